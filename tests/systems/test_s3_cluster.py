@@ -340,7 +340,8 @@ def bad_days_of_a_store_are_named_and_lose_nothing():
             comes_back(cluster)
             record = ends_in(cluster, "steady", asked, (COMPLETE, FAILED), 90)
             assert record.state == COMPLETE, (word, record)
-        for bytes_per_s in (16000, 3000):  # slow, and so slow that it may be taken for one that hangs
+        # slow, with little beside what is written, so that a probe (1.5 s here) still comes through; and so slow that it may be taken for one that hangs
+        for bytes_per_s in (40000, 3000):
             asked = hint(cluster, "steady")
             wait_until("a worker writes", lambda: workers("put"), 20)
             proxy.slow(bytes_per_s)

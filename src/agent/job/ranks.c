@@ -57,16 +57,16 @@ static void count_only_node(const struct ledger_entry *entry, struct ranks_seen 
     }
 }
 
-/* A look takes its time. Who was a script then may be a launcher now, which catches the signal to
- * hand it on, or a rank: without ranks a group is asked as what it was when it was looked at. */
-static bool executed_since(const struct allocation *allocation, const struct ranks_seen *seen,
-                           char ret_why[JOB_DETAIL_BYTES])
+/* Who was a script then may be a launcher now, which catches the signal to hand it on, or a rank:
+ * without ranks a group is asked as what it was when it was looked at. */
+bool ranks_executed_since(const struct allocation *allocation, char ret_why[JOB_DETAIL_BYTES])
 {
     const struct machine_ops *machine = allocation_machine(allocation);
+    const struct ranks_seen *seen = allocation->executor.seen;
     const pid_t pid = (pid_t)allocation->entry.pid;
     struct proc_stat now;
 
-    if (seen->count > 0 || seen->leader[0] == '\0' ||
+    if (seen == NULL || seen->count > 0 || seen->leader[0] == '\0' ||
         machine->process_read(machine->context, pid, &now, NULL) != 0 ||
         strcmp(now.name, seen->leader) == 0)
         return false;
@@ -93,7 +93,7 @@ bool ranks_see(struct allocation *allocation, const struct ranks_table **ret_tab
     executor->ranks_fresh = false;
     ranks_lay_over(allocation, executor->seen);
     count_only_node(&allocation->entry, executor->seen);
-    if (executed_since(allocation, executor->seen, ret_why) ||
+    if (ranks_executed_since(allocation, ret_why) ||
         !ranks_ready(executor->seen, allocation->entry.ranks_declared, executor->ranks, ret_why))
         return false;
     *ret_table = executor->ranks;

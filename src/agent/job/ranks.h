@@ -60,6 +60,9 @@ struct rank_stream_ops {
  * of it). Else why not. */
 bool ranks_see(struct allocation *allocation, const struct ranks_table **ret_table,
                char ret_why[JOB_DETAIL_BYTES]);
+/* The job's first process is another program than when it was looked at, and no ranks were seen:
+ * which, for people. A look takes its time, and so does asking what catches a signal. */
+bool ranks_executed_since(const struct allocation *allocation, char ret_why[JOB_DETAIL_BYTES]);
 /* Room for what each of the entry's ranks has answered. */
 struct rank_fact *ranks_answers(struct allocation *allocation);
 /* One of them has opened the library and says later how it is to be asked: which, for people. */

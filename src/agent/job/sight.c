@@ -146,7 +146,8 @@ static void see_handler(struct allocation *allocation, struct attempt_facts *fac
         facts->looking = allocation->executor.ranks_look != NULL;
     } else {
         target = sight_target_ranks(allocation, facts->ranks);
-        if (ask->preflight(ask, &target, facts->text, sizeof(facts->text)) != ASK_READY)
+        if (ask->preflight(ask, &target, facts->text, sizeof(facts->text)) != ASK_READY ||
+            (ask->signal != 0 && ranks_executed_since(allocation, facts->text)))
             facts->ready = CKPT__V1__REASON__REASON_NO_HANDLER;
     }
     facts->opening = facts->ready == CKPT__V1__REASON__REASON_NO_HANDLER && !facts->looking &&

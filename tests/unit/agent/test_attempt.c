@@ -133,6 +133,8 @@ static void who_has_opened_the_library_has_all_of_the_time(void **state)
 static ranks_done_fn *looked;
 static struct ranks_seen seen;
 static struct proc_stat leader;
+static const char
+    *was; /* what the leader ran when it was read for the first time; NULL: the same */
 static int signals;
 
 static struct ranks_look *ranks_look(void *context, const struct job_members *members, int signal,
@@ -153,8 +155,12 @@ static int leader_read(void *context, pid_t pid, struct proc_stat *ret_stat,
                        struct proc_status *ret_status)
 {
     (void)context, (void)pid;
-    if (ret_stat != NULL)
+    if (ret_stat != NULL) {
         *ret_stat = leader;
+        if (was != NULL)
+            snprintf(ret_stat->name, sizeof(ret_stat->name), "%s", was);
+        was = NULL;
+    }
     if (ret_status != NULL)
         *ret_status = (struct proc_status){.caught = UINT64_C(1) << (SIGUSR1 - 1)};
     return 0;
@@ -189,6 +195,15 @@ static void a_program_that_was_executed_after_the_look_is_looked_at_again(void *
     assert_non_null(looked);
     looked(job, &seen);
     attempt_post(job, ATTEMPT_TICK, NULL);
+    assert_int_equal(job->attempt.state, ATTEMPT_WAITING);
+    assert_int_equal(signals, 0);
+    looked = NULL;
+    attempt_post(job, ATTEMPT_TICK, NULL);
+    assert_non_null(looked);
+    looked(job, &seen);
+    was = "sh"; /* and it executes between that and the question whether the signal is caught */
+    attempt_post(job, ATTEMPT_TICK, NULL);
+    assert_null(was);
     assert_int_equal(job->attempt.state, ATTEMPT_WAITING);
     assert_int_equal(signals, 0);
     snprintf(seen.items[0].name, sizeof(seen.items[0].name), "orted");
