@@ -44,11 +44,12 @@ def wait_until(what, look, timeout_s=60, every_s=0.05):
 
 
 class Rgw:
-    """memory_mib: of the disk, which is in memory (512 at most); file_gib: instead a disk in a file of so many GiB."""
+    """memory_mib: of the disk, which is in memory (512 at most); file_gib: instead a disk in a file of so many GiB; sts: gives keys of sessions
+    (wrong keys are then AccessDenied, whatever is wrong with them)."""
 
-    def __init__(self, memory_mib=512, file_gib=0, tls=None, buckets=("ckpt",)):
+    def __init__(self, memory_mib=512, file_gib=0, tls=None, buckets=("ckpt",), sts=False):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="rgw-"))
-        self.memory_mib, self.file_gib, self.tls, self.buckets = memory_mib, file_gib, tls, buckets
+        self.memory_mib, self.file_gib, self.tls, self.buckets, self.sts = memory_mib, file_gib, tls, buckets, sts
         self.mon_port, self.port = free_port(), free_port()
         self.processes = {}
         self.access, self.secret = ACCESS, SECRET
@@ -75,8 +76,9 @@ class Rgw:
             "[mon.a]", f"mon data = {d}/mon", f"mon addr = [v2:127.0.0.1:{self.mon_port}/0]",
             "[osd.0]", f"osd data = {d}/osd", *disk,
             "[client.rgw]", f"rgw data = {d}/rgw", f"rgw frontends = {front}", "rgw gc obj min wait = 2", "rgw gc processor period = 5",
-            "rgw enable usage log = false", "rgw dns name = localhost", "rgw sts key = sixteen-letters.", "rgw s3 auth use sts = true", "rgw bucket quota ttl = 0", "rgw user quota bucket sync interval = 1",
-            "rgw user quota sync interval = 1", "rgw cache enabled = true", "rgw thread pool size = 64", ""]))
+            "rgw enable usage log = false", "rgw dns name = localhost", "rgw bucket quota ttl = 0", "rgw user quota bucket sync interval = 1",
+            "rgw user quota sync interval = 1", "rgw cache enabled = true", "rgw thread pool size = 64",
+            *(["rgw sts key = sixteen-letters.", "rgw s3 auth use sts = true"] if self.sts else []), ""]))
 
     def tool(self, *arguments, check=True, timeout_s=60):
         result = subprocess.run([arguments[0], "-c", str(self.dir / "ceph.conf"), *arguments[1:]], capture_output=True, text=True, timeout=timeout_s)
