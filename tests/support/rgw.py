@@ -44,11 +44,11 @@ def wait_until(what, look, timeout_s=60, every_s=0.05):
 
 
 class Rgw:
-    """memory_mib: of the disk, which is in memory (512 at most); file_gib: instead a disk in a file of so many GiB; sts: gives keys of sessions
-    (wrong keys are then AccessDenied, whatever is wrong with them)."""
+    """memory_mib: of the disk, which is in memory (512 at most); file_gib: instead a disk in a file of so many GiB; below: the folder for all of it;
+    sts: gives keys of sessions (wrong keys are then AccessDenied, whatever is wrong with them)."""
 
-    def __init__(self, memory_mib=512, file_gib=0, tls=None, buckets=("ckpt",), sts=False):
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="rgw-"))
+    def __init__(self, memory_mib=512, file_gib=0, tls=None, buckets=("ckpt",), sts=False, below=None):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="rgw-", dir=below))
         self.memory_mib, self.file_gib, self.tls, self.buckets, self.sts = memory_mib, file_gib, tls, buckets, sts
         self.mon_port, self.port = free_port(), free_port()
         self.processes = {}
