@@ -304,12 +304,12 @@ bench-eval: $(BUILD)/bench/eval $(BUILD)/bench/keep ## a million jobs decided ab
 
 SANITIZED = $(MAKE) --no-print-directory unit golden
 asan:                                           ## unit and golden tests under AddressSanitizer
-	$(SANITIZED) BUILD=$(BUILD)/asan SAN="-fsanitize=address" OPT="-O1 -g"
+	+$(SANITIZED) BUILD=$(BUILD)/asan SAN="-fsanitize=address" OPT="-O1 -g"
 ubsan:                                          ## ... under UndefinedBehaviorSanitizer
-	$(SANITIZED) BUILD=$(BUILD)/ubsan SAN="-fsanitize=undefined -fno-sanitize-recover=undefined" GEN_SAN="-fno-sanitize=undefined" OPT="-O1 -g"
+	+$(SANITIZED) BUILD=$(BUILD)/ubsan SAN="-fsanitize=undefined -fno-sanitize-recover=undefined" GEN_SAN="-fno-sanitize=undefined" OPT="-O1 -g"
 tsan:                                           ## ... under ThreadSanitizer
 	@# the simulated cluster has one thread and would take an hour here
-	$(SANITIZED) BUILD=$(BUILD)/tsan SAN="-fsanitize=thread" OPT="-O1 -g" UNIT_SRC="$(filter-out tests/unit/raft/test_cluster.c,$(UNIT_SRC))"
+	+$(SANITIZED) BUILD=$(BUILD)/tsan SAN="-fsanitize=thread" OPT="-O1 -g" UNIT_SRC="$(filter-out tests/unit/raft/test_cluster.c,$(UNIT_SRC))"
 
 FORMATTED = $(wildcard fsm/*.[ch] fsm/*/*.[ch] raft/*.[ch] raft/*/*.[ch] src/*/*.[ch] src/*/*/*.[ch] tests/*/*.[ch] tests/unit/*/*.[ch])
 format:                                         ## clang-format everything

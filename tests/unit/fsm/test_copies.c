@@ -206,7 +206,7 @@ static void nothing_is_kept_that_nobody_starts_from(void **unused)
     assert_int_equal(copies_on(&script, "n4"), 1);
     expect_ok(&script, "end j1");
     for (int i = 1; i <= 4; i++) {
-        char name[8];
+        char name[16];
 
         snprintf(name, sizeof(name), "n%d", i);
         assert_int_equal(copies_on(&script, name), 0);
