@@ -146,7 +146,7 @@ enum fsm_status fsm_victim_check(const struct fsm *fsm, const struct victim_sear
     *ret_limit = 0;
     if (!fsm_allocation_runs(allocation))
         return FSM_ALLOCATION_ENDED;
-    if (view->sensitive || view->vcluster_kind == KIND(SENSITIVE))
+    if (view->sensitive)
         return FSM_SENSITIVE;
     *ret_current = view->node_count - view->borrowed_count;
     *ret_limit = view->node_count;
@@ -186,8 +186,7 @@ bool fsm_checkpoints_nothing(const struct fsm_allocation *view)
 bool fsm_victim_never(const struct fsm_allocation *view)
 {
     CHECK(view->id != NULL);
-    if (view->sensitive || view->vcluster_kind == KIND(SENSITIVE) ||
-        view->preemption_class >= FSM_CLASS_MAX)
+    if (view->sensitive || view->preemption_class >= FSM_CLASS_MAX)
         return true;
     if (view->vcluster_kind == KIND(SERVICE) && view->reactive_min_nodes == 0 &&
         view->node_count > view->borrowed_count)

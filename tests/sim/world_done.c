@@ -463,7 +463,10 @@ static void register_check(struct answer *answer, const Ckpt__V1__AllocationSpec
     const struct value values[] = {
         {"the period", spec->period_ms, now->period_ms, before->period_ms},
         {"the class", spec->preemption_class, now->preemption_class, now->preemption_class},
-        {"sensitive", spec->sensitive, now->sensitive, now->sensitive},
+        {"sensitive",
+         spec->sensitive ||
+             spec->vcluster_kind == CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_SENSITIVE,
+         now->sensitive, now->sensitive},
         {"the requeue policy",
          spec->requeue_policy != 0 ? spec->requeue_policy
                                    : CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_ON_NODE_FAILURE,

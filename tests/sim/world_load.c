@@ -371,7 +371,10 @@ static void do_register(struct scheduler *scheduler)
     }
     spec.profile = (char *)(uintptr_t)job->way->profile;
     spec.preemption_class = job->preemption_class;
-    spec.sensitive = job->sensitive;
+    if (job->sensitive && request.job % 2 == 1) /* its vCluster says so for it */
+        spec.vcluster_kind = CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_SENSITIVE;
+    else
+        spec.sensitive = job->sensitive;
     spec.reactive_min_nodes = spec.reactive_max_nodes = sim_chance(sim, 2);
     spec.strategy = sim_chance(sim, 4) ? CKPT__V1__STRATEGY__STRATEGY_MANUAL
                                        : CKPT__V1__STRATEGY__STRATEGY_AUTO;

@@ -33,6 +33,26 @@ static void a_sensitive_job_goes_to_its_pool_and_is_refused_elsewhere(void **unu
     script_close(&script);
 }
 
+/* P-060: its kind says it, so that who is no victim writes to no open target either. */
+static void a_job_of_a_sensitive_vcluster_is_sensitive(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    pools_open(&script);
+    expect_status(&script, POOL_REFUSED, "register s nodes=n1 kind=sensitive target=scratch");
+    expect_ok(&script, "register s nodes=n1 kind=sensitive");
+    assert_true(job_of(&script, "s")->sensitive);
+    assert_string_equal(target_of(&script, "s"), "vault");
+    expect_status(&script, ALLOCATION_EXISTS, "register s nodes=n1 kind=sensitive");
+    expect_status(&script, POOL_REFUSED, "update s target=other");
+    expect_status(&script, SENSITIVE, "preempt class=9 nodes=s");
+    expect_status(&script, POOL_NEEDED, "drain_target vault");
+    expect_ok(&script, "register j nodes=n2 kind=service");
+    assert_false(job_of(&script, "j")->sensitive);
+    script_close(&script);
+}
+
 static void without_a_pool_nothing_sensitive_is_taken(void **unused)
 {
     struct script script;
@@ -119,6 +139,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sensitive_job_goes_to_its_pool_and_is_refused_elsewhere),
+        cmocka_unit_test(a_job_of_a_sensitive_vcluster_is_sensitive),
         cmocka_unit_test(without_a_pool_nothing_sensitive_is_taken),
         cmocka_unit_test(neither_a_node_nor_an_outage_takes_it_out),
         cmocka_unit_test(a_pool_that_is_needed_stays),
