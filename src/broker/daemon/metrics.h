@@ -199,6 +199,9 @@ struct broker;
       "From dispatch until every shard was verified.")                                             \
     X(CHECKPOINT_SIZE, BYTES, "ckpt_checkpoint_size_bytes", NULL, NULL,                            \
       "Size of complete checkpoints, all shards.")                                                 \
+    X(CHECKPOINT_SAVED, COUNTER, "ckpt_checkpoint_saved_bytes_total", NULL, NULL,                  \
+      "Of ckpt_checkpoint_size_bytes_sum, what was not written again: taken over from an "         \
+      "earlier checkpoint, or compressed away.")                                                   \
     /* The model: what decisions expected beside what came, and what was learned of the            \
      * fleet. */                                                                                   \
     X(ESTIMATE_RATIO, RATIO, "ckpt_estimate_error_ratio", "what", NULL,                            \

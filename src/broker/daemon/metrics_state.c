@@ -24,6 +24,20 @@ static double seconds_between(uint64_t from_ms, uint64_t to_ms)
     return to_ms > from_ms ? (double)(to_ms - from_ms) / 1e3 : 0;
 }
 
+/* Of its size, what an earlier checkpoint had already, as the agents reported it with each part. */
+static uint64_t saved_bytes(const struct fsm_checkpoint *checkpoint)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < checkpoint->shard_count; i++) {
+        const struct fsm_shard *shard = &checkpoint->shards[i];
+
+        if (shard->size_bytes > shard->written_bytes)
+            sum += shard->size_bytes - shard->written_bytes;
+    }
+    return sum;
+}
+
 /* The duration is from the dispatch that succeeded, the time of a victim from the request. */
 static void checkpoint_complete(struct metrics *metrics, const struct fsm_checkpoint *checkpoint,
                                 uint64_t at_ms)
@@ -33,6 +47,7 @@ static void checkpoint_complete(struct metrics *metrics, const struct fsm_checkp
     metrics_observe(metrics, METRIC_CHECKPOINT_DURATION, seconds);
     metrics_observe(metrics, METRIC_L_DURATION, seconds);
     metrics_observe(metrics, METRIC_CHECKPOINT_SIZE, (double)checkpoint->size_bytes);
+    metrics_add(metrics, METRIC_CHECKPOINT_SAVED, NULL, NULL, (double)saved_bytes(checkpoint));
     if (checkpoint->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT)
         metrics_observe(metrics, METRIC_L_PREEMPTION_DURATION,
                         seconds_between(checkpoint->created_at_ms, at_ms));

@@ -40,7 +40,8 @@ static bool rendered(struct fake *fake, const char *line)
 
 /* ---- commands ---- */
 
-static uint32_t ranks_all; /* that its launcher counts */
+static uint32_t ranks_all;          /* that its launcher counts */
+static uint64_t written = 5000000; /* of as many bytes */
 
 static void node_report(struct fake *fake, const char *job, uint64_t sequence,
                         Ckpt__V1__ReportKind kind, uint64_t checkpoint_id)
@@ -62,6 +63,7 @@ static void node_report(struct fake *fake, const char *job, uint64_t sequence,
     report.run = fake_run(fake, job, node);
     if (kind == CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED) {
         report.size_bytes = 5000000;
+        report.written_bytes = written;
         report.ranks = 1;
         report.ranks_all = ranks_all;
         report.manifest_sha256 = sha256;
@@ -122,6 +124,28 @@ static void a_complete_checkpoint_is_counted_and_timed(void **state)
     assert_true(rendered(fake, "lattice_checkpoint_duration_seconds_count 1\n"));
     assert_true(rendered(fake, "ckpt_checkpoints_entered_total{state=\"complete\"} 1\n"));
     assert_true(rendered(fake, "ckpt_checkpoints{state=\"complete\"} 1\n"));
+    finish(fake);
+}
+
+/* The first one writes all of it; the second one takes over what has not changed. */
+static void what_a_checkpoint_takes_over_is_counted_as_saved(void **state)
+{
+    struct fake *fake = start();
+    uint64_t id;
+
+    (void)state;
+    assert_true(rendered(fake, "ckpt_checkpoint_saved_bytes_total 0\n"));
+    assert_int_equal(fake_register(fake, "job", 1, 1, NULL).status, FSM_OK);
+    write_checkpoint(fake, "job", fake_request_checkpoint(fake, "job", "r1"));
+    assert_true(rendered(fake, "ckpt_checkpoint_saved_bytes_total 0\n"));
+    fake_advance_ms(fake, 3600000);
+    id = fake_request_checkpoint(fake, "job", "r2");
+    fake_grant(fake, id, 1000000, 600000);
+    written = 1200000;
+    node_report(fake, "job", 3, CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED, id);
+    written = 5000000;
+    assert_true(rendered(fake, "ckpt_checkpoint_saved_bytes_total 3800000\n"));
+    assert_true(rendered(fake, "ckpt_checkpoint_size_bytes_sum 10000000\n"));
     finish(fake);
 }
 
@@ -383,6 +407,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_complete_checkpoint_is_counted_and_timed),
         cmocka_unit_test(a_folder_that_is_gone_is_counted_with_its_bytes),
+        cmocka_unit_test(what_a_checkpoint_takes_over_is_counted_as_saved),
         cmocka_unit_test(a_failed_one_names_its_reason),
         cmocka_unit_test(an_attempt_that_lacks_ranks_is_counted_though_it_is_tried_again),
         cmocka_unit_test(a_restart_point_that_is_damaged_is_counted),
