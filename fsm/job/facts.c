@@ -470,6 +470,13 @@ uint32_t fsm_damaged_count(const struct allocation *allocation)
     return count;
 }
 
+/* It is to give nodes up after a checkpoint, and goes on with the others: they do not leave yet. */
+bool fsm_allocation_shrinks(const struct allocation *allocation)
+{
+    CHECK(allocation->view.id != NULL);
+    return allocation->view.next_count > 0 && !allocation->view.leaving;
+}
+
 /* A FAILED one stays restartable for the retention time, a SUSPENDED or REQUEUED one for ever. */
 bool fsm_allocation_restartable(const struct allocation *allocation)
 {

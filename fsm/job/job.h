@@ -31,6 +31,7 @@ bool fsm_allocation_runs(
     const struct allocation
         *allocation); /* it holds nodes: STARTING, RUNNING, CHECKPOINTING_TO_STOP */
 bool fsm_allocation_restartable(const struct allocation *allocation);
+bool fsm_allocation_shrinks(const struct allocation *allocation); /* facts.c */
 bool fsm_allocation_goes_on(const struct allocation *allocation); /* it has not ended */
 
 /* allocation.c */

@@ -38,13 +38,6 @@ static struct fsm_plan release_plan(const struct checkpoint *checkpoint)
     return stop;
 }
 
-/* It is to give nodes up, and goes on with the others. */
-static bool release_shrinks(const struct allocation *allocation)
-{
-    CHECK(allocation->view.id != NULL);
-    return allocation->view.next_count > 0 && !allocation->view.leaving;
-}
-
 /* Nobody waits for the nodes of other stops, or their jobs end with them; nor for those that a
  * scheduler takes out of its own job. */
 static bool release_wanted(const struct fsm *fsm, const struct checkpoint *checkpoint)
@@ -55,7 +48,7 @@ static bool release_wanted(const struct fsm *fsm, const struct checkpoint *check
                  checkpoint->view.after == CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_STOP;
 
     CHECK(checkpoint->view.id != 0);
-    return (stops || (release_shrinks(job) && job->view.preemption_id != 0)) &&
+    return (stops || (fsm_allocation_shrinks(job) && job->view.preemption_id != 0)) &&
            fsm->policy.release_check_ms != 0 &&
            target->view.read_back != CKPT__V1__READ_BACK__READ_BACK_NEVER;
 }
@@ -93,7 +86,7 @@ static void release_go(struct fsm *fsm, struct allocation *allocation,
                        const struct checkpoint *checkpoint)
 {
     CHECK(checkpoint->verification == NULL);
-    if (release_shrinks(allocation))
+    if (fsm_allocation_shrinks(allocation))
         fsm_scale_done(fsm, allocation, REASON(NONE));
     else
         fsm_terminate_begin(fsm, allocation, release_plan(checkpoint));
@@ -144,7 +137,7 @@ void fsm_release_passed(struct fsm *fsm, struct checkpoint *checkpoint, const ch
 static bool release_ask_again(struct fsm *fsm, struct allocation *allocation,
                               const struct checkpoint *old)
 {
-    bool shrinks = release_shrinks(allocation);
+    bool shrinks = fsm_allocation_shrinks(allocation);
     const struct checkpoint_ask ask = {.purpose = shrinks ? CKPT__V1__PURPOSE__PURPOSE_SCALE_DOWN
                                                           : old->view.purpose,
                                        .after = old->view.after};
@@ -175,7 +168,7 @@ void fsm_release_damaged(struct fsm *fsm, struct checkpoint *checkpoint)
     CHECK(checkpoint->view.damaged);
     if (release_ask_again(fsm, allocation, checkpoint))
         fsm_allocation_changed(fsm, allocation);
-    else if (release_shrinks(allocation))
+    else if (fsm_allocation_shrinks(allocation))
         fsm_scale_done(fsm, allocation, REASON(SCALED_WITHOUT_CHECKPOINT));
     else
         fsm_checkpoint_stop_without(fsm, allocation, REASON(PREEMPTED_WITHOUT_CHECKPOINT));

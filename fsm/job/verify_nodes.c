@@ -310,12 +310,6 @@ static bool verify_stops(const struct allocation *job, const struct checkpoint *
            checkpoint->view.purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT;
 }
 
-static bool verify_shrinks(const struct allocation *job)
-{
-    CHECK(job->view.id != NULL);
-    return job->view.next_count > 0 && !job->view.leaving;
-}
-
 const char *fsm_verify_broken(const struct fsm *fsm, const struct checkpoint *checkpoint)
 {
     const struct allocation *job = allocation_at(fsm, checkpoint->view.allocation_slot);
@@ -332,7 +326,7 @@ const char *fsm_verify_broken(const struct fsm *fsm, const struct checkpoint *ch
         verification->timer.at_ms != verification->view.deadline_ms)
         return "I52 who reads again has a deadline";
     if (verification->view.holds &&
-        (!(verify_stops(job, checkpoint) || verify_shrinks(job)) || job->view.terminating ||
+        (!(verify_stops(job, checkpoint) || fsm_allocation_shrinks(job)) || job->view.terminating ||
          job->view.active_checkpoint_id != 0 || job->view.last_complete_id != checkpoint->view.id))
         return "I53 what holds nodes is what a victim gives them up with";
     return NULL;
