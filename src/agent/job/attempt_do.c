@@ -25,7 +25,7 @@ enum {
     ABANDON_DEADLINE_MS = 10000,
     RETAIN_DEADLINE_MS = 60000,
     PUT_MARGIN_MS = 60000,
-    PUT_ARGUMENTS = 22, /* with their end */
+    PUT_ARGUMENTS = 24, /* with their end */
     ATTEMPT_MANIFEST_BYTES = sizeof(((struct attempt *)NULL)->directory) + 16,
     HEARD_EACH_US = 20000 /* between two looks at what ranks have written */
 };
@@ -391,24 +391,42 @@ static const char *wipe_word(const struct attempt *attempt)
     return attempt->wipe ? "yes" : "no";
 }
 
+/* What a worker at the destination is told first, whatever its verb: the part that the attempt
+ * writes, and what becomes of what is removed there. The others follow, and the end is NULL. */
+struct part_arguments {
+    const char *at[PUT_ARGUMENTS];
+    size_t count;
+    char part[PART_NAME_BYTES];
+};
+
+static void add_argument(struct part_arguments *arguments, const char *option, const char *value)
+{
+    CHECK(value != NULL);
+    CHECK(arguments->count + 2 < PUT_ARGUMENTS);
+    arguments->at[arguments->count++] = option;
+    arguments->at[arguments->count++] = value;
+}
+
+static void begin_arguments(struct part_arguments *ret_arguments, const char *verb,
+                            const struct attempt *attempt)
+{
+    *ret_arguments = (struct part_arguments){.at = {verb}, .count = 1};
+    add_argument(ret_arguments, "--prefix", attempt->target_prefix);
+    add_argument(ret_arguments, "--path", attempt->path);
+    add_argument(ret_arguments, "--part", part_name_format(attempt->part, ret_arguments->part));
+    add_argument(ret_arguments, "--wipe", wipe_word(attempt));
+}
+
 static void stage_at_destination(struct allocation *allocation)
 {
     const struct attempt *attempt = &allocation->attempt;
-    char part[PART_NAME_BYTES], mark[MARK_BYTES];
-    const char *arguments[] = {"stage",
-                               "--prefix",
-                               attempt->target_prefix,
-                               "--path",
-                               attempt->path,
-                               "--part",
-                               part_name_format(attempt->part, part),
-                               "--wipe",
-                               wipe_word(attempt),
-                               attempt->cluster_mark == 0 ? NULL : "--cluster",
-                               mark_format(attempt->cluster_mark, mark),
-                               NULL};
+    struct part_arguments arguments;
+    char mark[MARK_BYTES];
 
-    start_stage(allocation, arguments);
+    begin_arguments(&arguments, "stage", attempt);
+    if (attempt->cluster_mark != 0)
+        add_argument(&arguments, "--cluster", mark_format(attempt->cluster_mark, mark));
+    start_stage(allocation, arguments.at);
 }
 
 /* What the node keeps of earlier ones makes room. */
@@ -484,66 +502,34 @@ static bool keeps_copies(const struct allocation *allocation)
 static void copy_checkpoint(struct allocation *allocation)
 {
     const struct attempt *attempt = &allocation->attempt;
-    char rate[24], generations[16], part[PART_NAME_BYTES], manifest[ATTEMPT_MANIFEST_BYTES];
-    char mark[MARK_BYTES];
-    const char *arguments[PUT_ARGUMENTS] = {"put",
-                                            "--prefix",
-                                            attempt->target_prefix,
-                                            "--path",
-                                            attempt->path,
-                                            "--part",
-                                            part_name_format(attempt->part, part),
-                                            "--source",
-                                            attempt->directory,
-                                            "--rate",
-                                            rate,
-                                            "--generations",
-                                            generations,
-                                            "--read-back",
-                                            read_back_word(attempt->read_back),
-                                            "--compress",
-                                            compression_word(attempt->compression)};
-    size_t count = 17;
+    char rate[24], generations[16], manifest[ATTEMPT_MANIFEST_BYTES], mark[MARK_BYTES];
+    struct part_arguments arguments;
 
     snprintf(rate, sizeof(rate), "%" PRIu64, attempt->granted_bytes_per_s);
     snprintf(generations, sizeof(generations), "%u", attempt->generations);
-    CHECK(arguments[count - 1] != NULL && arguments[count] == NULL);
-    if (attempt->cluster_mark != 0) {
-        arguments[count++] = "--cluster";
-        arguments[count++] = mark_format(attempt->cluster_mark, mark);
-    }
-    if (keeps_copies(allocation)) {
-        arguments[count++] = "--manifest-to";
-        arguments[count++] = manifest_path(attempt, manifest);
-    }
-    if (attempt->wipe) {
-        arguments[count++] = "--wipe";
-        arguments[count++] = wipe_word(attempt);
-    }
-    start_put(allocation, arguments);
+    begin_arguments(&arguments, "put", attempt);
+    add_argument(&arguments, "--source", attempt->directory);
+    add_argument(&arguments, "--rate", rate);
+    add_argument(&arguments, "--generations", generations);
+    add_argument(&arguments, "--read-back", read_back_word(attempt->read_back));
+    add_argument(&arguments, "--compress", compression_word(attempt->compression));
+    if (attempt->cluster_mark != 0)
+        add_argument(&arguments, "--cluster", mark_format(attempt->cluster_mark, mark));
+    if (keeps_copies(allocation))
+        add_argument(&arguments, "--manifest-to", manifest_path(attempt, manifest));
+    start_put(allocation, arguments.at);
 }
 
 /* What lies at the destination already. */
 static void publish_checkpoint(struct allocation *allocation)
 {
     const struct attempt *attempt = &allocation->attempt;
-    char part[PART_NAME_BYTES];
-    const char *arguments[] = {"publish",
-                               "--prefix",
-                               attempt->target_prefix,
-                               "--path",
-                               attempt->path,
-                               "--part",
-                               part_name_format(attempt->part, part),
-                               "--name",
-                               allocation->entry.staged,
-                               "--read-back",
-                               read_back_word(attempt->read_back),
-                               "--wipe",
-                               wipe_word(attempt),
-                               NULL};
+    struct part_arguments arguments;
 
-    start_put(allocation, arguments);
+    begin_arguments(&arguments, "publish", attempt);
+    add_argument(&arguments, "--name", allocation->entry.staged);
+    add_argument(&arguments, "--read-back", read_back_word(attempt->read_back));
+    start_put(allocation, arguments.at);
 }
 
 static void put_checkpoint(struct allocation *allocation)
@@ -575,22 +561,13 @@ static void abandon_done(void *data, const struct worker_result *result)
 static void abandon_put(struct allocation *allocation)
 {
     const struct attempt *attempt = &allocation->attempt;
-    char part[PART_NAME_BYTES];
-    const char *arguments[] = {"abandon",
-                               "--prefix",
-                               attempt->target_prefix,
-                               "--path",
-                               attempt->path,
-                               "--part",
-                               part_name_format(attempt->part, part),
-                               "--wipe",
-                               wipe_word(attempt),
-                               NULL};
+    struct part_arguments arguments;
     struct err err = {0};
 
     CHECK(attempt->state == ATTEMPT_ABANDONING);
     CHECK(attempt->put_started);
-    if (start_worker(allocation, arguments, ABANDON_DEADLINE_MS, abandon_done, &err) == 0)
+    begin_arguments(&arguments, "abandon", attempt);
+    if (start_worker(allocation, arguments.at, ABANDON_DEADLINE_MS, abandon_done, &err) == 0)
         return;
     abandon_failed(allocation, -1, err.text);
     attempt_post(allocation, ATTEMPT_ABANDONED, NULL);

@@ -11,18 +11,18 @@
 #include "src/base/id.h"
 #include "src/base/log.h"
 #include "src/broker/broker.h"
-#include "src/dest/worker.h"
+#include "src/broker/keep/errand.h"
 
 enum { COLLECTOR_PATH_BYTES = 4096 };
-
-struct collection;
 
 struct collector {
     struct broker *broker;
     struct replica_observer observer;
     struct clock_timer *timer;
     bool serving;
-    struct collection *running; /* NULL: no worker */
+    struct errand errand;
+    uint64_t checkpoint_id; /* that its worker removes */
+    uint32_t target_slot;   /* where that lies */
     bool proposing;
     uint64_t ids[COLLECTOR_BATCH_MAX]; /* of this look, still to do */
     size_t id_count, id_next;
@@ -34,14 +34,6 @@ struct collector {
     bool passed_over
         [FSM_TARGETS_MAX]; /* by slot: in this look it held a worker up to its deadline */
     uint64_t hang_ids[FSM_TARGETS_MAX]; /* of a worker that could not be killed there; 0: none */
-};
-
-/* Lives until the worker is done, which may be after the collector was freed. */
-struct collection {
-    struct collector *collector; /* NULL: its result is not wanted any more */
-    uint64_t checkpoint_id;
-    uint32_t target_slot;
-    struct worker *worker;
 };
 
 static void next_folder(struct collector *collector);
@@ -101,8 +93,7 @@ static void finish_look(struct collector *collector)
 
 /* The text of a path may hold any bytes, a message only characters. The end of a long text is the
  * cause. */
-static void take_failure(struct collector *collector, const struct collection *collection,
-                         const struct worker_result *result)
+static void take_failure(struct collector *collector, const struct worker_result *result)
 {
     Ckpt__Log__V1__CollectFailure *failure = &collector->failures[collector->failed_count];
     char *reason = collector->reasons[collector->failed_count++];
@@ -117,16 +108,16 @@ static void take_failure(struct collector *collector, const struct collection *c
     for (char *c = reason; *c != '\0'; c++)
         if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
             *c = '?';
-    failure->checkpoint_id = collection->checkpoint_id;
+    failure->checkpoint_id = collector->checkpoint_id;
     failure->reason = reason;
     failure->elsewhere = !result->timed_out && !result->unkillable &&
                          (result->exit_code == WORKER_EXIT_UNAVAILABLE ||
                           result->exit_code == WORKER_EXIT_NOT_FOUND);
     if (!result->timed_out && !result->unkillable)
         return;
-    collector->passed_over[collection->target_slot] = true;
+    collector->passed_over[collector->target_slot] = true;
     if (result->unkillable)
-        collector->hang_ids[collection->target_slot] = result->hang_id;
+        collector->hang_ids[collector->target_slot] = result->hang_id;
 }
 
 /* There was something of it to be removed, as far as the state knows. */
@@ -143,22 +134,20 @@ static bool was_written(const struct collector *collector, uint64_t checkpoint_i
 
 /* Nothing below the prefix is a checkpoint that was never written, or a file system that is not
  * mounted. */
-static bool was_removed(const struct collector *collector, const struct collection *collection,
-                        const struct worker_result *result)
+static bool was_removed(const struct collector *collector, const struct worker_result *result)
 {
     if (result->timed_out || result->unkillable || result->cancelled)
         return false;
     return result->exit_code == WORKER_EXIT_OK ||
            (result->exit_code == WORKER_EXIT_NOT_FOUND &&
-            !was_written(collector, collection->checkpoint_id));
+            !was_written(collector, collector->checkpoint_id));
 }
 
-static void take_removed(struct collector *collector, const struct collection *collection,
-                         const struct worker_result *result)
+static void take_removed(struct collector *collector, const struct worker_result *result)
 {
     char bytes[32];
 
-    collector->done_ids[collector->done_count] = collection->checkpoint_id;
+    collector->done_ids[collector->done_count] = collector->checkpoint_id;
     collector->done_bytes[collector->done_count++] =
         worker_output_get(result->output, "bytes", bytes, sizeof(bytes)) == 0
             ? strtoull(bytes, NULL, 10)
@@ -181,24 +170,19 @@ static void log_collected(const struct collector *collector, const char *id,
 /* A worker that was cancelled says nothing about its folder: it is listed again. */
 static void on_removed(void *data, const struct worker_result *result)
 {
-    struct collection *collection = data;
-    struct collector *collector = collection->collector;
+    struct collector *collector = data;
     char id[CHECKPOINT_ID_TEXT_BYTES];
 
-    checkpoint_id_format(collection->checkpoint_id, id);
-    if (collector != NULL) {
-        collector->running = NULL;
-        if (was_removed(collector, collection, result)) {
-            take_removed(collector, collection, result);
-            log_collected(collector, id, result);
-        } else if (!result->cancelled) {
-            take_failure(collector, collection, result);
-            log_warning("collect_failed", "checkpoint=%s error=\"%s\"", id, result->error);
-        }
-        if (collector->serving)
-            next_folder(collector);
+    checkpoint_id_format(collector->checkpoint_id, id);
+    if (was_removed(collector, result)) {
+        take_removed(collector, result);
+        log_collected(collector, id, result);
+    } else if (!result->cancelled) {
+        take_failure(collector, result);
+        log_warning("collect_failed", "checkpoint=%s error=\"%s\"", id, result->error);
     }
-    free(collection);
+    if (collector->serving)
+        next_folder(collector);
 }
 
 /* The folder of a checkpoint that may be removed now; false: not now. */
@@ -230,41 +214,33 @@ static bool is_sensitive(const struct fsm *fsm, uint64_t checkpoint_id)
  * passed over for the rest of the look. */
 static bool start_removal(struct collector *collector, uint64_t checkpoint_id)
 {
-    struct collection *collection;
     char path[COLLECTOR_PATH_BYTES];
-    uint32_t target_slot;
     const char *prefix;
     struct err err;
     bool wipe = is_sensitive(replica_fsm(collector->broker->replica), checkpoint_id);
 
-    if (!folder_of(collector, checkpoint_id, &target_slot, path, sizeof(path)))
+    collector->checkpoint_id = checkpoint_id;
+    if (!folder_of(collector, checkpoint_id, &collector->target_slot, path, sizeof(path)))
         return false;
-    prefix = fsm_target_at(replica_fsm(collector->broker->replica), target_slot)->prefix;
-    collection = check_calloc(1, sizeof(*collection));
-    collection->collector = collector;
-    collection->checkpoint_id = checkpoint_id;
-    collection->target_slot = target_slot;
-    collector->running = collection;
-    if (worker_start(
-            collector->broker->loop,
+    prefix = fsm_target_at(replica_fsm(collector->broker->replica), collector->target_slot)->prefix;
+    if (errand_start(
+            &collector->errand, collector->broker->loop,
             &(struct worker_task){
                 .arguments = (const char *const[]){"collect", "--prefix", prefix, "--path", path,
                                                    wipe ? "--wipe" : NULL, "yes", NULL},
                 .deadline_ms = COLLECTOR_DEADLINE_MS,
                 .done = on_removed,
-                .data = collection},
-            &collection->worker, &err) == 0)
+                .data = collector},
+            &err) == 0)
         return true;
     log_warning("collect_failed", "error=\"%s\"", err.text);
-    collector->running = NULL;
-    free(collection);
     return false;
 }
 
 /* One worker at a time: removing is not urgent, and a file system has other things to do. */
 static void next_folder(struct collector *collector)
 {
-    CHECK(collector->running == NULL);
+    CHECK(!errand_runs(&collector->errand));
     while (collector->id_next < collector->id_count) {
         if (start_removal(collector, collector->ids[collector->id_next++]))
             return;
@@ -278,7 +254,7 @@ static void on_timer(void *data)
 
     if (!collector->serving)
         return;
-    if (collector->running != NULL || collector->proposing) {
+    if (errand_runs(&collector->errand) || collector->proposing) {
         rest_awhile(collector);
         return;
     }
@@ -310,8 +286,7 @@ static void on_not_serving(void *context)
 
     collector->serving = false;
     collector->broker->clock.timer_stop(collector->timer);
-    if (collector->running != NULL)
-        worker_cancel(collector->running->worker);
+    errand_cancel(&collector->errand);
 }
 
 struct collector *collector_new(struct broker *broker)
@@ -331,9 +306,6 @@ void collector_free(struct collector *collector)
     if (collector == NULL)
         return;
     collector->broker->clock.timer_free(collector->timer);
-    if (collector->running != NULL) {
-        collector->running->collector = NULL;
-        worker_cancel(collector->running->worker);
-    }
+    errand_close(&collector->errand);
     free(collector);
 }

@@ -14,16 +14,10 @@
 #include "src/base/log.h"
 #include "src/base/text.h"
 #include "src/broker/broker.h"
+#include "src/broker/keep/errand.h"
 #include "src/broker/keep/orphans.h"
 #include "src/dest/mark.h"
 #include "src/dest/scan.h"
-#include "src/dest/worker.h"
-
-/* Lives until the worker is done, which may be after the scanner was freed. */
-struct scan_work {
-    struct scanner *scanner; /* NULL: its result is not wanted any more */
-    struct worker *worker;
-};
 
 enum scan_phase {
     SCAN_RESTS, /* until a target is due */
@@ -37,7 +31,7 @@ struct scanner {
     struct replica_observer observer;
     struct clock_timer *timer;
     bool serving;
-    struct scan_work *running; /* NULL: no worker */
+    struct errand errand;
     enum scan_phase phase;
     uint32_t target_slot; /* unless it rests */
     uint64_t made;        /* of that target: its slot may be another one's later */
@@ -273,13 +267,8 @@ static void page_done(struct scanner *scanner, const struct worker_result *resul
 
 static void on_page(void *data, const struct worker_result *result)
 {
-    struct scan_work *work = data;
-    struct scanner *scanner = work->scanner;
+    struct scanner *scanner = data;
 
-    free(work);
-    if (scanner == NULL)
-        return;
-    scanner->running = NULL;
     if (scanner->serving && scanner->phase == SCAN_LOOKS && !result->cancelled)
         page_done(scanner, result);
 }
@@ -287,7 +276,6 @@ static void on_page(void *data, const struct worker_result *result)
 static void scan_look(struct scanner *scanner)
 {
     const struct fsm_target *target = current_target(scanner);
-    struct scan_work *work;
     struct fsm_summary summary;
     char mark[MARK_BYTES], age[24];
     struct err err;
@@ -298,11 +286,8 @@ static void scan_look(struct scanner *scanner)
     }
     fsm_get_summary(scanner_fsm(scanner), &summary);
     snprintf(age, sizeof(age), "%" PRIu64, fsm_policy(scanner_fsm(scanner))->orphan_age_ms / 1000);
-    work = check_calloc(1, sizeof(*work));
-    work->scanner = scanner;
-    scanner->running = work;
-    if (worker_start(
-            scanner->broker->loop,
+    if (errand_start(
+            &scanner->errand, scanner->broker->loop,
             &(struct worker_task){
                 .arguments = (const char *const[]){"scan", "--prefix", target->prefix, "--cluster",
                                                    mark_format(mark_of(summary.cluster_id), mark),
@@ -311,17 +296,15 @@ static void scan_look(struct scanner *scanner)
                                                    scanner->after, NULL},
                 .deadline_ms = SCANNER_DEADLINE_MS,
                 .done = on_page,
-                .data = work},
-            &work->worker, &err) == 0)
-        return;
-    scanner->running = NULL;
-    free(work);
-    scan_finish(scanner, err.text);
+                .data = scanner},
+            &err) != 0)
+        scan_finish(scanner, err.text);
 }
 
 static void scan_begin(struct scanner *scanner, const struct fsm_target *target)
 {
-    CHECK(scanner->running == NULL && scanner->phase == SCAN_RESTS);
+    CHECK(!errand_runs(&scanner->errand));
+    CHECK(scanner->phase == SCAN_RESTS);
     scanner->phase = SCAN_LOOKS;
     scanner->again = false;
     scanner->target_slot = target->slot;
@@ -382,7 +365,7 @@ static void on_timer(void *data)
 
     if (!scanner->serving)
         return;
-    if (scanner->running != NULL || scanner->phase == SCAN_ASKS)
+    if (errand_runs(&scanner->errand) || scanner->phase == SCAN_ASKS)
         wake_in(scanner, SCANNER_TICK_MS);
     else if (scanner->phase == SCAN_LOOKS)
         scan_look(scanner);
@@ -432,8 +415,7 @@ static void on_not_serving(void *context)
     orphan_list_clear(&scanner->found);
     orphan_list_clear(&scanner->known);
     memset(scanner->targets, 0, sizeof(scanner->targets));
-    if (scanner->running != NULL)
-        worker_cancel(scanner->running->worker);
+    errand_cancel(&scanner->errand);
 }
 
 void scanner_scan_now(struct scanner *scanner)
@@ -464,10 +446,7 @@ void scanner_free(struct scanner *scanner)
     if (scanner == NULL)
         return;
     scanner->broker->clock.timer_free(scanner->timer);
-    if (scanner->running != NULL) {
-        scanner->running->scanner = NULL;
-        worker_cancel(scanner->running->worker);
-    }
+    errand_close(&scanner->errand);
     orphan_list_clear(&scanner->found);
     orphan_list_clear(&scanner->known);
     free(scanner);

@@ -12,26 +12,20 @@
 #include "src/base/id.h"
 #include "src/base/log.h"
 #include "src/broker/broker.h"
+#include "src/broker/keep/errand.h"
 #include "src/dest/sha256.h"
-#include "src/dest/worker.h"
 
 #define RESULT(name) CKPT__V1__VERIFY_RESULT__VERIFY_RESULT_##name
 
 enum { SCRUBBER_PATH_BYTES = 4096, SCRUBBER_NUMBER_BYTES = 24 };
-
-/* Lives until the worker is done, which may be after the scrubber was freed. */
-struct scrub {
-    struct scrubber *scrubber; /* NULL: its result is not wanted any more */
-    uint32_t target_slot;
-    struct worker *worker;
-};
 
 struct scrubber {
     struct broker *broker;
     struct replica_observer observer;
     struct clock_timer *timer;
     bool serving;
-    struct scrub *running; /* NULL: no worker */
+    struct errand errand;
+    uint32_t target_slot; /* where its worker reads */
     bool proposing;
     uint64_t after; /* the checkpoints up to this one were looked at; 0: none in this round */
     uint64_t ids[SCRUBBER_BATCH_MAX]; /* of this look, still to do */
@@ -50,11 +44,6 @@ static void rest_awhile(struct scrubber *scrubber)
 {
     if (scrubber->serving)
         scrubber->broker->clock.timer_start(scrubber->timer, (uint64_t)SCRUBBER_INTERVAL_MS * 1000);
-}
-
-static uint64_t clock_ms(const struct scrubber *scrubber)
-{
-    return scrubber->broker->clock.monotonic_us(scrubber->broker->clock.context) / 1000;
 }
 
 /* ---- what was found ---- */
@@ -119,8 +108,7 @@ static void note_result(struct scrubber *scrubber, Ckpt__V1__VerifyResult result
 }
 
 /* What is missing may lie on a file system that is not mounted here. */
-static void take_result(struct scrubber *scrubber, const struct scrub *scrub,
-                        const struct worker_result *result)
+static void take_result(struct scrubber *scrubber, const struct worker_result *result)
 {
     const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(
         replica_fsm(scrubber->broker->replica), scrubber->ids[scrubber->id_next]);
@@ -130,7 +118,7 @@ static void take_result(struct scrubber *scrubber, const struct scrub *scrub,
         scrubber->part = 0;
     } else if (result->timed_out || result->unkillable) {
         if (result->unkillable)
-            scrubber->hang_ids[scrub->target_slot] = result->hang_id;
+            scrubber->hang_ids[scrubber->target_slot] = result->hang_id;
         note_result(scrubber, RESULT(UNREADABLE), result->error);
     } else if (result->exit_code == WORKER_EXIT_OK) {
         if (++scrubber->part == checkpoint->shard_count)
@@ -139,7 +127,8 @@ static void take_result(struct scrubber *scrubber, const struct scrub *scrub,
         note_result(scrubber, RESULT(DAMAGED), result->error);
     } else if (result->exit_code == WORKER_EXIT_UNAVAILABLE ||
                result->exit_code == WORKER_EXIT_NOT_FOUND) {
-        scrubber->refused_until_ms[scrub->target_slot] = clock_ms(scrubber) + SCRUBBER_REFUSED_MS;
+        scrubber->refused_until_ms[scrubber->target_slot] =
+            broker_monotonic_ms(scrubber->broker) + SCRUBBER_REFUSED_MS;
         note_result(scrubber, RESULT(ELSEWHERE), "");
     } else {
         note_result(scrubber, RESULT(UNREADABLE), result->error);
@@ -150,17 +139,12 @@ static void take_result(struct scrubber *scrubber, const struct scrub *scrub,
 
 static void on_read(void *data, const struct worker_result *result)
 {
-    struct scrub *scrub = data;
-    struct scrubber *scrubber = scrub->scrubber;
+    struct scrubber *scrubber = data;
 
-    if (scrubber != NULL) {
-        scrubber->running = NULL;
-        if (!result->cancelled && scrubber->serving) {
-            take_result(scrubber, scrub, result);
-            scrub_next(scrubber);
-        }
-    }
-    free(scrub);
+    if (result->cancelled || !scrubber->serving)
+        return;
+    take_result(scrubber, result);
+    scrub_next(scrubber);
 }
 
 static bool start_worker(struct scrubber *scrubber, const struct fsm_checkpoint *checkpoint,
@@ -168,18 +152,15 @@ static bool start_worker(struct scrubber *scrubber, const struct fsm_checkpoint 
 {
     const struct fsm *fsm = replica_fsm(scrubber->broker->replica);
     char part[PART_NAME_BYTES], manifest[SHA256_HEX_BYTES], rate[SCRUBBER_NUMBER_BYTES];
-    struct scrub *scrub = check_calloc(1, sizeof(*scrub));
     struct err err;
 
     CHECK(scrubber->part < checkpoint->shard_count);
     part_name_format(scrubber->part, part);
     sha256_format(checkpoint->shards[scrubber->part].manifest_sha256, manifest);
     snprintf(rate, sizeof(rate), "%" PRIu64, fsm_policy(fsm)->scrub_bytes_per_s);
-    scrub->scrubber = scrubber;
-    scrub->target_slot = checkpoint->target_slot;
-    scrubber->running = scrub;
-    if (worker_start(
-            scrubber->broker->loop,
+    scrubber->target_slot = checkpoint->target_slot;
+    if (errand_start(
+            &scrubber->errand, scrubber->broker->loop,
             &(struct worker_task){
                 .arguments =
                     (const char *const[]){"verify", "--prefix",
@@ -188,12 +169,10 @@ static bool start_worker(struct scrubber *scrubber, const struct fsm_checkpoint 
                                           manifest, "--rate", rate, NULL},
                 .deadline_ms = fsm_verify_part_ms(fsm, checkpoint, scrubber->part),
                 .done = on_read,
-                .data = scrub},
-            &scrub->worker, &err) == 0)
+                .data = scrubber},
+            &err) == 0)
         return true;
     log_warning("scrub_failed", "error=\"%s\"", err.text);
-    scrubber->running = NULL;
-    free(scrub);
     return false;
 }
 
@@ -213,7 +192,8 @@ static bool scrub_one(struct scrubber *scrubber)
         scrubber->part = 0;
         return false;
     }
-    if (clock_ms(scrubber) < scrubber->refused_until_ms[checkpoint->target_slot]) {
+    if (broker_monotonic_ms(scrubber->broker) <
+        scrubber->refused_until_ms[checkpoint->target_slot]) {
         note_result(scrubber, RESULT(ELSEWHERE), "");
         return false;
     }
@@ -226,7 +206,7 @@ static bool scrub_one(struct scrubber *scrubber)
 
 static void scrub_next(struct scrubber *scrubber)
 {
-    CHECK(scrubber->running == NULL);
+    CHECK(!errand_runs(&scrubber->errand));
     while (scrubber->id_next < scrubber->id_count)
         if (scrub_one(scrubber))
             return;
@@ -240,7 +220,7 @@ static void on_timer(void *data)
 
     if (!scrubber->serving)
         return;
-    if (scrubber->running != NULL || scrubber->proposing ||
+    if (errand_runs(&scrubber->errand) || scrubber->proposing ||
         fsm_verification_count(fsm) >= SCRUBBER_GIVEN_MAX) {
         rest_awhile(scrubber);
         return;
@@ -273,8 +253,7 @@ static void on_not_serving(void *context)
 
     scrubber->serving = false;
     scrubber->broker->clock.timer_stop(scrubber->timer);
-    if (scrubber->running != NULL)
-        worker_cancel(scrubber->running->worker);
+    errand_cancel(&scrubber->errand);
 }
 
 struct scrubber *scrubber_new(struct broker *broker)
@@ -294,9 +273,6 @@ void scrubber_free(struct scrubber *scrubber)
     if (scrubber == NULL)
         return;
     scrubber->broker->clock.timer_free(scrubber->timer);
-    if (scrubber->running != NULL) {
-        scrubber->running->scrubber = NULL;
-        worker_cancel(scrubber->running->worker);
-    }
+    errand_close(&scrubber->errand);
     free(scrubber);
 }
