@@ -12,7 +12,10 @@
 
 #include "tests/support/test.h"
 
+#include "src/base/check.h"
 #include "src/dest/tree.h"
+#include "src/dest/worker.h"
+#include "tests/unit/dest/folders.h"
 
 enum { FILE_BYTES = 700000 };
 
@@ -241,6 +244,58 @@ static void a_file_that_may_not_be_read_is_overwritten(void **state)
     assert_true(left(fd) < 16);
 }
 
+/* A folder with a file, of which a descriptor is returned: what is left of it is read by that. */
+static int make_folder(const char *path)
+{
+    int fd, before = base;
+
+    assert_int_equal(mkdir(path, 0700), 0);
+    base = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    fd = make("data", 0600);
+    close(base);
+    base = before;
+    return fd;
+}
+
+/* Whoever removes: the worker of a folder on the node, of an attempt that was given up, of the next
+ * put of the part. */
+static void what_workers_sweep_away_is_overwritten(void **unused)
+{
+    static const char *const words[] = {"no", "yes"};
+    struct folders *folders;
+    void *state;
+    char path[512];
+
+    (void)unused;
+    assert_int_equal(folders_setup(&state), 0);
+    folders = state;
+    assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
+    for (size_t wipe = 0; wipe < ARRAY_COUNT(words); wipe++) {
+        int fds[3];
+
+        snprintf(path, sizeof(path), "%s/swept", folders->root);
+        fds[0] = make_folder(path);
+        assert_int_equal(verb(folders, "sweep", "--path", path, "--wipe", words[wipe], NULL),
+                         WORKER_EXIT_OK);
+        assert_false(exists(path, "."));
+        snprintf(path, sizeof(path), "%s/.n1.tmp.0123456789abcdef", folders->path);
+        fds[1] = make_folder(path);
+        assert_int_equal(verb(folders, "abandon", "--prefix", folders->prefix, "--path",
+                              folders->path, "--part", "n1", "--wipe", words[wipe], NULL),
+                         WORKER_EXIT_OK);
+        assert_false(exists(path, "."));
+        fds[2] = make_folder(path);
+        assert_int_equal(verb(folders, "put", "--prefix", folders->prefix, "--path", folders->path,
+                              "--part", "n1", "--source", folders->source, "--wipe", words[wipe],
+                              NULL),
+                         WORKER_EXIT_OK);
+        assert_false(exists(path, "."));
+        for (size_t i = 0; i < ARRAY_COUNT(fds); i++)
+            assert_true(wipe == 1 ? left(fds[i]) < 16 : left(fds[i]) == FILE_BYTES);
+    }
+    folders_teardown(&state);
+}
+
 static void without_being_asked_nothing_is_overwritten(void **state)
 {
     struct err err;
@@ -257,6 +312,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_goes_is_overwritten_before),
+        cmocka_unit_test(what_workers_sweep_away_is_overwritten),
         cmocka_unit_test(a_file_with_another_name_stays_whole),
         cmocka_unit_test(what_a_put_takes_over_meanwhile_stays_whole),
         cmocka_unit_test(of_two_removals_at_a_time_one_overwrites),
