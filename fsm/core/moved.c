@@ -22,7 +22,6 @@
 #define PREEMPTION(name) CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_##name
 #define VICTIM(name)     CKPT__V1__VICTIM_STATE__VICTIM_STATE_##name
 #define BARRIER(name)    CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_##name
-#define VCLUSTER(name)   CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_##name
 #define CONTINUES        CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE
 
 /* The first condition that does not hold; line 0: all do. */
@@ -52,7 +51,6 @@ static void allocation_check_state(const struct fsm *fsm, const struct allocatio
     EXPECT(runs || !view->terminating);
     EXPECT(runs || view->preemption_id == 0);
     EXPECT(runs || view->next_count == 0);
-    EXPECT(view->sensitive || view->vcluster_kind != VCLUSTER(SENSITIVE));
     EXPECT(!view->sensitive || view->preempted_count == 0);
     EXPECT(!view->sensitive || allocation->preemptor_class == 0);
     EXPECT(!view->sensitive || view->preemption_id == 0);

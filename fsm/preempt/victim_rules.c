@@ -129,6 +129,14 @@ static enum fsm_status victim_check_time(const struct fsm *fsm, const struct vic
     return *ret_current <= *ret_limit ? FSM_JUST_RESUMED : FSM_OK;
 }
 
+/* The kind is asked as well: a job that an earlier version took as no more than of such a vCluster is
+ * in snapshots and backups as it was. */
+static bool victim_sensitive(const struct fsm_allocation *view)
+{
+    CHECK(view->id != NULL);
+    return view->sensitive || view->vcluster_kind == KIND(SENSITIVE);
+}
+
 /* P-010, P-060, P-070, I31, I32: OK when it may be a victim. What lasts is asked before what
  * passes, so that the refusal of a single candidate says what a repeat would not change. */
 enum fsm_status fsm_victim_check(const struct fsm *fsm, const struct victim_search *asked,
@@ -146,7 +154,7 @@ enum fsm_status fsm_victim_check(const struct fsm *fsm, const struct victim_sear
     *ret_limit = 0;
     if (!fsm_allocation_runs(allocation))
         return FSM_ALLOCATION_ENDED;
-    if (view->sensitive)
+    if (victim_sensitive(view))
         return FSM_SENSITIVE;
     *ret_current = view->node_count - view->borrowed_count;
     *ret_limit = view->node_count;
@@ -186,7 +194,7 @@ bool fsm_checkpoints_nothing(const struct fsm_allocation *view)
 bool fsm_victim_never(const struct fsm_allocation *view)
 {
     CHECK(view->id != NULL);
-    if (view->sensitive || view->preemption_class >= FSM_CLASS_MAX)
+    if (victim_sensitive(view) || view->preemption_class >= FSM_CLASS_MAX)
         return true;
     if (view->vcluster_kind == KIND(SERVICE) && view->reactive_min_nodes == 0 &&
         view->node_count > view->borrowed_count)
