@@ -6,7 +6,8 @@
  *          destination is: the row does the work.
  *          Who calls what, always in a ckpt-worker:
  *
- *              the agent of each node    claim and put, when its application has written; or
+ *              the agent of each node    claim and prepare, before its application starts
+ *                                        claim and put, when its application has written; or
  *                                        claim and stage before it is asked, and publish then
  *                                        restore of its own part, before the application starts
  *                                        again; verify of parts that it only has to know to be good
@@ -54,6 +55,8 @@ struct destination_place {
     /* A target's. NULL: `path` itself is trusted (verify, restore, abandon only). */
     const char *prefix;
     const char *path; /* of the checkpoint, below prefix */
+    /* prepare, and claim before it: path is ALLOCATION/checkpoints, where a job's checkpoints go */
+    bool all_checkpoints;
     const char *part; /* the shard's name; an id that does not begin with '.' */
     /* verify, restore: the recorded hash of MANIFEST; NULL: any valid one */
     const char *manifest_sha256;
@@ -146,9 +149,14 @@ struct destination_ops {
      * pause the checkpoints that are bound for it, successes in a row resume them
      * (src/broker/health/storage_watch.h). */
     int (*probe)(const char *prefix, struct err *err);
-    /* What root does for a put by `owner` before it becomes that user. NULL: nothing. ERR_AUTH,
-     * when root is nobody there, is no failure: put is then tried with the user's own rights. */
+    /* What root does for a put or prepare by `owner` before it becomes that user. NULL: nothing.
+     * ERR_AUTH, when root is nobody there, is no failure: the user's own rights are tried then. */
     int (*claim)(const struct destination_place *place, uid_t owner, struct err *err);
+    /* Finds out as probe does whether this user can write into the folder of a job's checkpoints,
+     * place->path; place->part is not asked for. make: where it is missing it is made; else it must
+     * be there, and ERR_UNAVAILABLE says that it is not. NULL: a destination of this kind has
+     * neither folders nor users. */
+    int (*prepare)(const struct destination_place *place, bool make, struct err *err);
     /* Copies the folder `source` into the shard, at how->rate_bytes_per_s at most, reads back what
      * how->read_back asks for, and gives it its name as the last step: a shard with a name is
      * complete and durable. An existing shard with the same contents that verifies is success; any

@@ -56,6 +56,30 @@ static int run_probe(const struct request *request, FILE *out, struct err *err)
     return request->destination->probe(request->values[PREFIX], err);
 }
 
+static struct destination_place place_of_all(const struct request *request)
+{
+    struct destination_place place = place_of(request);
+
+    place.all_checkpoints = true;
+    return place;
+}
+
+static bool makes_folder(const struct request *request)
+{
+    return request->values[MAKE] == NULL || strcmp(request->values[MAKE], "yes") == 0;
+}
+
+/* An object store has nothing to be made, and takes all users' objects by the daemon's keys. */
+static int run_prepare(const struct request *request, FILE *out, struct err *err)
+{
+    const struct destination_place place = place_of_all(request);
+
+    (void)out;
+    if (request->destination->prepare == NULL)
+        return 0;
+    return request->destination->prepare(&place, makes_folder(request), err);
+}
+
 /* The shard is at its destination: that its manifest could not be left here is no failure of it. */
 static void leave_manifest(const struct request *request, const struct buf *text, FILE *out)
 {
@@ -339,6 +363,7 @@ static int run_sweep(const struct request *request, FILE *out, struct err *err)
 
 static const struct verb verbs[] = {
     {{"probe", BIT(PREFIX), 0}, true, run_probe},
+    {{"prepare", BIT(PREFIX) | BIT(PATH), BIT(MAKE) | BIT(AS)}, true, run_prepare},
     {{"put", BIT(PREFIX) | BIT(PATH) | BIT(PART) | BIT(SOURCE),
       BIT(RATE) | BIT(THREADS) | BIT(READ_BACK) | BIT(GENERATIONS) | BIT(AS) | BIT(MANIFEST_TO) |
           BIT(COMPRESS) | BIT(CLUSTER) | BIT(WIPE)},
@@ -484,6 +509,7 @@ static int print_failure(const struct verb *verb, struct err *err, FILE *out, FI
 
 static const char usage[] =
     "usage: ckpt-worker probe   --prefix P\n"
+    "       ckpt-worker prepare --prefix P --path ALLOCATION/checkpoints [--make no]\n"
     "       ckpt-worker put     --prefix P --path DIR --part NAME --source DIR [--rate "
     "BYTES_PER_S]\n"
     "                           [--read-back never|sampled|always] [--generations N] "
@@ -511,7 +537,8 @@ static const char usage[] =
     "       ckpt-worker name    --uid UID\n"
     "       ckpt-worker look    --path PATH\n"
     "       ckpt-worker sweep   --path DIR\n"
-    "put, stage, publish, verify, restore, abandon, retain, space, reserve and sweep take --as "
+    "prepare, put, stage, publish, verify, restore, abandon, retain, space, reserve and sweep take "
+    "--as "
     "UID:GID[:GROUP,...]:\nas that user, when started by root.\n"
     "put, publish, verify and restore take --threads N: 1 to 8, else two for each processor that "
     "may "
@@ -540,11 +567,25 @@ static bool print_asked(const char *word, FILE *out)
     return true;
 }
 
-/* Root makes the folder of the allocation for its owner; all else is done as that user. What root
- * may not do there, on a server that takes it for nobody, the user's own attempt tells. */
+/* Root makes the folder of the allocation for its owner. What it may not do there, on a server that
+ * takes it for nobody, the user's own attempt tells. */
+static int claim_for(const struct verb *verb, const struct request *request, uid_t owner,
+                     struct err *err)
+{
+    const struct destination_place place =
+        verb->run == run_prepare ? place_of_all(request) : place_of(request);
+    bool claims = verb->run == run_put || verb->run == run_stage ||
+                  (verb->run == run_prepare && makes_folder(request));
+
+    if (!claims || request->destination->claim == NULL ||
+        request->destination->claim(&place, owner, err) == 0)
+        return 0;
+    return err->code == ERR_AUTH || err->code == ERR_IO ? 0 : -1;
+}
+
+/* All but that is done as the user. */
 static int take_user(const struct verb *verb, const struct request *request, struct err *err)
 {
-    const struct destination_place place = place_of(request);
     struct become become;
 
     if (request->values[AS] == NULL)
@@ -560,9 +601,7 @@ static int take_user(const struct verb *verb, const struct request *request, str
     if (verb->run == run_reserve &&
         reserve_claim(request->values[PATH], become.uid, become.gid, err) != 0)
         return -1;
-    if ((verb->run == run_put || verb->run == run_stage) && request->destination->claim != NULL &&
-        request->destination->claim(&place, become.uid, err) != 0 && err->code != ERR_AUTH &&
-        err->code != ERR_IO)
+    if (claim_for(verb, request, become.uid, err) != 0)
         return -1;
     if (become_user(&become, err) != 0)
         return -1;

@@ -38,6 +38,7 @@ enum option {
     MIN_AGE,
     WIPE,
     BYTES,
+    MAKE,
     OPTION_COUNT
 };
 #define BIT(option) (1u << (option))

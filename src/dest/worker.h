@@ -3,8 +3,8 @@
  *
  * Flow     worker_start() spawns `ckpt-worker VERB ...` found beside the running program, with the
  *          request as arguments; the worker prints result lines "key=value" on stdout and an error
- *          text on stderr; worker_done_fn gets them. Verbs: probe, put, verify, restore, collect,
- *          abandon, keep (src/dest/README.md has the arguments).
+ *          text on stderr; worker_done_fn gets them. Verbs: probe, prepare, put, verify, restore,
+ *          collect, abandon, keep (src/dest/README.md has the arguments).
  *          A caller's turn:
  *
  *              const char *const arguments[] = {"verify", "--path", path, "--part", part, NULL};

@@ -16,8 +16,8 @@
 #include "src/dest/mark.h"
 #include "src/dest/tree.h"
 
-/* ALLOCATION/checkpoints/CHECKPOINT */
-enum { PLACE_JOBS_LEVELS = 3, PLACE_TRIES = 3 };
+/* ALLOCATION/checkpoints/CHECKPOINT, and the folder of all of them */
+enum { PLACE_JOBS_LEVELS = 3, PLACE_JOBS_ALL_LEVELS = 2, PLACE_TRIES = 3 };
 
 int place_check_part(const char *part, struct err *err)
 {
@@ -220,14 +220,9 @@ static int check_above(const struct climb *climb, int fd, const struct stat *sta
 }
 
 /* As the server has it: on NFS this node may still have it as it was. */
-static int owner_of(int fd, uid_t *ret_owner)
+static int owner_of(int fd, struct statx *ret_status)
 {
-    struct statx status;
-
-    if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_UID, &status) != 0)
-        return -1;
-    *ret_owner = status.stx_uid;
-    return 0;
+    return statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_UID | STATX_MODE, ret_status);
 }
 
 /* Made by this process, or by one before it that was killed here: it is given to the job's user.
@@ -236,22 +231,24 @@ static int owner_of(int fd, uid_t *ret_owner)
 static int check_allocation(const struct climb *climb, int fd, struct err *err)
 {
     bool empty = geteuid() == 0 && tree_is_empty(fd);
-    uid_t owner;
+    struct statx status;
 
-    if (owner_of(fd, &owner) != 0)
+    if (owner_of(fd, &status) != 0)
         return fault_set(err, "stat folder", climb->path);
-    if (owner == climb->owner)
+    if (status.stx_uid == climb->owner)
         return 0;
-    if (owner == 0 && empty) {
+    if (status.stx_uid == 0 && empty) {
         if (fchown(fd, climb->owner, (gid_t)-1) == 0)
             return 0;
         return err_set(err, ERR_AUTH, "chown %s to user %u: %s", climb->path,
                        (unsigned)climb->owner, strerror(errno));
     }
     return err_set(err, ERR_REFUSED,
-                   "%s belongs to user %u and not to user %u, whose job this is: look at who made "
-                   "it, then move it away as root, or register the job under another id",
-                   climb->path, (unsigned)owner, (unsigned)climb->owner);
+                   "%s belongs to user %u and not to user %u, whose job this is (mode %04o): look "
+                   "at who made it, then move it away as root, or register the job under another "
+                   "id",
+                   climb->path, (unsigned)status.stx_uid, (unsigned)climb->owner,
+                   (unsigned)(status.stx_mode & 07777));
 }
 
 /* The folder `name` below `parent`, made where it is missing. */
@@ -283,8 +280,19 @@ static int enter_level(const struct climb *climb, int parent, const char *name, 
     return -1;
 }
 
-/* The last three are ALLOCATION/checkpoints/CHECKPOINT; what lies above them is the site's
- * scheme. */
+/* The last ones of a path; what lies above them is the site's scheme. */
+static unsigned job_levels(const struct destination_place *place)
+{
+    return place->all_checkpoints ? PLACE_JOBS_ALL_LEVELS : PLACE_JOBS_LEVELS;
+}
+
+static bool ends_as_job(const struct destination_place *place, const char *relative)
+{
+    const char *slash = strrchr(relative, '/');
+
+    return !place->all_checkpoints || (slash != NULL && strcmp(slash + 1, PLACE_CHECKPOINTS) == 0);
+}
+
 static unsigned count_levels(const char *relative)
 {
     unsigned levels = 1;
@@ -300,12 +308,11 @@ static int climb_down(struct climb *climb, int at, unsigned leave, struct err *e
 {
     char name[MANIFEST_NAME_MAX_BYTES + 1];
     const char *rest = climb->relative;
+    const unsigned own = job_levels(climb->place);
 
     snprintf(climb->path, sizeof(climb->path), "%s", climb->place->prefix);
     for (unsigned left = count_levels(rest); left > leave; left--) {
-        enum level level = left > PLACE_JOBS_LEVELS    ? LEVEL_ABOVE
-                           : left == PLACE_JOBS_LEVELS ? LEVEL_ALLOCATION
-                                                       : LEVEL_INSIDE;
+        enum level level = left > own ? LEVEL_ABOVE : left == own ? LEVEL_ALLOCATION : LEVEL_INSIDE;
         size_t length = strcspn(rest, "/"), used = strlen(climb->path);
         int next;
 
@@ -334,11 +341,11 @@ static int climb_begin(const struct destination_place *place, uid_t owner,
     *ret_climb = (struct climb){.place = place, .relative = relative, .owner = owner};
     if (place_relative(place->prefix, place->path, relative, err) != 0)
         return -1;
-    if (count_levels(relative) < PLACE_JOBS_LEVELS)
+    if (count_levels(relative) < job_levels(place) || !ends_as_job(place, relative))
         return err_set(err, ERR_REFUSED,
-                       "%s is not the folder of a checkpoint: it ends in "
-                       "ALLOCATION/checkpoints/CHECKPOINT",
-                       place->path);
+                       "%s is not the folder of %s: it ends in ALLOCATION/checkpoints%s",
+                       place->path, place->all_checkpoints ? "a job's checkpoints" : "a checkpoint",
+                       place->all_checkpoints ? "" : "/CHECKPOINT");
     prefix = place_open_prefix(place->prefix, err);
     if (prefix < 0)
         return -1;
@@ -390,7 +397,7 @@ static void share_old(const struct climb *climb, int fd)
 int place_claim(const struct destination_place *place, uid_t owner, struct err *err)
 {
     struct climb climb;
-    int fd = climb_to(place, owner, PLACE_JOBS_LEVELS - 1, &climb, err);
+    int fd = climb_to(place, owner, job_levels(place) - 1, &climb, err);
     int inside;
 
     if (fd < 0)

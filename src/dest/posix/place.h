@@ -1,8 +1,9 @@
 /* From (prefix, path) to an open folder, component by component below the prefix.
  *
  * Flow     place_claim() as root makes the folders down to the allocation's and gives that to the
- *          job's user; place_create() as that user makes the rest. Where the agent is not root,
- *          place_create() makes all of them.
+ *          job's user; place_create() as that user makes the rest, down to the checkpoint's, or to
+ *          that of all of the job's, as the place says. Where the agent is not root, place_create()
+ *          makes all of them.
  * Shapes   folders above the allocation's belong to root, to the prefix' owner or to this process'
  *          user, and nobody else may write into them (or they are sticky): who may could exchange
  *          what is below. Those from the allocation's on belong to the job's user: 0700, or 02770

@@ -42,6 +42,7 @@ const struct destination_ops destination_posix = {
     .validate = posix_validate,
     .probe = posix_probe,
     .claim = place_claim,
+    .prepare = posix_prepare,
     .put = posix_put,
     .stage = posix_stage,
     .publish = posix_publish,

@@ -1,7 +1,8 @@
 /* The kind posix: checkpoints on a mounted file system (NFS, VAST, Lustre, local). Every call here
  * may block for ever and belongs into a ckpt-worker process, never into a daemon.
  *
- * Flow     put      list the source; copy and hash into {path}/.{part}.tmp.{random}/ by several
+ * Flow     prepare  make {allocation}/checkpoints; write, rename and remove a file in it.
+ *          put      list the source; copy and hash into {path}/.{part}.tmp.{random}/ by several
  *                   threads (transfer.h), files durable; list the source again; read back what the
  *                   policy asks for; write MANIFEST; folders durable bottom-up; rename to
  *                   {path}/{part}; fsync {path}. A shard that has its name is complete.
@@ -48,6 +49,7 @@ int posix_collect(const char *prefix, const char *path, struct destination_remov
 int posix_owner(const char *prefix, const char *path, uid_t *ret_uid, struct err *err);
 void posix_tidy(const char *prefix, const char *path);
 int posix_probe(const char *prefix, struct err *err);
+int posix_prepare(const struct destination_place *place, bool make, struct err *err);
 int posix_scan(const struct destination_scan *scan, const struct destination_sink *sink,
                struct destination_scanned *ret_scanned, struct err *err);
 

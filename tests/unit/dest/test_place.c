@@ -74,6 +74,19 @@ static int run_put_as(struct folders *folders, const void *as)
                 "--source", folders->source, "--as", as);
 }
 
+/* A refusal by the kernel is told as what it is. */
+static int run_prepare_as(struct folders *folders, const void *as)
+{
+    char all[256];
+    int code;
+
+    snprintf(all, sizeof(all), "%s/t/p/a/checkpoints", folders->prefix);
+    code = VERB("prepare", "--prefix", folders->prefix, "--path", all, "--as", as);
+    return code == WORKER_EXIT_UNAVAILABLE && strstr(folders->out, "cause=storage_denied\n") == NULL
+               ? 98
+               : code;
+}
+
 static int run_abandon_as(struct folders *folders, const void *as)
 {
     return VERB("abandon", "--prefix", folders->prefix, "--path", folders->path, "--part", "n1",
@@ -92,6 +105,11 @@ static int put_of_node(struct folders *folders, int number)
 static int put_as(struct folders *folders, const char *as)
 {
     return in_child(folders, run_put_as, as);
+}
+
+static int prepare_as(struct folders *folders, const char *as)
+{
+    return in_child(folders, run_prepare_as, as);
 }
 
 static void become(uid_t uid, gid_t group)
@@ -306,6 +324,82 @@ static void the_group_comes_from_the_prefix_alone(void **state)
     expect_folder(folders, "t/p/a/checkpoints/1-42", ANN, 0700);
 }
 
+/* S3-035, D-003: a job's folder is there before it has written anything, as its user's, and holds
+ * nothing. */
+static void prepare_makes_the_folder_of_a_job_s_checkpoints(void **state)
+{
+    struct folders *folders = *state;
+
+    for (int i = 0; i < 2; i++) { /* again: it is as it was */
+        assert_int_equal(prepare_as(folders, "20001:20001"), WORKER_EXIT_OK);
+        expect_folder(folders, "t/p", 0, 0755);
+        expect_folder(folders, "t/p/a", ANN, 0700);
+        expect_folder(folders, "t/p/a/checkpoints", ANN, 0700);
+        assert_uint_equal(count_hidden(at(folders, "t/p/a/checkpoints")), 0);
+    }
+    assert_int_equal(rmdir(at(folders, "t/p/a/checkpoints")), 0);
+    assert_int_equal(put_as(folders, "20001:20001"), WORKER_EXIT_OK);
+    assert_int_equal(prepare_as(folders, "20001:20001"), WORKER_EXIT_OK);
+    assert_true(exists(folders->path, "n1/MANIFEST"));
+}
+
+/* As in the empty folder where a file system is to be mounted, on which the job has checkpoints. */
+static void prepare_makes_nothing_that_must_be_there(void **state)
+{
+    struct folders *folders = *state;
+    char all[256];
+
+    snprintf(all, sizeof(all), "%s", at(folders, "t/p/a/checkpoints"));
+    assert_int_equal(VERB("prepare", "--prefix", folders->prefix, "--path", all, "--make", "no"),
+                     WORKER_EXIT_UNAVAILABLE);
+    assert_value(folders, "cause", "storage_unreachable");
+    assert_contains(folders->errors, "is missing, where the job has written before: mount");
+    assert_false(exists(folders->prefix, "t"));
+    assert_int_equal(put_as(folders, "20001:20001"), WORKER_EXIT_OK);
+    assert_int_equal(VERB("prepare", "--prefix", folders->prefix, "--path", all, "--make", "no"),
+                     WORKER_EXIT_OK);
+    assert_int_equal(VERB("prepare", "--prefix", folders->prefix, "--path", all, "--make", "x"),
+                     WORKER_EXIT_USAGE);
+}
+
+/* S3-036 */
+static void prepare_refuses_a_folder_that_its_user_may_not_write(void **state)
+{
+    struct folders *folders = *state;
+
+    assert_int_equal(prepare_as(folders, "20002:20002"), WORKER_EXIT_OK);
+    assert_int_equal(prepare_as(folders, "20001:20001"), WORKER_EXIT_REFUSED);
+    assert_contains(errors, "t/p/a belongs to user 20002 and not to user 20001, whose job this is "
+                            "(mode 0700)");
+    assert_int_equal(chmod(at(folders, "t/p/a/checkpoints"), 0500), 0);
+    assert_int_equal(prepare_as(folders, "20002:20002"), WORKER_EXIT_UNAVAILABLE);
+    assert_contains(errors, "t/p/a/checkpoints belongs to user 20002, mode 0500, and user 20002 "
+                            "may not write there");
+    assert_int_equal(chown(at(folders, "t/p/a/checkpoints"), ANN, ANN), 0);
+    assert_int_equal(prepare_as(folders, "20002:20002"), WORKER_EXIT_UNAVAILABLE);
+    assert_contains(errors, "t/p/a/checkpoints belongs to user 20001, mode 0500, and user 20002");
+    assert_int_equal(rmdir(at(folders, "t/p/a/checkpoints")), 0);
+    assert_int_equal(symlink(folders->source, at(folders, "t/p/a/checkpoints")), 0);
+    assert_int_equal(prepare_as(folders, "20002:20002"), WORKER_EXIT_REFUSED);
+    assert_uint_equal(count_hidden(folders->source), 0);
+}
+
+static void prepare_takes_no_other_folder(void **state)
+{
+    struct folders *folders = *state;
+
+    assert_int_equal(VERB("prepare", "--prefix", folders->prefix, "--path", folders->path),
+                     WORKER_EXIT_REFUSED);
+    assert_contains(folders->errors, "it ends in ALLOCATION/checkpoints");
+    assert_int_equal(
+        VERB("prepare", "--prefix", folders->prefix, "--path", at(folders, "checkpoints")),
+        WORKER_EXIT_REFUSED);
+    assert_false(exists(folders->prefix, "t"));
+    remove_tree(folders->prefix);
+    assert_int_equal(prepare_as(folders, "20001:20001"), 98); /* it is not mounted */
+    assert_contains(errors, "is missing");
+}
+
 /* What the application may do by a group its worker may as well, and no more. */
 static void supplementary_groups_count(void **state)
 {
@@ -500,6 +594,10 @@ int main(void)
         T(a_folder_of_root_s_that_is_in_use_is_refused),
         T(the_group_of_the_prefix_may_remove_and_not_read),
         T(the_group_comes_from_the_prefix_alone),
+        T(prepare_makes_the_folder_of_a_job_s_checkpoints),
+        T(prepare_makes_nothing_that_must_be_there),
+        T(prepare_refuses_a_folder_that_its_user_may_not_write),
+        T(prepare_takes_no_other_folder),
         T(supplementary_groups_count),
         T(an_agent_of_one_user_makes_all_folders_as_that_user),
         T(who_may_not_make_a_folder_is_told_who_has_to),
