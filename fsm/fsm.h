@@ -622,13 +622,14 @@ struct fsm_reads { /* which of its parts read what they begin from, or wait in l
 };
 void fsm_reads(const struct fsm *fsm, const struct fsm_allocation *allocation,
                struct fsm_reads *ret_reads);
-/* Folder of a checkpoint: {prefix}/{tenant}/{project}/{allocation}/checkpoints/{checkpoint}.
- * Returns the length or 0 when too small. */
+/* Folder of a checkpoint: {prefix}/{tenant}/{project}/{allocation}/checkpoints/{checkpoint}; the
+ * one above, of all that the job has at a target. Returns the length or 0 when too small. */
 size_t fsm_checkpoint_path(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint,
                            char *ret_path, size_t size);
+size_t fsm_checkpoints_path(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                            const struct fsm_target *target, char *ret_path, size_t size);
 /* The earliest instant at which a Tick would change something; UINT64_MAX: none. The leader
- * proposes a Tick when it has passed: without one nothing times out, since the state has no clock
- * of its own. */
+ * proposes one then: without it nothing times out, since the state has no clock of its own. */
 uint64_t fsm_next_deadline_ms(const struct fsm *fsm);
 
 /* ---- what is learned ---- */
@@ -640,8 +641,7 @@ struct fsm_losses {
     uint64_t kills[FSM_GROUPS];           /* allocations stopped for others without a checkpoint */
     uint64_t demands[FSM_GROUPS];         /* victims of preemption */
 };
-/* A copy: it stays valid. */
-void fsm_get_losses(const struct fsm *fsm, struct fsm_losses *ret_losses);
+void fsm_get_losses(const struct fsm *fsm, struct fsm_losses *ret_losses); /* a copy */
 /* What leaders learned of the fleet; NULL: nothing yet. A new leader goes on from here and adds the
  * difference between the counts then and fsm_get_losses() now. */
 const Ckpt__Log__V1__SetLearned *fsm_learned(const struct fsm *fsm);

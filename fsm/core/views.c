@@ -245,7 +245,7 @@ static void path_add(struct path *path, const char *text)
 struct folder {
     uint32_t target_slot;
     const char *tenant, *project, *allocation_id;
-    uint64_t checkpoint_id;
+    uint64_t checkpoint_id; /* 0: that of all checkpoints of the job */
 };
 
 /* Each part is an id, which never has a slash; the target's prefix alone may have some. */
@@ -263,8 +263,11 @@ static size_t folder_path(const struct fsm *fsm, const struct folder *folder, ch
     path_add(&path, folder->project);
     path_add(&path, "/");
     path_add(&path, folder->allocation_id);
-    path_add(&path, "/checkpoints/");
-    path_add(&path, checkpoint_id_format(folder->checkpoint_id, id));
+    path_add(&path, "/checkpoints");
+    if (folder->checkpoint_id != 0) {
+        path_add(&path, "/");
+        path_add(&path, checkpoint_id_format(folder->checkpoint_id, id));
+    }
     return path.length < size ? path.length : 0;
 }
 
@@ -277,6 +280,17 @@ size_t fsm_checkpoint_path(const struct fsm *fsm, const struct fsm_checkpoint *c
 
     CHECK(ret_path != NULL);
     CHECK(checkpoint->id != 0);
+    return folder_path(fsm, &folder, ret_path, size);
+}
+
+size_t fsm_checkpoints_path(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                            const struct fsm_target *target, char *ret_path, size_t size)
+{
+    struct folder folder = {target->slot, allocation->tenant, allocation->project, allocation->id,
+                            0};
+
+    CHECK(ret_path != NULL);
+    CHECK(allocation->id != NULL);
     return folder_path(fsm, &folder, ret_path, size);
 }
 

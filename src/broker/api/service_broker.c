@@ -200,6 +200,18 @@ static void fill_waits(const struct fsm *fsm, const struct fsm_allocation *alloc
     reply->max_discarded_ms = fsm_policy(fsm)->max_discarded_ms;
 }
 
+/* So that a node can find out, before it starts an application, whether that may write there. */
+static void fill_next(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                      struct scratch *scratch, Ckpt__V1__RestartPoint *reply)
+{
+    const struct fsm_target *target = fsm_destination(fsm, allocation);
+
+    if (allocation->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE || target == NULL)
+        return;
+    reply->checkpoints_path = translate_checkpoints_path(fsm, allocation, target, scratch);
+    reply->checkpoints_prefix = translate_text(target->prefix);
+}
+
 /* What a job, or the node's part of it, needs to start again: which complete checkpoint, and where
  * it lies. */
 static void get_restart_point(struct request *request, struct scratch *scratch)
@@ -230,6 +242,7 @@ static void get_restart_point(struct request *request, struct scratch *scratch)
     (void)fsm_begin_restored_as(fsm, allocation, &reply.restored_as, &reply.restored_part);
     fill_node_ids(fsm, allocation, scratch, &reply);
     fill_waits(fsm, allocation, &reply);
+    fill_next(fsm, allocation, scratch, &reply);
     checkpoint = asked->node_id[0] == '\0' ? fsm_begin_point(fsm, allocation)
                                            : fsm_begin_of_part(fsm, allocation);
     if (checkpoint != NULL) {

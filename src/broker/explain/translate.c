@@ -297,6 +297,15 @@ char *translate_checkpoint_path(const struct fsm *fsm, const struct fsm_checkpoi
     return scratch_printf(scratch, "%s", path);
 }
 
+char *translate_checkpoints_path(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                                 const struct fsm_target *target, struct scratch *scratch)
+{
+    char path[PATH_MAX_BYTES];
+
+    CHECK(fsm_checkpoints_path(fsm, allocation, target, path, sizeof(path)) > 0); /* likewise */
+    return scratch_printf(scratch, "%s", path);
+}
+
 void translate_checkpoint(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint,
                           struct scratch *scratch, Ckpt__V1__Checkpoint *ret_checkpoint)
 {

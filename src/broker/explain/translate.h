@@ -59,6 +59,9 @@ const char *translate_node_state(const struct fsm_node *node);
 /* The path below the target's prefix, as agents and people see it. */
 char *translate_checkpoint_path(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint,
                                 struct scratch *scratch);
+/* ... of the folder that the job's checkpoints at that target lie in. */
+char *translate_checkpoints_path(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                                 const struct fsm_target *target, struct scratch *scratch);
 
 /* f8 = 1 / (1 + estimated minutes to write a checkpoint), parts per million; 0 when it cannot be
  * checkpointed. */

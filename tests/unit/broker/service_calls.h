@@ -80,6 +80,8 @@ static inline void expect(const struct answer *answer, int status, const char *t
                  rpc_status_name(status), text);
 }
 
+static Ckpt__V1__Strategy registered_as; /* the next ones */
+
 static inline void pack_registration(const char *request_id, const char *id, uint8_t *bytes,
                                      size_t *ret_length)
 {
@@ -97,6 +99,7 @@ static inline void pack_registration(const char *request_id, const char *id, uin
     spec.vcluster = (char *)(uintptr_t) "hpc";
     spec.owner = (char *)(uintptr_t) "ada";
     spec.preemption_class = 3;
+    spec.strategy = registered_as;
     spec.n_nodes = 1;
     spec.nodes = nodes;
     request.request_id = (char *)(uintptr_t)request_id;

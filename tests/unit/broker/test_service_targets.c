@@ -1,4 +1,5 @@
-/* What operators do about storage targets, by a real replica of one member. */
+/* What operators do about storage targets, and agents hear of them, by a real replica of one
+ * member. */
 #include "tests/unit/broker/service_calls.h"
 
 static void a_target_that_nothing_needs_is_removed(void **state)
@@ -65,6 +66,42 @@ static void direct_and_lz4_are_refused_of_a_kind_that_cannot_do_it(void **state)
     expect(&answer, RPC_OK, "");
 }
 
+/* path: below the prefix; NULL: nowhere */
+static void expect_next(const char *job, const char *path)
+{
+    static struct answer answer;
+    Ckpt__V1__GetRestartPointRequest ask = CKPT__V1__GET_RESTART_POINT_REQUEST__INIT;
+    Ckpt__V1__RestartPoint *point;
+
+    ask.allocation_id = (char *)(uintptr_t)job;
+    call(BROKER("GetRestartPoint"), &ask.base, &answer);
+    point = ckpt__v1__restart_point__unpack(NULL, answer.length, answer.bytes);
+    assert_non_null(point);
+    if (path == NULL) {
+        assert_string_equal(point->checkpoints_path, "");
+        assert_string_equal(point->checkpoints_prefix, "");
+    } else {
+        size_t length = strlen(point->checkpoints_prefix);
+
+        assert_non_null(strstr(point->checkpoints_prefix, "/scratch"));
+        assert_memory_equal(point->checkpoints_path, point->checkpoints_prefix, length);
+        assert_string_equal(point->checkpoints_path + length, path);
+    }
+    ckpt__v1__restart_point__free_unpacked(point, NULL);
+}
+
+/* D-003: nothing of a job that is not checkpointed is made anywhere. */
+static void the_restart_point_names_where_the_next_checkpoint_goes(void **state)
+{
+    (void)state;
+    ckpt__v1__mutation_reply__free_unpacked(register_allocation("r", "job"), NULL);
+    expect_next("job", "/physics/heat/job/checkpoints");
+    registered_as = CKPT__V1__STRATEGY__STRATEGY_NONE;
+    ckpt__v1__mutation_reply__free_unpacked(register_allocation("s", "none"), NULL);
+    registered_as = CKPT__V1__STRATEGY__STRATEGY_UNSPECIFIED;
+    expect_next("none", NULL);
+}
+
 #define WITH(open, test) cmocka_unit_test_setup_teardown(test, open, close_fixture)
 
 int main(void)
@@ -72,6 +109,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH(open_one, a_target_that_nothing_needs_is_removed),
         WITH(open_one, direct_and_lz4_are_refused_of_a_kind_that_cannot_do_it),
+        WITH(open_one, the_restart_point_names_where_the_next_checkpoint_goes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -318,16 +318,24 @@ static void only_those_that_write_are_own_writes(void **unused)
 static void the_path_of_a_checkpoint_is_that_of_the_rows(void **unused)
 {
     struct script script;
+    const struct fsm_allocation *job;
     char path[256];
 
     (void)unused;
     script_start(&script);
     expect_ok(&script, "register j1 nodes=n1");
     expect_ok(&script, "request j1");
+    job = fsm_allocation_find(script.fsm, "j1");
     assert_int_equal(fsm_checkpoint_path(script.fsm, checkpoint_of(&script, 1), path, sizeof(path)),
                      strlen("/scratch/physics/climate/j1/checkpoints/1-1"));
     assert_string_equal(path, "/scratch/physics/climate/j1/checkpoints/1-1");
     assert_int_equal(fsm_checkpoint_path(script.fsm, checkpoint_of(&script, 1), path, 20), 0);
+    assert_int_equal(
+        fsm_checkpoints_path(script.fsm, job, fsm_destination(script.fsm, job), path, sizeof(path)),
+        strlen("/scratch/physics/climate/j1/checkpoints"));
+    assert_string_equal(path, "/scratch/physics/climate/j1/checkpoints");
+    assert_int_equal(
+        fsm_checkpoints_path(script.fsm, job, fsm_destination(script.fsm, job), path, 20), 0);
     expect_ok(&script, "put tenants s3 prefix=s3:// write=1000 default");
     expect_ok(&script, "register j2 nodes=n2");
     expect_ok(&script, "request j2");
