@@ -293,10 +293,11 @@ def folders_of_strangers_are_refused_and_said():
         for level in (cluster.scratch / "physics", cluster.scratch / "physics" / "heat"):
             level.mkdir()
             level.chmod(0o1777)
-        assert sh(BOB, 'mkdir -m 777 "$1"', cluster.scratch / "physics" / "heat" / "anns").returncode == 0
         cluster.start()
         try:
-            site.start_job("anns", ANN)
+            site.start_job("anns", ANN)  # one who is there before keeps it from starting: test_prepare.py
+            (cluster.scratch / "physics" / "heat" / "anns").rename(cluster.dir / "moved")
+            assert sh(BOB, 'mkdir -m 777 "$1"', cluster.scratch / "physics" / "heat" / "anns").returncode == 0
             site.checkpoint("anns", FAILED)
             log = cluster.agents["a"].log.read_text()
             assert f"anns belongs to user {BOB} and not to user {ANN}, whose job this is" in log
@@ -316,7 +317,9 @@ def a_destination_that_only_a_group_may_write_takes_checkpoints():
         cluster.start()
         try:
             site.start_job("without", BOB)
-            site.checkpoint("without", FAILED)
+            assert site.jobs["without"].wait(10) == 125
+            said = (cluster.dir / "without.log").read_text()
+            assert f"{cluster.scratch} belongs to user {SERVICE}, mode 0770, and user {BOB} may not write there" in said, said
             site.start_job("anns", ANN, groups=(4, PROJECT))
             site.checkpoint("anns")
             agent = cluster.agents["a"]

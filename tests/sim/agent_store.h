@@ -36,8 +36,8 @@ void agent_store_free(struct agent_store *store);
 /* NULL: nobody's any more. */
 void agent_store_mount(struct agent_store *store, unsigned node, struct agent_files *files);
 
-/* The destination was reachable at the beginning, and at the end. verb: put, stage, publish,
- * verify, restore, abandon or collect. */
+/* The destination was reachable at the beginning, and at the end. verb: prepare, put, stage,
+ * publish, verify, restore, abandon or collect. */
 void agent_store_begin(struct agent_store *store, const struct sim_work *work);
 /* away: it was not, and the verb is one that may do without. */
 void agent_store_end(struct agent_store *store, const struct sim_work *work, bool away,
@@ -78,6 +78,7 @@ const struct buf *agent_store_file(const struct agent_store *store, const char *
 struct agent_store_counters {
     uint64_t puts, published, reused, restores, verifies, collects, abandons, failed, lost, damaged;
     uint64_t copies_kept, copies_used, copies_passed, copies_spoiled;
+    uint64_t prepared;
 };
 const struct agent_store_counters *agent_store_counters(const struct agent_store *store);
 

@@ -494,6 +494,8 @@ void agent_store_end(struct agent_store *store, const struct sim_work *work, boo
     verb.away = away;
     if (strcmp(name, "collect") == 0)
         collect_ends(&verb);
+    else if (strcmp(name, "prepare") == 0)
+        store->counters.prepared++; /* there are no folders but of shards, and one user */
     else if (strcmp(name, "abandon") == 0)
         abandon_ends(&verb);
     else if (strcmp(name, "verify") == 0)

@@ -70,7 +70,7 @@ struct board {
     uint64_t flips, flips_told, odd_samples, older;
     /* of the shipping agents */
     uint64_t runs, restores, whole, spread, deaths, runs_killed, power_losses, rogue_welcomes;
-    uint64_t copies_kept, copies_used, copies_passed, copies_spoiled, published;
+    uint64_t copies_kept, copies_used, copies_passed, copies_spoiled, published, prepared;
 };
 
 static uint64_t cpu_us(void)
@@ -121,6 +121,7 @@ static void report_copies(struct board *board, const struct agent_store_counters
     add(&board->copies_passed, store->copies_passed);
     add(&board->copies_spoiled, store->copies_spoiled);
     add(&board->published, store->published);
+    add(&board->prepared, store->prepared);
 }
 
 /* long: a line for each count */
@@ -369,10 +370,12 @@ static void summary(const struct plan *plan, const struct board *board, double w
            " on another number of nodes); %" PRIu64 " died of their disk, %" PRIu64
            " lost their power, %" PRIu64 " ckpt-runs were killed, %" PRIu64
            " welcomes from an old leader; copies kept %" PRIu64 ", begun from %" PRIu64
-           ", passed over %" PRIu64 ", spoiled %" PRIu64 "; shards written in place %" PRIu64 "\n",
+           ", passed over %" PRIu64 ", spoiled %" PRIu64 "; shards written in place %" PRIu64
+           ", folders of jobs made %" PRIu64 "\n",
            board->runs, board->restores, board->whole, board->spread, board->deaths,
            board->power_losses, board->runs_killed, board->rogue_welcomes, board->copies_kept,
-           board->copies_used, board->copies_passed, board->copies_spoiled, board->published);
+           board->copies_used, board->copies_passed, board->copies_spoiled, board->published,
+           board->prepared);
     printf("operator's calls %" PRIu64 ", nodes removed %" PRIu64 ", stale reads %" PRIu64
            ", events watched %" PRIu64 ", backups read back %" PRIu64
            ", folders that stayed %" PRIu64 ", that agents removed %" PRIu64

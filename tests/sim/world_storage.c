@@ -7,7 +7,7 @@
 #include "tests/sim/agent_world.h"
 #include "tests/sim/world_internal.h"
 
-enum { PROBE_US = 2000, SLOW_TIMES = 200 };
+enum { PROBE_US = 2000, SLOW_TIMES = 200, STRANGERS_ONE_OF = 16 };
 
 struct world_target *world_target_of_path(struct world *world, const char *path)
 {
@@ -54,6 +54,14 @@ static int64_t work_begin(void *context, const struct sim_work *work)
     return (int64_t)(target->state == WORLD_STORAGE_SLOW ? us * SLOW_TIMES : us);
 }
 
+/* Somebody else has made the folder of a job's checkpoints: people see to it, and who comes next
+ * may write there. */
+static bool is_a_strangers(struct world *world, const struct sim_work *work)
+{
+    return strcmp(work->arguments[0], "prepare") == 0 && world->healed_us == 0 &&
+           sim_chance(world->sim, STRANGERS_ONE_OF);
+}
+
 static void work_end(void *context, const struct sim_work *work, struct sim_work_end *ret_end)
 {
     struct world *world = context;
@@ -65,6 +73,12 @@ static void work_end(void *context, const struct sim_work *work, struct sim_work
     if (away && !may_do_without(work)) {
         ret_end->exit_code = WORKER_EXIT_UNAVAILABLE;
         snprintf(ret_end->error, sizeof(ret_end->error), "%s: Input/output error", target->prefix);
+        return;
+    }
+    if (is_a_strangers(world, work)) {
+        ret_end->exit_code = WORKER_EXIT_REFUSED;
+        snprintf(ret_end->error, sizeof(ret_end->error), "%s belongs to another user",
+                 sim_work_argument(work, "--path"));
         return;
     }
     if (strcmp(work->arguments[0], "collect") == 0 &&

@@ -234,6 +234,8 @@ static void restore_done(void *data, const struct restore_result *result)
     if (result->from_copy)
         stream_say(stream, "its part of the checkpoint came from the copy that this node kept, "
                            "without a byte from the destination");
+    if (result->unwritten[0] != '\0')
+        stream_say(stream, result->unwritten);
     stream->state = STREAM_READY;
     app_stream_ready(stream, result);
 }
@@ -407,6 +409,8 @@ void app_stream_ask(struct app_stream *stream, enum restore_what what,
                                             .found = restore_found,
                                             .reads = restore_reads,
                                             .sweep = restore_sweeps,
+                                            .prepares = what != RESTORE_OWNER && stream->first &&
+                                                        !allocation->entry.restart_awaited,
                                             .override = stream->hello->restore,
                                             .done = done,
                                             .data = stream});

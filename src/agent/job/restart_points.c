@@ -296,6 +296,8 @@ static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *po
     if (scratch_refuses(restore, point) || run_refuses(restore, point))
         return;
     from_nothing = restore->what == RESTORE_NOTHING || point->checkpoint_id == 0 || joined;
+    if (restore_prepares(restore, point))
+        return;
     passed_over(restore, point->checkpoint_id);
     restore->outage =
         (struct restore_outage){point->discarded_ms, point->discard_at_ms, point->max_discarded_ms};
@@ -455,6 +457,7 @@ struct restore *restore_start(struct restart_points *points, const struct restor
     restore->user = ask->user;
     restore->what = ask->what;
     restore->override = ask->override;
+    restore->prepares = ask->prepares;
     restore->outage_run = ask->outage_run;
     if (ask->owner != NULL) {
         snprintf(restore->owner_name, sizeof(restore->owner_name), "%s", ask->owner->name);

@@ -2,10 +2,11 @@
  * what its part needs here, verified.
  *
  * Flow     restore_start() -> BrokerService/GetRestartPoint (repeated until a leader answers) ->
- *          workers restore or verify what this part needs of the checkpoint that the state chose
- *          for all parts -> found() -> when all parts have said so, done(). A shard that does not
- *          verify or is not there is found() damaged: the state chooses another one for all. What
- *          was brought for a choice, or a place, that counts no more is swept first.
+ *          a worker makes the folder of the job's checkpoints and tries to write there -> workers
+ *          restore or verify what this part needs of the checkpoint that the state chose for all
+ *          parts -> found() -> when all parts have said so, done(). A shard that does not verify or
+ *          is not there is found() damaged: the state chooses another one for all. What was brought
+ *          for a choice, or a place, that counts no more is swept first.
  * Shapes   one restore per attached ckpt-run; restore_cancel() when it goes away. One channel pair
  *          for all restores.
  *          Whoever needs bytes of the target says so, and waits in its line until it is let in;
@@ -48,6 +49,7 @@ struct restore_result {
     const char *label;          /* of the checkpoint; NULL, "": none */
     uint32_t parts;             /* of which it consists; 0: not known */
     bool from_copy;             /* it came from the node's own copy */
+    const char *unwritten;      /* why its next checkpoint cannot be written now; "": it can be */
 };
 typedef void restore_done_fn(void *data, const struct restore_result *result);
 
@@ -90,7 +92,8 @@ struct restore_ask {
     const struct opened *folder; /* the same, open for as long as the restore lasts */
     struct machine_user user;
     enum restore_what what;
-    Ckpt__V1__RestoreMode override;    /* UNSPECIFIED: as registered */
+    bool prepares;                  /* the folder of its checkpoints is made and looked at before */
+    Ckpt__V1__RestoreMode override; /* UNSPECIFIED: as registered */
     const struct restore_owner *owner; /* that is known already; NULL: none */
     /* For which run a start from scratch is now that no broker answers; 0: one is waited for. Each
      * time anew, since the last orders say so. NULL: never. */

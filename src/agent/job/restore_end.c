@@ -28,6 +28,7 @@ void restore_finish(struct restore *restore, const struct restore_result *outcom
     CHECK(!restore->cancelled);
     CHECK(restore->call == NULL && restore->worker == NULL);
     CHECK(outcome->checkpoint_id == 0 || outcome->path != NULL);
+    result.unwritten = restore->unwritten;
     log_info("restart_point",
              "allocation=%s checkpoint=%s folder=\"%s\" notice=\"%s\" error=\"%s\"",
              restore->allocation_id, checkpoint_id_format(result.checkpoint_id, id), result.folder,

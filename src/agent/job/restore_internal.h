@@ -1,6 +1,6 @@
 /* What the files of a restore share: restart_points.c (asks the leader, life), restore_owner.c
- * (whose it is), restore_line.c (waits to read), restore_parts.c (brings the files), restore_end.c
- * (how it goes on). */
+ * (whose it is), restore_prepare.c (where its checkpoints go), restore_line.c (waits to read),
+ * restore_parts.c (brings the files), restore_end.c (how it goes on). */
 #ifndef CKPT_AGENT_RESTORE_INTERNAL_H
 #define CKPT_AGENT_RESTORE_INTERNAL_H
 
@@ -84,6 +84,9 @@ struct restore {
     bool held;                    /* it waits for another word */
     bool unheard;                 /* ... and for long */
     bool sweeping;                /* what was brought before goes */
+    bool prepares;                /* where its next checkpoint goes has still to be looked at */
+    /* why none can be written there now; "": nothing is known against it */
+    char unwritten[RESTORE_TEXT_BYTES];
     enum restore_what what;
     uint64_t (*outage_run)(void *data);
     uint64_t began_us;
@@ -123,6 +126,10 @@ __attribute__((format(printf, 2, 3))) void restore_waits(struct restore *restore
 /* restore_owner.c. Only who may attach is told more. True: the owner is not known yet, or the
  * caller is another one. */
 bool restore_owner_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *point);
+
+/* restore_prepare.c. True: a worker looks where the job's checkpoints go, and the leader is asked
+ * again when it has ended. */
+bool restore_prepares(struct restore *restore, const Ckpt__V1__RestartPoint *point);
 
 /* restore_line.c. may_read: it needs nothing of the target, or was let in; else it says so and
  * waits. lacks_place: the node's copy of the part has gone since. note_heard: before the leader is

@@ -45,6 +45,14 @@ static Ckpt__V1__ReadState may_read; /* from the target */
 static uint64_t discard_at_ms;       /* of a target that is away */
 static char manifest[72];            /* of all shards; "": none is told */
 static bool copy_goes;               /* that of part-0001, when the next worker ends */
+static uint32_t restart_count;       /* of the next hello */
+static char next_path[32];           /* where the checkpoints go; "": the job has none */
+static bool written_there;           /* what it begins from lies at the same destination */
+static struct {
+    int exit_code;
+    bool hangs; /* it does not end by itself */
+    const char *cause, *error;
+} prepare;
 static char folder[] = "/tmp/test-attach-XXXXXX";
 
 static char refusal[512]; /* of the last hello */
@@ -65,7 +73,7 @@ static Ckpt__V1__RestoreMode mode, other_mode; /* other: of part 1, which has re
 /* The worker that was started last; it ends when the loop comes round. */
 static struct {
     int exit_code; /* -1: none can be started */
-    bool runs;
+    bool runs, prepares;
     char did[160]; /* verbs, parts and targets of all of them */
     worker_done_fn *done;
     void *data;
@@ -170,6 +178,7 @@ static struct rpc_client_call *attach_on(struct rpc_channel *on, const char *all
     hello.profile = profile;
     hello.work_dir = folder;
     hello.want_restore = !from_scratch;
+    hello.restart_count = restart_count;
     up.body_case = CKPT__V1__ATTACH_UP__BODY_HELLO;
     up.hello = &hello;
     assert_true(ckpt__v1__attach_up__get_packed_size(&up) <= sizeof(bytes));
@@ -206,7 +215,7 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
     Ckpt__V1__ShardInfo shard = CKPT__V1__SHARD_INFO__INIT, second = shard;
     Ckpt__V1__ShardInfo *shards[] = {&shard, &second};
     char node[] = "node-a", other[] = "node-b", gone[] = "node-c", job[] = "job", path[] = "/ckpt",
-         label[] = "128", target[] = "x";
+         label[] = "128", target[] = "x", prefix[] = "/x";
     char *nodes[] = {swapped ? other : node, swapped ? node : other};
     uint64_t runs[] = {run_of_writer != 0 ? run_of_writer : RUN, RUN};
     uint8_t reply[512];
@@ -226,6 +235,9 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
     part.read = may_read;
     part.read_bytes_per_s = 1000000;
     point.target_id = target;
+    point.target_prefix = written_there ? prefix : next_path + strlen(next_path);
+    point.checkpoints_path = next_path;
+    point.checkpoints_prefix = next_path[0] == '\0' ? next_path : prefix;
     point.read_place = 3;
     point.read_line = 7;
     point.discarded_ms = discard_at_ms == 0 ? 0 : 600000;
@@ -262,6 +274,29 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
     rpc_call_reply(call, reply, ckpt__v1__restart_point__pack(&point, reply));
 }
 
+static void work_begins(worker_done_fn *done, void *data, struct worker **ret_worker)
+{
+    assert_false(work.runs);
+    work.runs = true;
+    work.done = done;
+    work.data = data;
+    *ret_worker = (struct worker *)(void *)&work;
+}
+
+static void folder_prepare(const char *const *arguments, worker_done_fn *done, void *data,
+                           struct worker **ret_worker)
+{
+    assert_string_equal(arguments[2], "/x");
+    assert_string_equal(arguments[3], "--path");
+    assert_string_equal(arguments[5], "--make");
+    snprintf(work.did + strlen(work.did), sizeof(work.did) - strlen(work.did), "prepare %s%s;",
+             arguments[4], strcmp(arguments[6], "no") == 0 ? " as it is" : "");
+    work.prepares = true;
+    work_begins(done, data, ret_worker);
+    if (!prepare.hangs)
+        agent.clock.timer_start(work.timer, 0);
+}
+
 static int shard_restore(void *context, const char *const *arguments, struct machine_user user,
                          uint64_t deadline_ms, worker_done_fn *done, void *data,
                          struct worker **ret_worker, struct err *err)
@@ -269,6 +304,10 @@ static int shard_restore(void *context, const char *const *arguments, struct mac
     bool goes_to = false;
 
     (void)context, (void)user, (void)deadline_ms;
+    if (strcmp(arguments[0], "prepare") == 0) {
+        folder_prepare(arguments, done, data, ret_worker);
+        return 0;
+    }
     assert_string_equal(arguments[3], "--part");
     snprintf(restored, sizeof(restored), "%s %s", arguments[0], arguments[4]);
     rate[0] = '\0';
@@ -279,14 +318,10 @@ static int shard_restore(void *context, const char *const *arguments, struct mac
     }
     if (work.exit_code < 0)
         return err_set(err, ERR_IO, "this test restores nothing");
-    assert_false(work.runs);
     snprintf(work.did + strlen(work.did), sizeof(work.did) - strlen(work.did), "%s;", restored);
     if (strcmp(arguments[0], "restore") == 0) /* what is below the work folder */
         assert_true(goes_to);
-    work.runs = true;
-    work.done = done;
-    work.data = data;
-    *ret_worker = (struct worker *)(void *)&work;
+    work_begins(done, data, ret_worker);
     agent.clock.timer_start(work.timer, 0);
     return 0;
 }
@@ -297,6 +332,12 @@ static void work_ends(void *data)
 
     (void)data;
     work.runs = false;
+    if (work.prepares) {
+        result.exit_code = prepare.exit_code;
+        snprintf(result.error, sizeof(result.error), "%s", prepare.error);
+        snprintf(result.cause, sizeof(result.cause), "%s", prepare.cause);
+        work.prepares = false;
+    }
     if (copy_goes)
         agent_find(&agent, "job")->entry.copy_count = 1;
     work.done(work.data, &result);
@@ -344,7 +385,7 @@ static inline bool removes_again(void)
     return removal.count > 1;
 }
 
-static bool told(void)
+static inline bool told(void)
 {
     return said[0] != '\0';
 }
@@ -424,6 +465,11 @@ static int set_up(void **state)
     ended_with = RPC_OK;
     memset(&ready, 0, sizeof(ready));
     memset(&work, 0, sizeof(work));
+    memset(&prepare, 0, sizeof(prepare));
+    prepare.cause = prepare.error = "";
+    next_path[0] = '\0';
+    written_there = false;
+    restart_count = 0;
     work.exit_code = -1;
     machine.worker_start = shard_restore;
     machine.folders_remove = folders_remove;
