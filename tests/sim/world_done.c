@@ -464,8 +464,7 @@ static void register_check(struct answer *answer, const Ckpt__V1__AllocationSpec
         {"the period", spec->period_ms, now->period_ms, before->period_ms},
         {"the class", spec->preemption_class, now->preemption_class, now->preemption_class},
         {"sensitive",
-         spec->sensitive ||
-             spec->vcluster_kind == CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_SENSITIVE,
+         spec->sensitive || spec->vcluster_kind == CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_SENSITIVE,
          now->sensitive, now->sensitive},
         {"the requeue policy",
          spec->requeue_policy != 0 ? spec->requeue_policy

@@ -70,6 +70,22 @@ def what_a_store_carries_out_late_is_found(store):
         assert scan(store, PREFIX)[0] == [] and not store.keys("ckpt")
 
 
+def an_upload_without_objects_is_found(store):
+    """What a node that died has left of its checkpoint: the list of objects is empty, and its parts take space."""
+    with Site(store) as site:
+        folder = PATH.rsplit("/", 1)[0]
+        for name, mark in (("1-50", MARK), ("1-51", OTHER)):
+            store.aws("s3api", "create-multipart-upload", "--bucket", "ckpt", "--key",
+                      f"{folder.removeprefix('s3://ckpt/')}/{name}/part-0000/{mark}-0123456789abcdef/f")
+        found, said = scan(store, PREFIX)
+        assert found == ["physics/heat/job/checkpoints/1-50"] and (said["looked"], said["foreign"]) == ("2", "1"), (found, said)
+        assert scan(store, PREFIX, "--min-age", "3600")[0] == [], "somebody may be at work"
+        site.run("collect", path=f"{folder}/1-50")
+        assert scan(store, PREFIX)[0] == [] and len(store.uploads("ckpt")) == 1
+        site.run("collect", path=f"{folder}/1-51")
+        assert not store.uploads("ckpt")
+
+
 def a_bucket_for_each_tenant_is_looked_through(store):
     with Site(store) as site:
         site.fill(("a.bin", 1000))
@@ -117,7 +133,7 @@ def a_cluster_finds_what_its_store_carried_out_late():
         cluster.debug_check()
 
 
-CASES = [what_has_the_mark_is_told_and_nothing_else, what_a_store_carries_out_late_is_found, a_bucket_for_each_tenant_is_looked_through]
+CASES = [what_has_the_mark_is_told_and_nothing_else, what_a_store_carries_out_late_is_found, an_upload_without_objects_is_found, a_bucket_for_each_tenant_is_looked_through]
 
 
 def on_another_make():

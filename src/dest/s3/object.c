@@ -115,7 +115,7 @@ static void take_field(struct page *page, const char *name, const char *text)
         snprintf(page->key, sizeof(page->key), "%s", text);
     else if (strcmp(name, "Size") == 0)
         page->size_bytes = strtoull(text, NULL, 10);
-    else if (strcmp(name, "LastModified") == 0)
+    else if (strcmp(name, "LastModified") == 0 || strcmp(name, "Initiated") == 0)
         snprintf(page->modified, sizeof(page->modified), "%s", text);
     else if (strcmp(name, "UploadId") == 0)
         snprintf(page->id, sizeof(page->id), "%s", text);
@@ -370,10 +370,10 @@ int object_list_buckets(struct client *client, object_bucket_fn *fn, void *data,
     return result;
 }
 
-int object_list_uploads(struct client *client, const char *bucket, const char *prefix,
-                        object_upload_fn *fn, void *data, struct err *err)
+/* Takes over page, whose callback is set. */
+static int list_uploads(struct client *client, const char *bucket, const char *prefix,
+                        struct page *page, struct err *err)
 {
-    struct page *page = check_calloc(1, sizeof(*page));
     char *between = encoded_prefix(prefix, NULL);
     const struct listing listing = {.bucket = bucket,
                                     .key = "",
@@ -385,12 +385,30 @@ int object_list_uploads(struct client *client, const char *bucket, const char *p
     int result;
 
     page->prefix = prefix;
-    page->upload = fn;
-    page->data = data;
     result = read_pages(client, &listing, page, err);
     free(between);
     free(page);
     return result;
+}
+
+int object_list_uploads(struct client *client, const char *bucket, const char *prefix,
+                        object_upload_fn *fn, void *data, struct err *err)
+{
+    struct page *page = check_calloc(1, sizeof(*page));
+
+    page->upload = fn;
+    page->data = data;
+    return list_uploads(client, bucket, prefix, page, err);
+}
+
+int object_list_begun(struct client *client, const char *bucket, const char *prefix,
+                      object_listed_fn *fn, void *data, struct err *err)
+{
+    struct page *page = check_calloc(1, sizeof(*page));
+
+    page->listed = fn;
+    page->data = data;
+    return list_uploads(client, bucket, prefix, page, err);
 }
 
 int object_list_parts(struct client *client, const struct object_upload *upload, object_part_fn *fn,

@@ -41,6 +41,9 @@ typedef int object_upload_fn(void *data, const char *key, const char *upload_id,
 /* Uploads are told in the order of keys; of one key those that began first come first. */
 int object_list_uploads(struct client *client, const char *bucket, const char *prefix,
                         object_upload_fn *fn, void *data, struct err *err);
+/* Likewise, as keys alone, each with the time when its upload began instead of its last change. */
+int object_list_begun(struct client *client, const char *bucket, const char *prefix,
+                      object_listed_fn *fn, void *data, struct err *err);
 /* A part of an upload that the store has, with the ETag that the upload's end has to name. */
 struct object_part {
     unsigned number; /* from 1 on */

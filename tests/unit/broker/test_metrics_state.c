@@ -40,7 +40,7 @@ static bool rendered(struct fake *fake, const char *line)
 
 /* ---- commands ---- */
 
-static uint32_t ranks_all;          /* that its launcher counts */
+static uint32_t ranks_all;         /* that its launcher counts */
 static uint64_t written = 5000000; /* of as many bytes */
 
 static void node_report(struct fake *fake, const char *job, uint64_t sequence,
