@@ -74,8 +74,11 @@ static bool is_anothers(const struct restore *restore)
  * one's place would make its checkpoints look lost. */
 static bool has_written(const Ckpt__V1__RestartPoint *point)
 {
-    return point->checkpoint_id != 0 &&
-           strcmp(point->target_prefix, point->checkpoints_prefix) == 0;
+    size_t length = strlen(point->checkpoints_path);
+
+    CHECK(length > 0);
+    return point->checkpoint_id != 0 && strncmp(point->path, point->checkpoints_path, length) == 0 &&
+           point->path[length] == '/';
 }
 
 bool restore_prepares(struct restore *restore, const Ckpt__V1__RestartPoint *point)
