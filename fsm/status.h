@@ -188,7 +188,23 @@
     X(71, POOL_NEEDED, 9,                                                                          \
       "{c} sensitive jobs or checkpoints need the target: they may lie in the pool SENSITIVE "     \
       "alone",                                                                                     \
-      "put another target with --pool sensitive first; what lies here stays until it is deleted")
+      "put another target with --pool sensitive first; what lies here stays until it is deleted")  \
+    X(72, CONTINUES_NOT_FOUND, 5, "the job that it is to continue is not known",                   \
+      "ckptctl jobs lists them; one that has ended is forgotten when its checkpoints are deleted") \
+    X(73, CONTINUES_OTHERS, 7,                                                                     \
+      "the job that it is to continue is of another tenant, project or owner, or one of the two "  \
+      "is sensitive and the other is not",                                                         \
+      "register it as the other one was: ckptctl job JOB")                                         \
+    X(74, CONTINUES_RUNS, 9, "the job that it is to continue still holds nodes (it is {s})",       \
+      "ckptctl end JOB, or wait until it has stopped")                                             \
+    X(75, CONTINUES_NOTHING, 9,                                                                    \
+      "no complete checkpoint of the job that it is to continue can be restored ({c} were "        \
+      "written, {l} of them are damaged)",                                                         \
+      "ckptctl checkpoints JOB shows them; registered without continues it begins from nothing")   \
+    X(76, CONTINUED, 9,                                                                            \
+      "the checkpoints of the job are another one's by now, which continues it under its own id",  \
+      "ckptctl job JOB names that one (continued_by): restart or continue it, or this one "        \
+      "--from-scratch")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

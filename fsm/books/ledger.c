@@ -332,7 +332,9 @@ void fsm_ledger_part_started(struct fsm *fsm, struct allocation *allocation,
         ledger_take_back(fsm, allocation, 0);
     else if (restored != NULL && restored->view.allocation_slot == allocation->view.slot &&
              restored->view.completed_at_ms != 0)
-        ledger_take_back(fsm, allocation, restored->view.useful_gpu_ms);
+        ledger_take_back(fsm, allocation,
+                         restored->view.useful_gpu_ms -
+                             fsm_min(allocation->inherited_gpu_ms, restored->view.useful_gpu_ms));
 }
 
 /* The application stands still as long as its slowest part: parts wait for each other. Each report
@@ -372,7 +374,8 @@ void fsm_ledger_saved(struct fsm *fsm, struct allocation *allocation, struct che
     pending_gpu_ms = fsm_min(fsm_multiply(since_ms, allocation->view.gpu_count),
                              allocation->account.pending_gpu_ms);
     ledger_keep(fsm, allocation, allocation->account.pending_gpu_ms - pending_gpu_ms);
-    checkpoint->view.useful_gpu_ms = allocation->account.useful_gpu_ms;
+    checkpoint->view.useful_gpu_ms =
+        fsm_add(allocation->inherited_gpu_ms, allocation->account.useful_gpu_ms);
 }
 
 /* ---- reading ---- */

@@ -18,7 +18,7 @@
 #define STATE(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
 #define ENDS(name)  CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
 
-enum { CHECKED_INVARIANTS = 18, CHECK_TEXT_BYTES = 320 };
+enum { CHECKED_INVARIANTS = 19, CHECK_TEXT_BYTES = 320 };
 
 /* What names a target, counted from the records, beside the counts that apply keeps. */
 struct target_names {
@@ -109,7 +109,8 @@ static void check_restart_point(struct checker *checker, const struct allocation
     CHECK(checker->fsm != NULL);
     if (view->last_complete_id == 0) {
         check_expect(checker,
-                     !restartable || view->complete_count == 0 || fsm_damaged_count(allocation) > 0,
+                     !restartable || view->complete_count == 0 ||
+                         fsm_damaged_count(allocation) > 0 || fsm_allocation_continued(allocation),
                      "I28 a restartable job keeps its last complete checkpoint", view->id,
                      view->complete_count);
         return;
@@ -411,14 +412,13 @@ static void check_inputs(struct checker *checker, const struct checkpoint *check
 static void check_checkpoint_parts(struct checker *checker, const struct checkpoint *checkpoint)
 {
     const char *name = fsm_checkpoint_state_name(checkpoint->view.state);
-    const char *broken = fsm_ranks_broken(checkpoint);
+    const char *const broken[] = {
+        fsm_ranks_broken(checkpoint), fsm_copies_broken(checker->fsm, checkpoint),
+        fsm_verify_broken(checker->fsm, checkpoint), fsm_continue_broken(checker->fsm, checkpoint)};
 
     CHECK(checker->fsm != NULL);
-    check_expect(checker, broken == NULL, broken, name, checkpoint->view.id);
-    broken = fsm_copies_broken(checker->fsm, checkpoint);
-    check_expect(checker, broken == NULL, broken, name, checkpoint->view.id);
-    broken = fsm_verify_broken(checker->fsm, checkpoint);
-    check_expect(checker, broken == NULL, broken, name, checkpoint->view.id);
+    for (size_t i = 0; i < ARRAY_COUNT(broken); i++)
+        check_expect(checker, broken[i] == NULL, broken[i], name, checkpoint->view.id);
 }
 
 /* What a checkpoint's state means for its shards and its target. */

@@ -241,7 +241,8 @@ static void path_add(struct path *path, const char *text)
     path->length += length;
 }
 
-/* What names a folder: of a checkpoint's record, or of what is left when that has gone. */
+/* What names a folder: of a checkpoint's record, or of what is left when that has gone. One that
+ * went over to another job stays in the folder of the one that wrote it: no byte moves. */
 struct folder {
     uint32_t target_slot;
     const char *tenant, *project, *allocation_id;
@@ -275,7 +276,8 @@ size_t fsm_checkpoint_path(const struct fsm *fsm, const struct fsm_checkpoint *c
                            char *ret_path, size_t size)
 {
     const struct fsm_allocation *view = &allocation_at(fsm, checkpoint->allocation_slot)->view;
-    struct folder folder = {checkpoint->target_slot, view->tenant, view->project, view->id,
+    struct folder folder = {checkpoint->target_slot, view->tenant, view->project,
+                            checkpoint->home[0] == '\0' ? view->id : checkpoint->home,
                             checkpoint->id};
 
     CHECK(ret_path != NULL);

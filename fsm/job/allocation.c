@@ -18,6 +18,7 @@ struct allocation *fsm_allocation_create(struct fsm *fsm, uint32_t slot, const c
     allocation->view.slot = slot;
     fsm_bitmap_set(&fsm->changed_allocations, slot);
     allocation->view.id = fsm_intern_alone(fsm, id, hash);
+    RECORD_EMPTY_TEXTS(FSM_ALLOCATION_STATUS, fsm, &allocation->view);
     list_init(&allocation->checkpoints);
     list_init(&allocation->in_reads);
     allocation->timer.kind = TIMER_ALLOCATION;
@@ -89,6 +90,7 @@ void fsm_allocation_remove(struct fsm *fsm, struct allocation *allocation)
     fsm_allocation_forget(fsm, allocation);
     fsm_map_remove(&fsm->allocation_map, fsm_intern_hash(allocation->view.id), allocation);
     RECORD_RELEASE_TEXTS(FSM_ALLOCATION_SPEC, fsm, &allocation->view);
+    RECORD_RELEASE_TEXTS(FSM_ALLOCATION_STATUS, fsm, &allocation->view);
     fsm_intern_release(fsm, allocation->view.id);
     fsm_scale_clear(fsm, allocation);
     allocation_unname_nodes(fsm, allocation);

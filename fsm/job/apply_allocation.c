@@ -114,29 +114,25 @@ static void register_defaults(struct fsm *fsm, struct fsm_allocation *view)
     view->registered_index = fsm->index;
 }
 
+/* point: NULL: it begins from nothing. Who wrote a part of it gets that again. */
 static void register_shares(struct fsm *fsm, struct allocation *allocation,
-                            const Ckpt__V1__AllocationSpec *spec)
+                            const Ckpt__V1__AllocationSpec *spec,
+                            const struct fsm_checkpoint *point)
 {
     struct fsm_node_share *shares = check_calloc(spec->n_nodes, sizeof(*shares));
 
     CHECK(allocation->view.id != NULL);
     fsm_shares_fill(fsm, shares, spec->n_nodes, spec->nodes);
+    if (point != NULL)
+        fsm_parts_settle(fsm, shares, (uint32_t)spec->n_nodes, point);
     fsm_shares_take(fsm, allocation, shares, (uint32_t)spec->n_nodes);
     free(shares);
 }
 
-/* Runs begin before the nodes learn of the job, and the account opens when the nodes are held: its
- * rate is that of the job's GPUs from this instant. */
-enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
-                                   struct fsm_outcome *outcome)
+static enum fsm_status register_check(struct fsm *fsm, const Ckpt__V1__AllocationSpec *spec,
+                                      const struct target *target, struct fsm_outcome *outcome)
 {
-    const Ckpt__V1__AllocationSpec *spec = command->register_allocation->spec;
-    const struct target *target = register_target(fsm, spec);
-    struct allocation *allocation;
-    enum fsm_status status;
-
-    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_REGISTER_ALLOCATION);
-    CHECK(outcome != NULL);
+    CHECK(spec->allocation_id != NULL);
     if (allocation_find(fsm, spec->allocation_id) != NULL)
         return FSM_ALLOCATION_EXISTS;
     if (target == NULL)
@@ -148,7 +144,26 @@ enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
         outcome->limit = FSM_ALLOCATIONS_MAX;
         return FSM_ALLOCATIONS_FULL;
     }
-    status = fsm_shares_check(fsm, spec->n_nodes, spec->nodes, outcome);
+    return fsm_shares_check(fsm, spec->n_nodes, spec->nodes, outcome);
+}
+
+/* Runs begin before the nodes learn of the job, and the account opens when the nodes are held: its
+ * rate is that of the job's GPUs from this instant. What comes from another job comes last: its
+ * bytes are counted for the tenant that the account has. */
+enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
+                                   struct fsm_outcome *outcome)
+{
+    const Ckpt__V1__AllocationSpec *spec = command->register_allocation->spec;
+    const struct target *target = register_target(fsm, spec);
+    const struct fsm_checkpoint *point = NULL;
+    struct allocation *allocation;
+    enum fsm_status status;
+
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_REGISTER_ALLOCATION);
+    CHECK(outcome != NULL);
+    status = register_check(fsm, spec, target, outcome);
+    if (status == FSM_OK)
+        status = fsm_continue_check(fsm, spec, &point, outcome);
     if (status != FSM_OK)
         return status;
     allocation =
@@ -157,13 +172,16 @@ enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
     fsm_spec_from_message(fsm, spec, &allocation->view);
     allocation->view.sensitive = register_sensitive(spec);
     register_defaults(fsm, &allocation->view);
-    register_shares(fsm, allocation, spec);
+    register_shares(fsm, allocation, spec, point);
     fsm_allocation_begin_runs(fsm, allocation, true);
     fsm_allocation_estimate(allocation, 0);
-    fsm_allocation_parts_start(fsm, allocation, 0);
+    fsm_allocation_parts_start(fsm, allocation, point == NULL ? 0 : point->id);
     fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
     fsm_allocation_assign(fsm, allocation);
     fsm_ledger_open(fsm, allocation);
+    if (point != NULL)
+        fsm_continue_take(fsm, allocation);
+    outcome->checkpoint_id = allocation->view.restart_id;
     fsm_allocation_arm(fsm, allocation);
     return FSM_OK;
 }

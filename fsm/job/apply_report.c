@@ -430,6 +430,8 @@ static enum fsm_status report_checkpoint(struct fsm *fsm, struct report *report)
     report->shard = fsm_checkpoint_shard(checkpoint, report_place(report), report->node->view.slot);
     if (report->shard == NULL)
         return FSM_NODE_NOT_ASSIGNED;
+    if (checkpoint->view.home[0] != '\0')
+        return FSM_OK; /* what it cost is of the job that wrote it, whose account is closed */
     if (report->message->attempt != checkpoint->view.attempt) {
         fsm->duplicate_reports++;
         return FSM_OK;

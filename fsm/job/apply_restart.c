@@ -130,7 +130,7 @@ static enum fsm_status restart_point_check(const struct allocation *allocation,
     outcome->current = view->complete_count;
     outcome->limit = fsm_damaged_count(allocation);
     if (restart->point == NULL && restart->discarded_ms == 0)
-        return FSM_NO_USABLE_CHECKPOINT;
+        return fsm_allocation_continued(allocation) ? FSM_CONTINUED : FSM_NO_USABLE_CHECKPOINT;
     if (restart->point == NULL)
         return FSM_OK; /* nothing of a checkpoint is to be fitted */
     outcome->current = restart->count;

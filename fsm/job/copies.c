@@ -142,7 +142,8 @@ static bool job_has_node(const struct allocation *allocation, uint32_t part, uin
 }
 
 /* The newest whole one, and the one that may become it. What has expired is about to be removed at
- * its target, and its copies go before. */
+ * its target, and its copies go before. Agents keep copies with the job that wrote them: of what
+ * came from another job none is found. */
 static bool checkpoint_wanted(const struct allocation *allocation,
                               const struct checkpoint *checkpoint)
 {
@@ -151,6 +152,7 @@ static bool checkpoint_wanted(const struct allocation *allocation,
     CHECK(id != 0);
     return fsm_allocation_restartable(allocation) && !checkpoint->view.damaged &&
            !checkpoint->expired && !allocation->view.sensitive &&
+           checkpoint->view.home[0] == '\0' &&
            (id == allocation->view.last_complete_id || id == allocation->view.active_checkpoint_id);
 }
 

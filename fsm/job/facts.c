@@ -149,6 +149,13 @@ uint64_t fsm_allocation_age_gpu_ms(const struct fsm *fsm, const struct allocatio
 
 /* An expired one is not restored from although its folder may still be there: it may vanish while
  * it is read. */
+bool fsm_checkpoint_restorable(const struct checkpoint *checkpoint)
+{
+    CHECK(checkpoint->view.id != 0);
+    return checkpoint->view.state == STATE(COMPLETE) && !checkpoint->expired &&
+           !checkpoint->view.damaged;
+}
+
 const struct fsm_checkpoint *fsm_restart_point(const struct fsm *fsm, const char *allocation_id,
                                                uint64_t before)
 {
@@ -160,8 +167,7 @@ const struct fsm_checkpoint *fsm_restart_point(const struct fsm *fsm, const char
          at = at->previous) {
         const struct checkpoint *checkpoint = LIST_ITEM(at, struct checkpoint, in_allocation);
 
-        if (checkpoint->view.state == STATE(COMPLETE) && !checkpoint->expired &&
-            !checkpoint->view.damaged && (before == 0 || checkpoint->view.id < before))
+        if (fsm_checkpoint_restorable(checkpoint) && (before == 0 || checkpoint->view.id < before))
             return &checkpoint->view;
     }
     return NULL;
@@ -183,14 +189,17 @@ bool fsm_newest_damaged(const struct fsm *fsm, const struct fsm_allocation *view
 
 /* What a run repeats that begins from the former instead of from the latter. Of a job without GPUs
  * no account says so: at most what passed between the two. */
-static uint64_t discarded_ms(const struct fsm_allocation *view, const struct fsm_checkpoint *from,
+static uint64_t discarded_ms(const struct allocation *allocation, const struct fsm_checkpoint *from,
                              const struct fsm_checkpoint *newest)
 {
+    const struct fsm_allocation *view = &allocation->view;
     uint64_t before = from == NULL ? 0 : from->useful_gpu_ms;
 
     CHECK(newest->id != 0);
     if (newest->useful_gpu_ms == 0) {
-        uint64_t from_ms = from == NULL ? view->submitted_at_ms : from->state_since_ms;
+        uint64_t first_ms = allocation->inherited_since_ms != 0 ? allocation->inherited_since_ms
+                                                                : view->submitted_at_ms;
+        uint64_t from_ms = from == NULL ? first_ms : from->state_since_ms;
 
         return newest->state_since_ms - fsm_min(from_ms, newest->state_since_ms);
     }
@@ -243,7 +252,7 @@ static bool begin_find_other(const struct fsm *fsm, const struct fsm_allocation 
     since_ms = target_at(fsm, newest->target_slot)->view.since_ms;
     while (other != NULL && (!point_readable(fsm, other) || !point_fits(fsm, view, other)))
         other = fsm_restart_point(fsm, view->id, other->id);
-    discarded = fsm_max(discarded_ms(view, other, newest), 1);
+    discarded = fsm_max(discarded_ms(allocation_at(fsm, view->slot), other, newest), 1);
     *ret_other = (struct begin_other){
         other, discarded,
         discarded > fsm->policy.max_discarded_ms ? UINT64_MAX : fsm_add(since_ms, discarded)};
@@ -456,6 +465,13 @@ bool fsm_part_on(const struct fsm *fsm, const struct fsm_allocation *view, uint3
     if (part != NULL)
         *ret_part = fsm_begin_part(part);
     return part != NULL;
+}
+
+/* It has completed none since. */
+bool fsm_allocation_continued(const struct allocation *allocation)
+{
+    CHECK(allocation->view.id != NULL);
+    return allocation->view.continued_by[0] != '\0' && allocation->view.last_complete_id == 0;
 }
 
 /* Those that are still in the list. */

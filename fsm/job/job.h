@@ -221,6 +221,19 @@ bool fsm_copies_restore(struct fsm *fsm, struct checkpoint *checkpoint);
 const char *fsm_copies_broken(const struct fsm *fsm, const struct checkpoint *checkpoint);
 bool fsm_copies_counted(const struct node *node);
 
+/* facts.c: a restart may begin from it; its checkpoints are another job's by now. */
+bool fsm_checkpoint_restorable(const struct checkpoint *checkpoint);
+bool fsm_allocation_continued(const struct allocation *allocation);
+/* continues.c. check: whether a job that is to be registered may go on from the one that it names;
+ * point: what it begins from, NULL: it names none. take: that has been registered, and gets what
+ * was checked. */
+enum fsm_status fsm_continue_check(const struct fsm *fsm, const Ckpt__V1__AllocationSpec *spec,
+                                   const struct fsm_checkpoint **ret_point,
+                                   struct fsm_outcome *outcome);
+void fsm_continue_take(struct fsm *fsm, struct allocation *to);
+/* Which of its rules does not hold; NULL: all do. */
+const char *fsm_continue_broken(const struct fsm *fsm, const struct checkpoint *checkpoint);
+
 /* facts.c: what a run that starts now begins from; NULL: from scratch. discarded_ms: what it
  * repeats because the target of its last checkpoint is away; 0: nothing. discarded: says so
  * (fsm/cluster/destination.c). */

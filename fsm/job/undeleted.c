@@ -156,7 +156,8 @@ static struct undeleted *undeleted_new(struct fsm *fsm, struct checkpoint *check
     struct fsm_undeleted *view = &undeleted->view;
 
     CHECK(checkpoint->view.id != 0);
-    view->allocation_id = fsm_intern_again(job->id);
+    view->allocation_id =
+        fsm_intern_again(checkpoint->view.home[0] == '\0' ? job->id : checkpoint->view.home);
     view->tenant = fsm_intern_again(job->tenant);
     view->project = fsm_intern_again(job->project);
     view->owner = fsm_intern_again(job->owner);

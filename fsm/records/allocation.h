@@ -24,6 +24,7 @@
     TEXT(vcluster)                                                                                 \
     TEXT(owner)                                                                                    \
     TEXT(profile)                                                                                  \
+    TEXT(continues)                     /* the job whose checkpoints went over to it; "": none */  \
     FIELD(uint64_t, submitted_at_ms, FSM_TIME_MAX_MS)                                              \
     FIELD(uint64_t, started_at_ms, FSM_TIME_MAX_MS)                                                \
     FIELD(uint64_t, walltime_ms, FSM_DURATION_MAX_MS)           /* 0: none */                      \
@@ -46,6 +47,7 @@
     FIELD(bool, sensitive, true)
 
 #define FSM_ALLOCATION_STATUS(FIELD, TEXT)                                                         \
+    TEXT(continued_by)                 /* the last job to which its checkpoints went; "": none */  \
     FIELD(Ckpt__V1__AllocationState, state, RECORD_ANY)                                            \
     FIELD(Ckpt__V1__Reason, reason, RECORD_ANY)                                                    \
     FIELD(uint64_t, state_since_ms, FSM_TIME_MAX_MS)                                               \
@@ -87,6 +89,10 @@
 
 #define FSM_ALLOCATION_INSIDE(FIELD, TEXT)                                                         \
     FIELD(uint64_t, account_at_ms, RECORD_ANY)                                                     \
+    FIELD(uint64_t, inherited_gpu_ms, RECORD_ANY)                                                  \
+        /* useful_gpu_ms of the newest checkpoint that came from the job that it continues */      \
+    FIELD(uint64_t, inherited_since_ms, FSM_TIME_MAX_MS)                                           \
+        /* submitted_at_ms of the first of the jobs that it continues; 0: it continues none */     \
     FIELD(uint64_t, hazard_e12, RECORD_ANY)          /* of the last decision; 0: none yet */       \
     FIELD(uint64_t, stake_gpu_ms, RECORD_ANY)                                                      \
         /* what the last checkpoint saves at a failure before stake_until_ms */                    \

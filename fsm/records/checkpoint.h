@@ -14,6 +14,7 @@
 /* clang-format off */
 #define FSM_CHECKPOINT_STATUS(FIELD, TEXT)                                                         \
     TEXT(label)                                 /* of all verified shards; "": none told one */    \
+    TEXT(home)                         /* the allocation whose folder it lies in; "": its own */   \
     FIELD(uint64_t, created_at_ms, RECORD_ANY)                                                     \
     FIELD(uint64_t, dispatched_at_ms, RECORD_ANY)               /* last; 0: never */               \
     FIELD(uint64_t, completed_at_ms, FSM_TIME_MAX_MS)           /* 0: not complete */              \
@@ -52,7 +53,8 @@
     FIELD(uint64_t, priority_gpu_ms_per_gb, RECORD_ANY)         /* order of grants */              \
     FIELD(uint64_t, stall_ms, RECORD_ANY)                                                          \
         /* of this attempt: how long its slowest node stood still, as reported */                  \
-    FIELD(uint64_t, useful_gpu_ms, RECORD_ANY)  /* COMPLETE: of the allocation's account then */   \
+    FIELD(uint64_t, useful_gpu_ms, RECORD_ANY)                                                     \
+        /* COMPLETE: of the allocation's account then, and of those of the jobs before it */       \
     FIELD(uint32_t, target_slot, FSM_TARGETS_MAX - 1)                                              \
     FIELD(uint32_t, success_ppm, RECORD_ANY)         /* predicted when it was made */              \
     FIELD(bool, resumed_from_outage, true)                                                         \

@@ -302,7 +302,7 @@ static bool restore_allocation(struct fsm *fsm, const Ckpt__Log__V1__AllocationR
         return false;
     allocation = fsm_allocation_create(fsm, record->slot, record->allocation->spec->allocation_id);
     fsm_spec_from_message(fsm, record->allocation->spec, &allocation->view);
-    RECORD_COPY(FSM_ALLOCATION_STATUS, record->allocation, &allocation->view);
+    RECORD_TAKE(FSM_ALLOCATION_STATUS, fsm, record->allocation, &allocation->view);
     RECORD_COPY(FSM_ALLOCATION_KEPT, record, &allocation->view);
     RECORD_COPY(FSM_ALLOCATION_LEARNED, record->learned, &allocation->view.learned);
     RECORD_COPY(FSM_ALLOCATION_INSIDE, record, allocation);

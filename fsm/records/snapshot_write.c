@@ -222,6 +222,7 @@ static size_t allocation_most(const struct fsm_allocation *view)
 
 #define TEXT(name) most += strlen(view->name);
     FSM_ALLOCATION_SPEC(ROW_SKIP, TEXT)
+    FSM_ALLOCATION_STATUS(ROW_SKIP, TEXT)
 #undef TEXT
     return most + ((size_t)view->node_count + view->next_count) *
                       numbers_most(&ckpt__log__v1__share_record__descriptor);

@@ -313,8 +313,12 @@ static void print_checkpoint(struct cli *cli, const Ckpt__V1__Checkpoint *c)
         fprintf(cli->out, " waits for bandwidth: place %u, wave %u, expected to start %s\n",
                 c->queue_position, c->wave, human_clock(c->expected_start_ms, a));
     print_size(cli, c);
-    fprintf(cli->out, " target %s  path %s\n\n", human_safe(c->target_id, target, sizeof(target)),
+    fprintf(cli->out, " target %s  path %s\n", human_safe(c->target_id, target, sizeof(target)),
             human_safe(c->path, path, sizeof(path)));
+    if (c->home[0] != '\0')
+        fprintf(cli->out, " in the folder of job %s, which wrote it\n",
+                human_safe(c->home, job, sizeof(job)));
+    fputc('\n', cli->out);
     shards_print(cli, c->shards, c->n_shards);
 }
 

@@ -238,6 +238,9 @@ static void print_job(struct cli *cli, const Ckpt__V1__Allocation *job)
                                            : human_safe(job->last_target_id, safe, sizeof(safe)),
             human_safe(job->next_target_id, target, sizeof(target)));
     print_restart(cli, job);
+    if (job->continued_by[0] != '\0')
+        fprintf(cli->out, " continued by job %s, which has its checkpoints\n",
+                human_safe(job->continued_by, safe, sizeof(safe)));
     job_waits_print(cli, job);
     fprintf(cli->out, " estimates size %s  write %s\n", human_size(job->size_estimate_bytes, a),
             human_duration(job->write_estimate_ms, b));

@@ -176,6 +176,16 @@ static void deleted_line(const Ckpt__V1__Event *event, char *text, size_t size)
              event->number == 0 ? "of unknown size" : human_size(event->number, bytes));
 }
 
+static void continued_line(const Ckpt__V1__Event *event, char *text, size_t size)
+{
+    char job[ID_BYTES], subject[ID_BYTES], id[HUMAN_BYTES], bytes[HUMAN_BYTES];
+
+    snprintf(text, size, "%s continues %s and has its checkpoint %s, %s",
+             human_safe(event->allocation_id, job, sizeof(job)),
+             human_safe(event->subject, subject, sizeof(subject)),
+             human_checkpoint(event->checkpoint_id, id), human_size(event->number, bytes));
+}
+
 static void damaged_line(const Ckpt__V1__Event *event, char *text, size_t size)
 {
     char job[ID_BYTES], subject[DETAIL_BYTES], id[HUMAN_BYTES];
@@ -351,6 +361,9 @@ static void event_sentence(const Ckpt__V1__Event *event, struct event_history *h
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_DELETED:
         deleted_line(event, text, size);
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_CONTINUED:
+        continued_line(event, text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_COPIES_KEPT:
     case CKPT__V1__EVENT_KIND__EVENT_KIND_COPY_DROPPED:

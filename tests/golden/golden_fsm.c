@@ -100,6 +100,8 @@ static void show_jobs(struct transcript *out, const struct fsm *fsm)
             fsm_account_repeated(&account), job->requeue_count, job->preempted_count,
             job->restart_count, job->terminating ? " terminating" : "",
             job->unresponsive ? " unresponsive" : "");
+        if (job->continued_by[0] != '\0')
+            say(out, "    continued by %s\n", job->continued_by);
     }
 }
 
@@ -140,6 +142,18 @@ static const char *deferred_text(const struct fsm_checkpoint *checkpoint, char t
     return text;
 }
 
+/* Whose it is by now, and where it lies. */
+static void say_home(struct transcript *out, const struct fsm *fsm,
+                     const struct fsm_checkpoint *checkpoint)
+{
+    char path[FSM_PREFIX_MAX_BYTES + 600];
+
+    if (checkpoint->home[0] == '\0')
+        return;
+    fsm_checkpoint_path(fsm, checkpoint, path, sizeof(path));
+    say(out, "    of %s, at %s\n", fsm_allocation_at(fsm, checkpoint->allocation_slot)->id, path);
+}
+
 /* What its ranks said, where they did. */
 static void say_ranks(struct transcript *out, const struct fsm_checkpoint *checkpoint)
 {
@@ -174,6 +188,7 @@ static void show_checkpoints(struct transcript *out, const struct fsm *fsm)
             at->resumed_count, at->deadline_ms, at->size_bytes, at->recompute_saved_gpu_ms,
             at->extended ? " extended" : "", deferred_text(at, deferred));
         say_ranks(out, at);
+        say_home(out, fsm, at);
     }
 }
 

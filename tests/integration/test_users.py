@@ -309,6 +309,13 @@ def an_owner_registers_a_job_of_the_own_without_a_key():
         assert cluster.jobs_of(ALICE)["mine"]["last_checkpoint_bytes"] > 0
         run.send_signal(signal.SIGTERM)
         run.wait(20)
+        wait_until("it has stopped", lambda: cluster.allocation("mine").state != common_pb2.ALLOCATION_STATE_RUNNING, 10)
+        # the owner alone goes on from it under another id
+        code, _, error = cluster.asks(BOB, "register", "--alloc", "bobs", *words, "--continues", "mine")
+        assert code == 4 and "CONTINUES_OTHERS" in error, (code, error)
+        code, _, error = cluster.asks(ALICE, "register", "--alloc", "next", *words, "--continues", "mine")
+        assert code == 0 and cluster.allocation("next").restart_checkpoint_id != 0, (code, error)
+        assert cluster.allocation("mine").continued_by == "next"
         for extra, code, said in ((("--walltime", "300"), 125, "--walltime: "), (("--grace", "11m"), 125, "--grace: "),
                                   (("--owner", "root"), 125, "an option is unknown"), (("--class", "9"), 125, "an option is unknown"),
                                   (("--target", "nosuch"), 3, "TARGET_NOT_FOUND"), (("--profile", "nosuch"), 4, "PROFILE_UNKNOWN")):

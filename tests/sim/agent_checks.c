@@ -147,6 +147,22 @@ static void on_asked(void *data, struct application *application, unsigned numbe
                 machine->agent.orders->term);
 }
 
+static const char *on_computes(void *data, const char *allocation_id)
+{
+    struct agent_checks *checks = data;
+
+    return continues_first(checks->world, allocation_id);
+}
+
+static const char *on_wrote(void *data, const char *allocation_id, uint64_t checkpoint_id)
+{
+    struct agent_checks *checks = data;
+
+    return state_checks_completed(checks->world, checkpoint_id)
+               ? retention_home(checks->world, checkpoint_id)
+               : allocation_id;
+}
+
 static void on_ended(void *data, struct application *application)
 {
     struct agent_checks *checks = data;
@@ -680,6 +696,8 @@ struct agent_checks *agent_checks_new(struct world *world, struct agent_store *s
                                                        .deferred = on_deferred,
                                                        .meets = on_meets,
                                                        .ended = on_ended,
+                                                       .computes = on_computes,
+                                                       .wrote = on_wrote,
                                                        .violation = on_violation};
     return checks;
 }

@@ -95,8 +95,8 @@ static void check_nothing_lost(struct agent_checks *checks, const struct agent_m
         return;
     while ((id = state_checks_next_complete(checks->world, rank->allocation_id, id)) != 0 &&
            id <= rank->complete_floor) {
-        snprintf(path_end, sizeof(path_end), "/%s/checkpoints/%s", rank->allocation_id,
-                 checkpoint_id_format(id, text));
+        snprintf(path_end, sizeof(path_end), "/%s/checkpoints/%s",
+                 retention_home(checks->world, id), checkpoint_id_format(id, text));
         if (!agent_store_spoiled(checks->store, path_end) && !retention_let_go(checks->world, id))
             world_violation(checks->world, "I28",
                             "%s starts on %s from %" PRIx64 ", %s is complete", rank->allocation_id,

@@ -106,10 +106,10 @@ void world_shipping_publish(struct world *world, unsigned agent, const char *all
         snprintf(identity, sizeof(identity), "%s%s", node_id, suffix);
         snprintf(files[2 * rank].name, sizeof(files->name), "state%s", suffix);
         snprintf(files[2 * rank + 1].name, sizeof(files->name), "again%s", suffix);
-        application_state_text(
-            &(struct application_owner){allocation_id, node_id, identity}, hint,
-            application_truth(allocation_id, identity, sim_now_us(world->sim) / SECOND_US),
-            files[2 * rank].text);
+        application_state_text(&(struct application_owner){allocation_id, node_id, identity}, hint,
+                               application_truth(continues_first(world, allocation_id), identity,
+                                                 sim_now_us(world->sim) / SECOND_US),
+                               files[2 * rank].text);
         memcpy(files[2 * rank + 1].text, files[2 * rank].text, sizeof(files->text));
     }
     agent_store_publish(all.store, place->path, part_name_format(place->part, part), files,

@@ -497,28 +497,36 @@ struct application *application_new(struct agent_machine *machine,
     return application;
 }
 
+static struct application_state truth_of(const struct application *application,
+                                         const char *identity, uint64_t iteration)
+{
+    const struct application_checks *checks = application->setup.checks;
+
+    return application_truth(checks->computes(checks->data, application->allocation_id), identity,
+                             iteration);
+}
+
 /* The state of one part of the shard, which it has twice; its identity is who wrote it first. */
 static void restore_from(struct application *application, const char *folder,
                          uint64_t checkpoint_id, const char *suffix,
                          struct application_restored *ret_restored)
 {
     const struct application_checks *checks = application->setup.checks;
+    const char *writer = checks->wrote(checks->data, application->allocation_id, checkpoint_id);
     struct application_restored again;
     char state[PATH_BYTES + 96], second[PATH_BYTES + 96];
 
     snprintf(state, sizeof(state), "%s/state%s", folder, suffix);
     snprintf(second, sizeof(second), "%s/again%s", folder, suffix);
-    if (application_state_read(application->machine, state, application->allocation_id,
-                               checkpoint_id, ret_restored) != 0 ||
-        application_state_read(application->machine, second, application->allocation_id,
-                               checkpoint_id, &again) != 0)
+    if (application_state_read(application->machine, state, writer, checkpoint_id, ret_restored) !=
+            0 ||
+        application_state_read(application->machine, second, writer, checkpoint_id, &again) != 0)
         checks->violation(checks->data, "I27",
                           "what was restored is not a whole shard of this rank and checkpoint");
     if (again.state.iteration != ret_restored->state.iteration ||
         again.state.value != ret_restored->state.value ||
         strcmp(again.identity, ret_restored->identity) != 0 ||
-        application_truth(application->allocation_id, again.identity, again.state.iteration)
-                .value != again.state.value)
+        truth_of(application, again.identity, again.state.iteration).value != again.state.value)
         checks->violation(checks->data, "I27",
                           "what was restored is not the state of an undisturbed run");
     snprintf(application->writer, sizeof(application->writer), "%s", ret_restored->writer);
@@ -574,7 +582,7 @@ static void start_from(struct application *application, const struct application
     struct application_restored restored;
 
     snprintf(application->rank, sizeof(application->rank), "%s", application->machine->name);
-    application->from = application_truth(application->allocation_id, application->rank, 0);
+    application->from = truth_of(application, application->rank, 0);
     if (point->checkpoint_id == 0)
         return;
     application_restore(application, point, NULL, "", &restored);
@@ -627,8 +635,7 @@ void application_finish(struct application *application, int wait_status)
         application->lost_rank = true; /* it knows */
         application_ranks_end(application->ranks, wait_status);
     } else if (application->released &&
-               application_truth(application->allocation_id, application->rank, now.iteration)
-                       .value != now.value)
+               truth_of(application, application->rank, now.iteration).value != now.value)
         application->setup.checks->violation(application->setup.checks->data, "I27",
                                              "the result is not that of an undisturbed run");
     agent_machine_end(application->machine, application->process, wait_status);

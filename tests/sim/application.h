@@ -40,6 +40,10 @@ struct application_checks {
     void (*meets)(void *data, struct agent_machine *machine, const struct application_setup *setup,
                   const char *hint, unsigned rank, uint64_t step);
     void (*ended)(void *data, struct application *application);
+    /* Whose computation it is: an allocation goes on with that of the one which it continues. */
+    const char *(*computes)(void *data, const char *allocation_id);
+    /* Whose application wrote what the allocation is to begin from: it may be another one's. */
+    const char *(*wrote)(void *data, const char *allocation_id, uint64_t checkpoint_id);
     __attribute__((noreturn)) void (*violation)(void *data, const char *invariant,
                                                 const char *text);
 };

@@ -390,6 +390,15 @@ static void rank_spawn(struct rank *rank, const struct machine_process *leader)
     ranks->living++;
 }
 
+static struct application_state truth_of(const struct application_ranks *ranks,
+                                         const char *identity, uint64_t iteration)
+{
+    const struct application_checks *checks = ranks->setup.checks;
+
+    return application_truth(checks->computes(checks->data, ranks->allocation_id), identity,
+                             iteration);
+}
+
 void application_ranks_start(struct application_ranks *ranks, const struct application_point *point)
 {
     const struct machine_process *leader = application_process(ranks->application);
@@ -400,7 +409,7 @@ void application_ranks_start(struct application_ranks *ranks, const struct appli
         snprintf(own, sizeof(own), "rank-%05u", rank->number);
         snprintf(rank->from.identity, sizeof(rank->from.identity), "%s/%u", ranks->machine->name,
                  i);
-        rank->from.state = application_truth(ranks->allocation_id, rank->from.identity, 0);
+        rank->from.state = truth_of(ranks, rank->from.identity, 0);
         if (point->checkpoint_id != 0)
             application_restore(ranks->application, point, own, suffix_of(rank, suffix),
                                 &rank->from);
@@ -458,8 +467,7 @@ void application_ranks_end(struct application_ranks *ranks, int wait_status)
         struct application_state now = state_now(rank);
         if (rank->process == NULL)
             continue;
-        if (application_truth(ranks->allocation_id, rank->from.identity, now.iteration).value !=
-            now.value)
+        if (truth_of(ranks, rank->from.identity, now.iteration).value != now.value)
             ranks->setup.checks->violation(ranks->setup.checks->data, "I27",
                                            "the result is not that of an undisturbed run");
         agent_machine_end(ranks->machine, rank->process, wait_status);

@@ -63,7 +63,7 @@ struct board {
     uint64_t grown_and_back; /* runs */
     uint64_t turned_away;
     uint64_t nodes_removed;
-    uint64_t late, orphans_shown;
+    uint64_t late, orphans_shown, continued;
     uint64_t operated, stale_reads, watched, backups, undeleted, removed_by_agents, read_again,
         over_quota, let_go_early, held, forced, extended, deferred, labelled, met, met_on_streams,
         told_steps, barrier_faults, stood_still, recomputed, outages;
@@ -186,6 +186,7 @@ static void report(struct board *board, const struct world *world, uint64_t took
     add(&board->let_go_early, world->counts.let_go_early);
     add(&board->late, world->counts.late);
     add(&board->orphans_shown, world->counts.orphans_shown);
+    add(&board->continued, world->counts.continued);
     add(&board->held, world->counts.held);
     add(&board->watched, world->counts.watched);
     add(&board->backups, world->counts.backups);
@@ -380,7 +381,8 @@ static void summary(const struct plan *plan, const struct board *board, double w
            ", events watched %" PRIu64 ", backups read back %" PRIu64
            ", folders that stayed %" PRIu64 ", that agents removed %" PRIu64
            ", told that a tenant has too much %" PRIu64 " times, let go for it %" PRIu64
-           ", written late %" PRIu64 ", shown as orphans %" PRIu64 ", orders to read again %" PRIu64
+           ", written late %" PRIu64 ", shown as orphans %" PRIu64
+           ", continued by other jobs %" PRIu64 ", orders to read again %" PRIu64
            ", victims held for one %" PRIu64 "; victims taken by force in an outage %" PRIu64
            ", attempts extended %" PRIu64 ", put off %" PRIu64 "; decisions computed again %" PRIu64
            "; outages found out in time %" PRIu64 "; bits of a state flipped %" PRIu64
@@ -391,11 +393,11 @@ static void summary(const struct plan *plan, const struct board *board, double w
            " faults meanwhile), with which a job ended %" PRIu64 "\n",
            board->operated, board->nodes_removed, board->stale_reads, board->watched,
            board->backups, board->undeleted, board->removed_by_agents, board->over_quota,
-           board->let_go_early, board->late, board->orphans_shown, board->read_again, board->held,
-           board->forced, board->extended, board->deferred, board->recomputed, board->outages,
-           board->flips, board->flips_told, board->odd_samples, board->older, board->labelled,
-           board->met, board->met_on_streams, board->told_steps, board->barrier_faults,
-           board->stood_still);
+           board->let_go_early, board->late, board->orphans_shown, board->continued,
+           board->read_again, board->held, board->forced, board->extended, board->deferred,
+           board->recomputed, board->outages, board->flips, board->flips_told, board->odd_samples,
+           board->older, board->labelled, board->met, board->met_on_streams, board->told_steps,
+           board->barrier_faults, board->stood_still);
     printf("sum of traces %016" PRIx64 "; ", board->traces);
     printf("most ms until a leader after healing %" PRIu64
            "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 " (elected %" PRIu64

@@ -93,6 +93,8 @@ struct world_options {
     unsigned quotas;   /* of a hundred changes of targets so many limit the tenant instead */
     /* of a hundred folders that were removed so many are written once more, late */
     unsigned late_writes;
+    /* of a hundred registrations so many continue a job that has stopped, where there is one */
+    unsigned continues;
     unsigned discards; /* seconds of work that a job repeats for an outage; 0: none */
     /* of a hundred moments of a rank in a barrier so many have the leader, or the rank's agent,
      * fail */
@@ -138,17 +140,18 @@ struct world_job {
     bool sensitive;
     const struct application_way *way; /* how its applications are asked */
     enum world_labels labels;
-    unsigned ranks;           /* on each of its nodes; 0: it has none */
-    bool ranks_in_group;      /* they are in their launcher's group */
-    bool ranks_with_streams;  /* they are told by their agents, and tell them */
-    bool elastic;             /* it restores all parts, or reads them where they lie */
-    bool borrowed;            /* its nodes, of "lender" */
-    bool anew;                /* it was asked to begin from scratch, or may have been */
-    bool runs;                /* as its scheduler knows */
-    bool ended;               /* a scheduler has asked for its end: that is at once */
-    bool forced;              /* ... for other nodes at once, or may have */
-    uint64_t finished_us;     /* when one of its parts ended by itself with status 0, last */
-    uint64_t walltime_min_ms; /* of all that were asked for; 0: none was */
+    unsigned ranks;                /* on each of its nodes; 0: it has none */
+    bool ranks_in_group;           /* they are in their launcher's group */
+    bool ranks_with_streams;       /* they are told by their agents, and tell them */
+    const struct world_job *first; /* with whose computation it goes on; NULL: with its own */
+    bool elastic;                  /* it restores all parts, or reads them where they lie */
+    bool borrowed;                 /* its nodes, of "lender" */
+    bool anew;                     /* it was asked to begin from scratch, or may have been */
+    bool runs;                     /* as its scheduler knows */
+    bool ended;                    /* a scheduler has asked for its end: that is at once */
+    bool forced;                   /* ... for other nodes at once, or may have */
+    uint64_t finished_us;          /* when one of its parts ended by itself with status 0, last */
+    uint64_t walltime_min_ms;      /* of all that were asked for; 0: none was */
 };
 
 /* What runs on compute nodes. Processes belong to the implementation; `agent` counts from 0. */

@@ -13,6 +13,7 @@ void entries_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__E
     done_event(world, event, index);
     destinations_event(world, fsm, event);
     retention_event(world, event);
+    continues_event(world, event);
     shards_event(world, fsm, event);
     rank_checks_event(world, fsm, event);
     parts_event(world, fsm, event);

@@ -214,6 +214,7 @@ struct world {
         uint64_t labelled, met;            /* complete, of one label; of a step that was agreed */
         uint64_t late;                     /* folders written after they were removed */
         uint64_t orphans_shown;            /* as often as they were listed */
+        uint64_t continued;                /* checkpoints that went over to another job */
         /* the latter with ranks that have streams; what those were told, faults meanwhile */
         uint64_t met_on_streams, told_steps, barrier_faults;
         uint64_t outages;           /* found out by probes, in time */
@@ -288,6 +289,8 @@ void storage_set(struct world *world, unsigned target, enum world_storage_state 
 
 /* world_outages.c */
 void outages_check(struct world *world); /* after every event */
+/* A paused checkpoint may end so: cancel_asked: somebody has asked for it. */
+bool outage_ends_paused(const struct fsm *fsm, const Ckpt__V1__Event *event, bool cancel_asked);
 
 /* world_overtake.c */
 void overtake_begin(struct world *world);
@@ -395,6 +398,9 @@ void state_checks_close(struct world *world);
  * of the allocation. */
 bool state_checks_completed(struct world *world, uint64_t checkpoint_id);
 uint64_t state_checks_last_complete(struct world *world, const char *allocation_id);
+/* It is the other job's from now on; false: it is none that could be. */
+bool state_checks_goes_over(struct world *world, uint64_t id, const struct world_job *from,
+                            const struct world_job *to);
 /* The oldest of the allocation above the id; 0: none. */
 uint64_t state_checks_next_complete(struct world *world, const char *allocation_id, uint64_t id);
 /* What all members had at the index, as far as anybody applied it; what the event was when it was
@@ -550,10 +556,20 @@ void retention_init(struct world *world);
 void retention_close(struct world *world);
 void retention_event(struct world *world, const Ckpt__V1__Event *event);
 void retention_applied(struct world *world, const struct fsm *fsm);
+/* The job in whose folder it lies, which has ended: who has it now may be another one. */
+const char *retention_home(struct world *world, uint64_t checkpoint_id);
 void retention_damaged(struct world *world, uint64_t checkpoint_id);
 void retention_collected(struct world *world, uint64_t checkpoint_id, const char *path);
 bool retention_let_go(const struct world *world, uint64_t checkpoint_id);
 void retention_check_known(struct world *world, const struct fsm *fsm);
+
+/* world_continues.c: a job that is to be registered goes on from one that has stopped. draw: which
+ * one, and its own nodes; NULL: none. program: it reads what that one wrote. first: with whose
+ * computation it goes on. */
+const struct world_job *continues_draw(struct world *world, struct world_job *job);
+void continues_program(const struct world_job *old, struct world_job *job);
+const char *continues_first(struct world *world, const char *allocation_id);
+void continues_event(struct world *world, const Ckpt__V1__Event *event);
 
 /* world_shards.c */
 void shards_init(struct world *world);

@@ -337,6 +337,7 @@ static void do_register(struct scheduler *scheduler)
     char id[48], texts[] = WORLD_TENANT "\0project\0vc";
     struct request request = {.method = "BrokerService/RegisterAllocation",
                               .effect = EFFECT_REGISTER};
+    const struct world_job *old;
     unsigned alive = 0;
 
     for (unsigned i = 0; i < world->job_count; i++)
@@ -352,6 +353,7 @@ static void do_register(struct scheduler *scheduler)
     job->preemption_class = (uint32_t)sim_random(sim, 10);
     job->sensitive = sim_chance(sim, 10);
     job->borrowed = sim_chance(sim, 3);
+    old = continues_draw(world, job);
     places_fill(world, job->node_mask, job->borrowed, &shares);
     spec.nodes = shares.pointers;
     spec.n_nodes = shares.count;
@@ -364,6 +366,10 @@ static void do_register(struct scheduler *scheduler)
         job->way = application_way_at(WAY_CALL);
     if (world->options.ranks > 0 && !job->way->calls && sim_random(sim, 100) < world->options.ranks)
         rank_checks_draw(world, job);
+    if (old != NULL) {
+        continues_program(old, job);
+        spec.continues = (char *)(uintptr_t)old->id;
+    }
     if (world->options.restores > 0 && sim_random(sim, 100) < world->options.restores) {
         job->elastic = true;
         spec.restore = sim_chance(sim, 2) ? CKPT__V1__RESTORE_MODE__RESTORE_MODE_ALL

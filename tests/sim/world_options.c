@@ -78,6 +78,7 @@ static const struct option {
     OPTION(discards),
     OPTION(direct),
     OPTION(late_writes),
+    OPTION(continues),
     OPTION(memory),
     OPTION(domains),
     OPTION(streams),
@@ -277,4 +278,5 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     ret_options->quotas = next(&state, 3) == 0 ? 20 + (unsigned)next(&state, 70) : 0;
     ret_options->late_writes = next(&state, 3) == 0 ? 5 + (unsigned)next(&state, 60) : 0;
     ret_options->memory = next(&state, 3) == 0 ? 10 + (unsigned)next(&state, 91) : 0;
+    ret_options->continues = next(&state, 2) == 0 ? 20 + (unsigned)next(&state, 81) : 0;
 }

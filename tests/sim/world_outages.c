@@ -115,3 +115,26 @@ void outages_check(struct world *world)
     for (unsigned i = 0; i < world->options.targets; i++)
         target_check(world, leader, &world->targets[i], since_us);
 }
+
+/* Somebody wanted its end, or its job's; an outage or a failover is no reason. */
+bool outage_ends_paused(const struct fsm *fsm, const Ckpt__V1__Event *event, bool cancel_asked)
+{
+    const struct fsm_allocation *allocation = fsm_allocation_find(fsm, event->allocation_id);
+    bool ends = allocation == NULL || allocation->terminating ||
+                allocation->state_since_ms >= event->at_ms || /* and began again in this entry */
+                !state_holds_nodes(allocation->state);
+
+    switch (event->reason) {
+    case CKPT__V1__REASON__REASON_CANCELLED_BY_REQUEST:
+        return cancel_asked;
+    case CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED:
+    case CKPT__V1__REASON__REASON_ALLOCATION_ENDED:
+        return ends;
+    case CKPT__V1__REASON__REASON_NEW_EPOCH:   /* under another id */
+    case CKPT__V1__REASON__REASON_REPLACED:    /* likewise, on other nodes */
+    case CKPT__V1__REASON__REASON_FAILED_OVER: /* likewise, at another target */
+        return allocation != NULL && (allocation->active_checkpoint_id != 0 || ends);
+    default:
+        return false;
+    }
+}

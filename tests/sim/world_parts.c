@@ -89,7 +89,8 @@ static void damaged_take(struct world *world, const Ckpt__V1__Event *event)
 {
     char text[CHECKPOINT_ID_TEXT_BYTES], path_end[ID_MAX_BYTES + 64];
 
-    snprintf(path_end, sizeof(path_end), "/%s/checkpoints/%s", event->allocation_id,
+    snprintf(path_end, sizeof(path_end), "/%s/checkpoints/%s",
+             retention_home(world, event->checkpoint_id),
              checkpoint_id_format(event->checkpoint_id, text));
     if (!state_checks_completed(world, event->checkpoint_id) || world_shipping_store() == NULL ||
         !agent_store_spoiled(world_shipping_store(), path_end))

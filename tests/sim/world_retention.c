@@ -29,10 +29,11 @@ struct ended {
     uint64_t retention_ms, timeout_ms;
     uint32_t keep;
     unsigned job;
+    unsigned home;   /* the job that wrote it: it lies in that one's folder */
     unsigned target; /* as destinations_last() */
     bool complete, damaged;
     bool early;  /* its tenant had more bytes than it may */
-    bool let_go; /* it had expired when a newer one was found damaged */
+    bool let_go; /* it had expired when a newer one was found damaged, or went over */
     bool stays;  /* its folder could not be removed, at the last attempt */
 };
 
@@ -76,6 +77,7 @@ static void checkpoint_ended(struct world *world, const Ckpt__V1__Event *event, 
                        .timeout_ms = checks->timeout_ms,
                        .keep = checks->keep,
                        .job = job,
+                       .home = job,
                        .target = destinations_last(world, job),
                        .complete = event->new_state == CHECKPOINT(COMPLETE)};
 }
@@ -169,6 +171,23 @@ static void let_go_early(struct world *world, const Ckpt__V1__Event *event)
                         world->jobs[item->job].id, newer_of(checks, item));
 }
 
+/* What had expired stays behind, and goes although nothing newer is left. */
+static void went_over(struct world *world, const Ckpt__V1__Event *event, unsigned to)
+{
+    struct retention_checks *checks = world->retention;
+    struct ended *item = item_of(world, event->checkpoint_id, "what went over");
+
+    for (size_t i = 0; i < checks->count; i++)
+        checks->items[i].let_go |= checks->items[i].job == item->job;
+    item->job = to;
+    item->let_go = false;
+}
+
+const char *retention_home(struct world *world, uint64_t checkpoint_id)
+{
+    return world->jobs[item_of(world, checkpoint_id, "a folder")->home].id;
+}
+
 void retention_event(struct world *world, const Ckpt__V1__Event *event)
 {
     struct retention_checks *checks = world->retention;
@@ -181,6 +200,8 @@ void retention_event(struct world *world, const Ckpt__V1__Event *event)
     if (event->kind == EVENT(CHECKPOINT_STATE) && event->new_state != CHECKPOINT(COLLECTED) &&
         !fsm_checkpoint_state_active((Ckpt__V1__CheckpointState)event->new_state))
         checkpoint_ended(world, event, number);
+    if (event->kind == EVENT(CONTINUED))
+        went_over(world, event, number);
     world->counts.over_quota += event->kind == EVENT(QUOTA) &&
                                 event->new_state == CKPT__V1__QUOTA_CHANGE__QUOTA_CHANGE_REFUSED;
     if (event->kind == EVENT(QUOTA) &&
@@ -222,7 +243,7 @@ void retention_ordered(struct world *world, const Ckpt__V1__Order *order)
     uint64_t id = 0;
 
     if (last == NULL || checkpoint_id_parse(last + 1, &id) != 0 || id != order->checkpoint_id ||
-        strcmp(world->jobs[item->job].id, order->allocation_id) != 0 ||
+        strcmp(world->jobs[item->home].id, order->allocation_id) != 0 ||
         strstr(order->path, order->allocation_id) == NULL ||
         strncmp(order->path, order->target_prefix, strlen(order->target_prefix)) != 0)
         world_violation(world, "I28", "an agent is to remove %s, which is not %" PRIx64 " of %s",
@@ -246,7 +267,7 @@ void retention_read_again(struct world *world, const Ckpt__V1__Order *order)
 
     world->counts.read_again++;
     if (last == NULL || checkpoint_id_parse(last + 1, &id) != 0 || id != order->checkpoint_id ||
-        strstr(order->path, order->allocation_id) == NULL ||
+        strstr(order->path, retention_home(world, id)) == NULL ||
         strncmp(order->path, order->target_prefix, strlen(order->target_prefix)) != 0 ||
         !state_checks_completed(world, id))
         world_violation(world, "I52",
@@ -285,7 +306,8 @@ const char *retention_rotten(struct world *world)
         if (job == NULL || job->last_complete_id == 0 || job->state == ALLOCATION(COMPLETED) ||
             !writers_ready(fsm, job->last_complete_id))
             continue;
-        snprintf(path_end, sizeof(path_end), "/%s/checkpoints/%s", job->id,
+        snprintf(path_end, sizeof(path_end), "/%s/checkpoints/%s",
+                 retention_home(world, job->last_complete_id),
                  checkpoint_id_format(job->last_complete_id, id));
         if (agent_store_spoiled(world_shipping_store(), path_end))
             snprintf(text, sizeof(text), "checkpoint %s of %.60s is damaged, and nobody knows", id,

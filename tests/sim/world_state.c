@@ -155,29 +155,6 @@ static void checkpoint_dispatched(struct world *world, const struct fsm *fsm,
                         event->checkpoint_id, fsm_target_at(fsm, checkpoint->target_slot)->id);
 }
 
-/* Somebody wanted its end, or its job's; an outage or a failover is no reason. */
-static bool ends_paused(const struct fsm *fsm, const Ckpt__V1__Event *event, bool cancel_asked)
-{
-    const struct fsm_allocation *allocation = fsm_allocation_find(fsm, event->allocation_id);
-    bool ends = allocation == NULL || allocation->terminating ||
-                allocation->state_since_ms >= event->at_ms || /* and began again in this entry */
-                !state_holds_nodes(allocation->state);
-
-    switch (event->reason) {
-    case CKPT__V1__REASON__REASON_CANCELLED_BY_REQUEST:
-        return cancel_asked;
-    case CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED:
-    case CKPT__V1__REASON__REASON_ALLOCATION_ENDED:
-        return ends;
-    case CKPT__V1__REASON__REASON_NEW_EPOCH:   /* under another id */
-    case CKPT__V1__REASON__REASON_REPLACED:    /* likewise, on other nodes */
-    case CKPT__V1__REASON__REASON_FAILED_OVER: /* likewise, at another target */
-        return allocation != NULL && (allocation->active_checkpoint_id != 0 || ends);
-    default:
-        return false;
-    }
-}
-
 /* I24: each pause is followed by one resumption, and the state counts as many of both as there
  * were. */
 static void checkpoint_paused_or_left(struct world *world, const struct fsm *fsm,
@@ -189,7 +166,7 @@ static void checkpoint_paused_or_left(struct world *world, const struct fsm *fsm
     if (event->old_state == CHECKPOINT(PAUSED) && event->new_state == CHECKPOINT(REQUESTED))
         facts->resumed++;
     else if (event->old_state == CHECKPOINT(PAUSED) &&
-             !ends_paused(fsm, event, facts->cancel_asked))
+             !outage_ends_paused(fsm, event, facts->cancel_asked))
         world_violation(world, "I24", "paused checkpoint %" PRIx64 " becomes %s for reason %s",
                         event->checkpoint_id,
                         fsm_checkpoint_state_name((Ckpt__V1__CheckpointState)event->new_state),
@@ -296,6 +273,21 @@ static void allocation_moved(struct world *world, const Ckpt__V1__Event *event)
     }
     if (event->new_state == ALLOCATION(RUNNING))
         facts->times.runs_index = world->state->index;
+}
+
+bool state_checks_goes_over(struct world *world, uint64_t id, const struct world_job *from,
+                            const struct world_job *to)
+{
+    struct checkpoint_facts *facts = facts_of(world, id);
+    struct job_facts *old = &world->state->jobs[from - world->jobs];
+
+    if (facts->id != id || &world->jobs[facts->job] != from || facts->damaged || facts->removed ||
+        facts->state != CHECKPOINT(COMPLETE) || state_holds_nodes(old->state))
+        return false;
+    facts->job = (uint32_t)(to - world->jobs);
+    world->state->jobs[facts->job].last_complete = id;
+    old->last_complete = 0;
+    return true;
 }
 
 static bool has_node(const struct fsm_node_share *shares, uint32_t count, uint32_t slot)

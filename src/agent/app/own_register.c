@@ -169,6 +169,7 @@ static void up_ask(void *data)
     spec.owner = own->owner;
     spec.profile = message->profile;
     spec.target_id = message->target_id;
+    spec.continues = message->continues;
     spec.walltime_ms = message->walltime_ms;
     spec.grace_ms = message->grace_ms;
     spec.strategy = CKPT__V1__STRATEGY__STRATEGY_AUTO;

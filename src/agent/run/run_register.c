@@ -35,18 +35,26 @@ static const char usage[] =
     "  --profile WAY      how it is asked, as with ckpt-run; default: what ckpt-run says\n"
     "  --grace D          from SIGTERM to SIGKILL, at most 10m; default: the policy's\n"
     "  --target T         destination of its checkpoints; default: the cluster's\n"
+    "  --continues ID     a stopped job of yours: its checkpoints become this one's, which begins\n"
+    "                     from the newest; of the same tenant and project\n"
     "  --socket PATH      of the agent; default: " RUN_DEFAULT_SOCKET "\n"
     "\n"
     "The exit code is 0, 3 when something that is named is not known, 4 when it was refused, 125\n"
     "when the agent or a leader of the cluster cannot be asked.\n";
 
-static const struct option options[] = {
-    {"alloc", required_argument, NULL, 'a'},    {"tenant", required_argument, NULL, 't'},
-    {"project", required_argument, NULL, 'p'},  {"vcluster", required_argument, NULL, 'v'},
-    {"walltime", required_argument, NULL, 'w'}, {"gpus", required_argument, NULL, 'g'},
-    {"profile", required_argument, NULL, 'y'},  {"grace", required_argument, NULL, 'r'},
-    {"target", required_argument, NULL, 'd'},   {"socket", required_argument, NULL, 's'},
-    {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"alloc", required_argument, NULL, 'a'},
+                                        {"tenant", required_argument, NULL, 't'},
+                                        {"project", required_argument, NULL, 'p'},
+                                        {"vcluster", required_argument, NULL, 'v'},
+                                        {"walltime", required_argument, NULL, 'w'},
+                                        {"gpus", required_argument, NULL, 'g'},
+                                        {"profile", required_argument, NULL, 'y'},
+                                        {"grace", required_argument, NULL, 'r'},
+                                        {"target", required_argument, NULL, 'd'},
+                                        {"continues", required_argument, NULL, 'c'},
+                                        {"socket", required_argument, NULL, 's'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
 
 static int take_number(const char *name, enum number_kind kind, uint64_t max, uint64_t *ret_number,
                        struct err *err)
@@ -88,6 +96,8 @@ static int take_option(int option, Ckpt__V1__RegisterOwnJobRequest *request, con
         return take_id("--profile", &request->profile, err);
     case 'd':
         return take_id("--target", &request->target_id, err);
+    case 'c':
+        return take_id("--continues", &request->continues, err);
     case 'w':
         return take_number("--walltime", NUMBER_DURATION, WALLTIME_MAX_MS, &request->walltime_ms,
                            err);

@@ -64,10 +64,11 @@ bool access_is_agent(const struct rpc_peer *peer, const char *node_id)
 enum { OWN_GRACE_MAX_MS = 600000, OWN_WRONG_BYTES = 96 };
 
 /* What a user may say of an own job, and of its node; all else, also what is added to the messages
- * later, is for schedulers and operators. */
-static const char *const own_fields[] = {"allocation_id", "tenant",      "project",  "vcluster",
-                                         "owner",         "profile",     "nodes",    "strategy",
-                                         "restore",       "walltime_ms", "grace_ms", "target_id"};
+ * later, is for schedulers and operators. `continues` names an own job as well: the state refuses
+ * one of another owner. */
+static const char *const own_fields[] = {
+    "allocation_id", "tenant",  "project",     "vcluster", "owner",     "profile",  "nodes",
+    "strategy",      "restore", "walltime_ms", "grace_ms", "target_id", "continues"};
 static const char *const own_node_fields[] = {"node_id", "gpu_count"};
 
 static bool field_given(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)

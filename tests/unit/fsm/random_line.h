@@ -147,19 +147,49 @@ static inline void random_register(uint64_t *state, char *line, size_t size)
     static const char *const targets[8] = {"other",   "third",   "third",   "scratch",
                                            "scratch", "scratch", "scratch", "scratch"};
     static const char *const restores[] = {"unspecified", "own", "all", "path"};
-    char nodes[128];
+    char nodes[128], continues[32] = "";
 
     random_nodes(state, nodes, sizeof(nodes));
+    if (random_draw(state, 2) == 0)
+        snprintf(continues, sizeof(continues), "continues=j%" PRIu64,
+                 random_draw(state, RANDOM_JOBS));
     snprintf(line, size,
              "register j%" PRIu64 " nodes=%s gpus=%d class=%d strategy=%s requeue=%s "
-             "walltime=%d target=%s %s min=%d %s kind=%s restore=%s starting",
+             "walltime=%d target=%s %s min=%d %s kind=%s restore=%s %s starting",
              random_draw(state, RANDOM_JOBS), nodes, (int)random_draw(state, 9),
              (int)random_draw(state, 11), strategies[random_draw(state, 5)],
              requeues[random_draw(state, 3)], (int)(random_draw(state, 3) * 400000),
              targets[random_draw(state, 8)], random_draw(state, 8) == 0 ? "sensitive" : "",
              (int)random_draw(state, 2), random_draw(state, 3) == 0 ? "borrowed home=hpc" : "",
              kinds[random_draw(state, 24) % 6 * (random_draw(state, 2))],
-             restores[random_draw(state, 4)]);
+             restores[random_draw(state, 4)], continues);
+}
+
+/* A job that goes on, under a new id, from the checkpoints of one that has stopped; false: none
+ * has any, or it is not its turn. */
+static inline bool random_continue(const struct script *script, uint64_t *state, char *line,
+                                   size_t size)
+{
+    for (uint32_t slot = 0; slot < fsm_allocation_slots(script->fsm); slot++) {
+        const struct fsm_allocation *old = fsm_allocation_find_slot(script->fsm, slot);
+        const struct fsm_checkpoint *point =
+            old == NULL ? NULL : fsm_restart_point(script->fsm, old->id, 0);
+        uint64_t first = random_draw(state, RANDOM_NODES);
+        size_t length;
+
+        if (point == NULL || random_draw(state, 3) == 0 ||
+            old->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING)
+            continue;
+        length = (size_t)snprintf(line, size,
+                                  "register j%" PRIu64 " continues=%s starting %s gpus=%u nodes=",
+                                  random_draw(state, RANDOM_JOBS), old->id,
+                                  old->sensitive ? "sensitive" : "", (unsigned)first);
+        for (uint32_t i = 0; i < point->shard_count && length < size; i++)
+            length += (size_t)snprintf(line + length, size - length, "%sn%" PRIu64,
+                                       i == 0 ? "" : ",", (first + i) % RANDOM_NODES);
+        return true;
+    }
+    return false;
 }
 
 static inline void random_grant(struct script *script, uint64_t *state, char *line, size_t size)
@@ -462,8 +492,10 @@ static inline void random_line(struct script *script, uint64_t *state, char *lin
 
     if (random_start(script, state, job, line, size))
         return;
-    if (which < 8)
+    if (which < 8 && (random_draw(state, 3) != 0 || !random_continue(script, state, line, size)))
         random_register(state, line, size);
+    else if (which < 8)
+        return;
     else if (which < 20)
         snprintf(line, size,
                  "decide j%" PRIu64 " j%" PRIu64 " purpose=%s recompute=%" PRIu64 " inputs=%" PRIu64

@@ -55,6 +55,7 @@ static inline void script_parts_start(struct script *script, const Ckpt__V1__All
         report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED;
         report.allocation_id = spec->allocation_id;
         report.run = job->nodes[i].run;
+        report.restored_checkpoint_id = job->restart_id;
         message.report = &report;
         message.node_id = spec->nodes[i]->node_id;
         command.now_ms = script->now_ms;
@@ -105,6 +106,7 @@ static inline enum fsm_status script_register(struct script *script,
     spec.checkpoint_timeout_ms = script_number(script, "timeout", 0);
     spec.write_bytes_per_s = script_number(script, "speed", 0);
     spec.target_id = script_text(script_value(script, "target", ""));
+    spec.continues = script_text(script_value(script, "continues", ""));
     spec.n_nodes = shares.count;
     spec.nodes = shares.pointers;
     request.spec = &spec;

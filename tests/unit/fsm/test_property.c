@@ -97,8 +97,32 @@ static void assert_gpu_time(const struct fsm *fsm, uint64_t held_gpu_ms, struct 
     *last = account;
 }
 
+/* What the walk has to come by. */
+struct seen {
+    uint64_t removed;   /* nodes */
+    uint64_t copies;    /* in snapshots */
+    uint64_t continued; /* jobs under a new id */
+    uint64_t restarted; /* ... that were restarted from what came to them */
+};
+
+/* A run of it begins from what lies in another job's folder. */
+static uint64_t begins_from_another(const struct fsm *fsm)
+{
+    uint64_t count = 0;
+
+    for (uint32_t slot = 0; slot < fsm_allocation_slots(fsm); slot++) {
+        const struct fsm_allocation *job = fsm_allocation_find_slot(fsm, slot);
+        const struct fsm_checkpoint *point =
+            job == NULL ? NULL : fsm_checkpoint_find(fsm, job->restart_id);
+
+        count += point != NULL && point->allocation_slot == slot && point->home[0] != '\0' &&
+                 job->waited_ms > 0;
+    }
+    return count;
+}
+
 static void run_once(uint64_t seed, uint64_t totals[16], struct fsm_account *account,
-                     uint64_t *removed, uint64_t *copies)
+                     struct seen *seen)
 {
     uint64_t held_gpu_ms = 0;
     struct fsm_account last = {0};
@@ -125,7 +149,8 @@ static void run_once(uint64_t seed, uint64_t totals[16], struct fsm_account *acc
         script_run(&script, "%s", line);
         if (script.index == index)
             continue;
-        *removed += strncmp(line, "remove_node", 11) == 0 && script.outcome.status == FSM_OK;
+        seen->removed += strncmp(line, "remove_node", 11) == 0 && script.outcome.status == FSM_OK;
+        seen->continued += strstr(line, " continues=") != NULL && script.outcome.status == FSM_OK;
         held_gpu_ms += (now_of(script.fsm) - now_ms) * gpus;
         assert_gpu_time(script.fsm, held_gpu_ms, &last);
         fsm_apply_entry(
@@ -138,7 +163,8 @@ static void run_once(uint64_t seed, uint64_t totals[16], struct fsm_account *acc
 
             assert_same_state(twin, copy);
             assert_int_equal(copies_of(copy), copies_of(twin));
-            *copies += copies_of(copy);
+            seen->copies += copies_of(copy);
+            seen->restarted += begins_from_another(copy);
             fsm_free(twin);
             twin = copy;
         }
@@ -160,15 +186,19 @@ static void random_commands_keep_all_invariants_and_equal_members(void **unused)
     uint64_t seed = test_seed();
     uint64_t totals[16] = {0};
     struct fsm_account account = {0};
-    uint64_t removed = 0, copies = 0;
+    struct seen seen = {0};
 
     (void)unused;
     for (uint64_t run = 0; run < RUNS; run++)
-        run_once(seed + run, totals, &account, &removed, &copies);
-    print_message("nodes removed %" PRIu64 "\n", removed);
-    print_message("copies in snapshots %" PRIu64 "\n", copies);
-    assert_true(removed > 0);
-    assert_true(copies > 0);
+        run_once(seed + run, totals, &account, &seen);
+    print_message("nodes removed %" PRIu64 ", copies in snapshots %" PRIu64 "\n", seen.removed,
+                  seen.copies);
+    print_message("jobs under a new id %" PRIu64 ", restarted in snapshots %" PRIu64 "\n",
+                  seen.continued, seen.restarted);
+    assert_true(seen.removed > 0);
+    assert_true(seen.copies > 0);
+    assert_true(seen.continued > 0);
+    assert_true(seen.restarted > 0);
     for (int cause = 0; cause < FSM_LOSS_COUNT; cause++) {
         print_message("lost to %s %" PRIu64 " GPU-ms\n", fsm_loss_name((enum fsm_loss)cause),
                       account.lost_gpu_ms[cause]);
