@@ -502,6 +502,10 @@ enum fsm_status fsm_victim_hint(const struct fsm *fsm, const struct fsm_allocati
 /* What those that write to the target were granted together, without those that have not begun.
  * Looks at the 4,096 oldest active ones. */
 uint64_t fsm_target_writing_rate(const struct fsm *fsm, uint32_t slot);
+/* Nothing tells that it answers: it has completed no checkpoint, or did not answer the last time. */
+bool fsm_allocation_unproven(const struct fsm_allocation *allocation);
+/* What such jobs hold of the target's bandwidth. Looks at as many. */
+uint64_t fsm_target_unproven_rate(const struct fsm *fsm, uint32_t slot);
 /* What those that write to the target have left to write, at their granted rates. Looks at the
  * 4,096 oldest active ones. */
 uint64_t fsm_target_writing_bytes(const struct fsm *fsm, uint32_t slot, uint64_t now_ms);

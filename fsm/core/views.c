@@ -365,8 +365,9 @@ uint64_t fsm_target_writing_bytes(const struct fsm *fsm, uint32_t slot, uint64_t
     return bytes;
 }
 
-/* Only where a node has said that it began: others hold bandwidth and use none yet. */
-uint64_t fsm_target_writing_rate(const struct fsm *fsm, uint32_t slot)
+/* Of those that write to it; of the first ones alone when they are many. */
+static uint64_t target_rate(const struct fsm *fsm, uint32_t slot,
+                            bool (*counts)(const struct fsm *, const struct checkpoint *))
 {
     const struct target *target = target_find_slot(fsm, slot);
     uint64_t bytes_per_s = 0;
@@ -378,8 +379,37 @@ uint64_t fsm_target_writing_rate(const struct fsm *fsm, uint32_t slot)
          at != &target->active && looked < LOOKED_AT_MAX; at = at->next, looked++) {
         const struct checkpoint *checkpoint = queued_checkpoint(at);
 
-        if (checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_WRITING)
+        if (counts(fsm, checkpoint))
             bytes_per_s = fsm_add(bytes_per_s, checkpoint->view.granted_bytes_per_s);
     }
     return bytes_per_s;
+}
+
+/* Only where a node has said that it began: others hold bandwidth and use none yet. */
+static bool has_begun(const struct fsm *fsm, const struct checkpoint *checkpoint)
+{
+    CHECK(fsm != NULL);
+    return checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_WRITING;
+}
+
+uint64_t fsm_target_writing_rate(const struct fsm *fsm, uint32_t slot)
+{
+    return target_rate(fsm, slot, has_begun);
+}
+
+bool fsm_allocation_unproven(const struct fsm_allocation *allocation)
+{
+    CHECK(allocation->id != NULL);
+    return allocation->learned.count == 0 || allocation->unresponsive;
+}
+
+static bool is_unproven(const struct fsm *fsm, const struct checkpoint *checkpoint)
+{
+    return fsm_checkpoint_writes(checkpoint) &&
+           fsm_allocation_unproven(&allocation_at(fsm, checkpoint->view.allocation_slot)->view);
+}
+
+uint64_t fsm_target_unproven_rate(const struct fsm *fsm, uint32_t slot)
+{
+    return target_rate(fsm, slot, is_unproven);
 }

@@ -107,7 +107,8 @@ static struct grant_candidate candidate_of(const struct fsm *fsm, const struct w
                           ? allocation->checkpoint_timeout_ms
                           : fsm_policy(fsm)->checkpoint_timeout_ms,
         .gain_gpu_s_per_byte = fsm_grant_weighed(checkpoint) ? waiting->gain_gpu_s_per_byte : 0,
-        .bypass = fsm_grant_urgent(checkpoint)};
+        .bypass = fsm_grant_urgent(checkpoint),
+        .unproven = fsm_allocation_unproven(allocation)};
 }
 
 /* A target that cannot be written has a budget of 0, which grants nothing. */
@@ -122,6 +123,7 @@ static void targets_of(const struct fsm *fsm, struct grant_target targets[FSM_TA
             continue;
         targets[slot].budget_bytes_per_s = target->budget_bytes_per_s;
         targets[slot].granted_bytes_per_s = target->granted_bytes_per_s;
+        targets[slot].unproven_bytes_per_s = fsm_target_unproven_rate(fsm, slot);
     }
 }
 

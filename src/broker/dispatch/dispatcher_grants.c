@@ -31,16 +31,37 @@ static uint64_t worthwhile_rate(const struct grant_candidate *candidate,
     return smaller_of(candidate->wanted_bytes_per_s, quarter > 0 ? quarter : 1);
 }
 
+static uint64_t less(uint64_t of, uint64_t by)
+{
+    return of > by ? of - by : 0;
+}
+
+/* What unproven ones may still have, of half of the budget. */
+static uint64_t unproven_room(const struct grant_target *target)
+{
+    uint64_t half = target->budget_bytes_per_s / 2;
+
+    return less(half > 0 ? half : 1, target->unproven_bytes_per_s);
+}
+
+/* Others of its kind hold what it could have: it waits for them, and nobody behind it does. */
+static bool waits_for_unproven(const struct grant_candidate *candidate,
+                               const struct grant_target *target)
+{
+    return candidate->unproven && !candidate->bypass &&
+           unproven_room(target) < worthwhile_rate(candidate, target);
+}
+
 /* The rate to grant; 0: it does not fit. */
 static uint64_t rate_for(const struct grant_candidate *candidate, const struct grant_target *target,
                          bool *ret_over_budget)
 {
-    uint64_t left = target->granted_bytes_per_s < target->budget_bytes_per_s
-                        ? target->budget_bytes_per_s - target->granted_bytes_per_s
-                        : 0;
+    uint64_t left = less(target->budget_bytes_per_s, target->granted_bytes_per_s);
     uint64_t least = worthwhile_rate(candidate, target);
 
     *ret_over_budget = false;
+    if (candidate->unproven && !candidate->bypass)
+        left = smaller_of(left, unproven_room(target));
     if (left >= least && (!target->full || candidate->bypass))
         return smaller_of(candidate->wanted_bytes_per_s, left);
     if (!candidate->bypass)
@@ -62,7 +83,7 @@ size_t grants_pack(const struct grant_candidate *candidates, size_t candidate_co
         uint64_t rate;
 
         CHECK(candidate->wanted_bytes_per_s > 0);
-        if (target->budget_bytes_per_s == 0)
+        if (target->budget_bytes_per_s == 0 || waits_for_unproven(candidate, target))
             continue;
         rate = rate_for(candidate, target, &over_budget);
         if (rate == 0) {
@@ -70,6 +91,7 @@ size_t grants_pack(const struct grant_candidate *candidates, size_t candidate_co
             continue;
         }
         target->granted_bytes_per_s += rate;
+        target->unproven_bytes_per_s += candidate->unproven ? rate : 0;
         ret_grants[count++] = (struct grant){
             .checkpoint_id = candidate->checkpoint_id,
             .bytes_per_s = rate,

@@ -102,6 +102,50 @@ static void timeout_is_at_least_twice_the_write_time(void **state)
     assert_true(grant_timeout_ms(1, UINT64_MAX, 1) > UINT64_C(1000000000000));
 }
 
+/* Nobody can tell before whether an application hangs; what it would hold until its timeout is not
+ * all that there is. */
+static void applications_that_may_hang_leave_half_to_the_others(void **state)
+{
+    struct grant_candidate candidates[] = {candidate(1, 9 * GB), candidate(2, 9 * GB),
+                                           candidate(3, 9 * GB), candidate(4, 9 * GB)};
+    struct grant_target target = {.budget_bytes_per_s = 8 * GB};
+    struct grant grants[4];
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        candidates[i].unproven = true;
+    assert_uint_equal(grants_pack(candidates, 4, &target, grants), 2);
+    assert_uint_equal(grants[0].bytes_per_s, 4 * GB);
+    assert_uint_equal(grants[1].checkpoint_id, 4); /* past those that wait for the first */
+    assert_uint_equal(grants[1].bytes_per_s, 4 * GB);
+    assert_false(target.full);
+}
+
+/* It is not passed over for ever by those that are known to answer. */
+static void one_that_may_hang_waits_in_line_for_the_others(void **state)
+{
+    struct grant_candidate candidates[] = {candidate(1, 9 * GB), candidate(2, GB)};
+    struct grant_target target = {.budget_bytes_per_s = 8 * GB, .granted_bytes_per_s = 7 * GB};
+    struct grant grants[2];
+
+    (void)state;
+    candidates[0].unproven = true;
+    assert_uint_equal(grants_pack(candidates, 2, &target, grants), 0);
+    assert_true(target.full);
+    target = (struct grant_target){.budget_bytes_per_s = 8 * GB, .granted_bytes_per_s = 6 * GB};
+    assert_uint_equal(grants_pack(candidates, 2, &target, grants), 1);
+    assert_uint_equal(grants[0].bytes_per_s, 2 * GB);
+    target = (struct grant_target){.budget_bytes_per_s = 8 * GB,
+                                   .granted_bytes_per_s = 7 * GB,
+                                   .unproven_bytes_per_s = 3 * GB};
+    assert_uint_equal(grants_pack(candidates, 2, &target, grants), 1);
+    assert_uint_equal(grants[0].checkpoint_id, 2);
+    candidates[0].bypass = true; /* a deadline is not held back by any of this */
+    target = (struct grant_target){.budget_bytes_per_s = 8 * GB, .unproven_bytes_per_s = 4 * GB};
+    assert_uint_equal(grants_pack(candidates, 1, &target, grants), 1);
+    assert_uint_equal(grants[0].bytes_per_s, 8 * GB);
+}
+
 /* Random candidates: the sum without bypass stays within each budget, order is kept, nobody
  * overtakes. */
 static void grants_never_exceed_the_budget_and_keep_the_order(void **state)
@@ -249,6 +293,8 @@ int main(void)
         cmocka_unit_test(timeout_is_at_least_twice_the_write_time),
         cmocka_unit_test(grants_are_those_of_the_models_pacing),
         cmocka_unit_test(those_that_wait_have_places_and_waves),
+        cmocka_unit_test(applications_that_may_hang_leave_half_to_the_others),
+        cmocka_unit_test(one_that_may_hang_waits_in_line_for_the_others),
         cmocka_unit_test(grants_never_exceed_the_budget_and_keep_the_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -314,6 +314,27 @@ static void only_those_that_write_are_own_writes(void **unused)
     script_close(&script);
 }
 
+static void who_has_written_nothing_yet_is_unproven(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    assert_true(fsm_allocation_unproven(job_of(&script, "j1")));
+    expect_ok(&script, "request j1");
+    assert_int_equal(fsm_target_unproven_rate(script.fsm, 0), 0);
+    expect_ok(&script, "grant 1-1 bytes=3000000");
+    assert_int_equal(fsm_target_unproven_rate(script.fsm, 0), 3000000);
+    expect_ok(&script, "report n1 started j1 ckpt=1-1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1 size=30");
+    assert_false(fsm_allocation_unproven(job_of(&script, "j1")));
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-2 bytes=3000000");
+    assert_int_equal(fsm_target_unproven_rate(script.fsm, 0), 0);
+    script_close(&script);
+}
+
 /* S1-044 */
 static void the_path_of_a_checkpoint_is_that_of_the_rows(void **unused)
 {
@@ -605,6 +626,7 @@ int main(void)
         cmocka_unit_test(a_lowered_budget_stops_further_grants),
         cmocka_unit_test(what_is_measured_bounds_the_budget_until_it_is_forgotten),
         cmocka_unit_test(only_those_that_write_are_own_writes),
+        cmocka_unit_test(who_has_written_nothing_yet_is_unproven),
         cmocka_unit_test(the_path_of_a_checkpoint_is_that_of_the_rows),
         cmocka_unit_test(a_queue_is_told_of_when_it_changes_noticeably),
     };
