@@ -57,6 +57,8 @@ struct destination_place {
     const char *path; /* of the checkpoint, below prefix */
     /* prepare, and claim before it: path is ALLOCATION/checkpoints, where a job's checkpoints go */
     bool all_checkpoints;
+    /* likewise: a checkpoint that is there, unless the file system is not mounted; NULL: none is */
+    const char *beside;
     const char *part; /* the shard's name; an id that does not begin with '.' */
     /* verify, restore: the recorded hash of MANIFEST; NULL: any valid one */
     const char *manifest_sha256;
@@ -152,11 +154,11 @@ struct destination_ops {
     /* What root does for a put or prepare by `owner` before it becomes that user. NULL: nothing.
      * ERR_AUTH, when root is nobody there, is no failure: the user's own rights are tried then. */
     int (*claim)(const struct destination_place *place, uid_t owner, struct err *err);
-    /* Finds out as probe does whether this user can write into the folder of a job's checkpoints,
-     * place->path; place->part is not asked for. make: where it is missing it is made; else it must
-     * be there, and ERR_UNAVAILABLE says that it is not. NULL: a destination of this kind has
-     * neither folders nor users. */
-    int (*prepare)(const struct destination_place *place, bool make, struct err *err);
+    /* Makes the folder of a job's checkpoints, place->path, where it is missing, and finds out as
+     * probe does whether this user can write there; place->part is not asked for. ERR_UNAVAILABLE,
+     * and nothing is made: not even the tenant's folder of place->beside is there. NULL: a
+     * destination of this kind has neither folders nor users. */
+    int (*prepare)(const struct destination_place *place, struct err *err);
     /* Copies the folder `source` into the shard, at how->rate_bytes_per_s at most, reads back what
      * how->read_back asks for, and gives it its name as the last step: a shard with a name is
      * complete and durable. An existing shard with the same contents that verifies is success; any

@@ -61,12 +61,8 @@ static struct destination_place place_of_all(const struct request *request)
     struct destination_place place = place_of(request);
 
     place.all_checkpoints = true;
+    place.beside = request->values[BESIDE];
     return place;
-}
-
-static bool makes_folder(const struct request *request)
-{
-    return request->values[MAKE] == NULL || strcmp(request->values[MAKE], "yes") == 0;
 }
 
 /* An object store has nothing to be made, and takes all users' objects by the daemon's keys. */
@@ -75,9 +71,7 @@ static int run_prepare(const struct request *request, FILE *out, struct err *err
     const struct destination_place place = place_of_all(request);
 
     (void)out;
-    if (request->destination->prepare == NULL)
-        return 0;
-    return request->destination->prepare(&place, makes_folder(request), err);
+    return request->destination->prepare == NULL ? 0 : request->destination->prepare(&place, err);
 }
 
 /* The shard is at its destination: that its manifest could not be left here is no failure of it. */
@@ -363,7 +357,7 @@ static int run_sweep(const struct request *request, FILE *out, struct err *err)
 
 static const struct verb verbs[] = {
     {{"probe", BIT(PREFIX), 0}, true, run_probe},
-    {{"prepare", BIT(PREFIX) | BIT(PATH), BIT(MAKE) | BIT(AS)}, true, run_prepare},
+    {{"prepare", BIT(PREFIX) | BIT(PATH), BIT(BESIDE) | BIT(AS)}, true, run_prepare},
     {{"put", BIT(PREFIX) | BIT(PATH) | BIT(PART) | BIT(SOURCE),
       BIT(RATE) | BIT(THREADS) | BIT(READ_BACK) | BIT(GENERATIONS) | BIT(AS) | BIT(MANIFEST_TO) |
           BIT(COMPRESS) | BIT(CLUSTER) | BIT(WIPE)},
@@ -509,7 +503,7 @@ static int print_failure(const struct verb *verb, struct err *err, FILE *out, FI
 
 static const char usage[] =
     "usage: ckpt-worker probe   --prefix P\n"
-    "       ckpt-worker prepare --prefix P --path ALLOCATION/checkpoints [--make no]\n"
+    "       ckpt-worker prepare --prefix P --path ALLOCATION/checkpoints [--beside DIR]\n"
     "       ckpt-worker put     --prefix P --path DIR --part NAME --source DIR [--rate "
     "BYTES_PER_S]\n"
     "                           [--read-back never|sampled|always] [--generations N] "
@@ -574,8 +568,7 @@ static int claim_for(const struct verb *verb, const struct request *request, uid
 {
     const struct destination_place place =
         verb->run == run_prepare ? place_of_all(request) : place_of(request);
-    bool claims = verb->run == run_put || verb->run == run_stage ||
-                  (verb->run == run_prepare && makes_folder(request));
+    bool claims = verb->run == run_put || verb->run == run_stage || verb->run == run_prepare;
 
     if (!claims || request->destination->claim == NULL ||
         request->destination->claim(&place, owner, err) == 0)

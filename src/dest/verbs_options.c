@@ -37,7 +37,7 @@ static const char *const option_names[OPTION_COUNT] = {"--prefix",
                                                        "--min-age",
                                                        "--wipe",
                                                        "--bytes",
-                                                       "--make"};
+                                                       "--beside"};
 
 /* Plain digits: workers are started by daemons, which have read units already. */
 static int parse_number(const char *name, const char *text, uint64_t *ret_number, struct err *err)
@@ -118,10 +118,6 @@ static int parse_value(enum option option, const char *value, struct request *re
         if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
             return err_set(err, ERR_INVALID, "--wipe \"%.64s\" is neither yes nor no", value);
         tree_wipe(value[0] == 'y');
-        return 0;
-    case MAKE:
-        if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
-            return err_set(err, ERR_INVALID, "--make \"%.64s\" is neither yes nor no", value);
         return 0;
     case FROM:
         if (strcmp(value, "copy") != 0)

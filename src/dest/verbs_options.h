@@ -38,7 +38,7 @@ enum option {
     MIN_AGE,
     WIPE,
     BYTES,
-    MAKE,
+    BESIDE,
     OPTION_COUNT
 };
 #define BIT(option) (1u << (option))

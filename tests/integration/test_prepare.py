@@ -130,7 +130,7 @@ def nothing_is_made_in_the_place_of_what_is_not_mounted():
         cluster.storage_down()
         cluster.scratch.mkdir(mode=0o755)
         said = runs(cluster, "job", 0)  # from the node's own copy
-        assert "(storage unreachable)" in said and "where the job has written before: mount the file system" in said, said
+        assert "(storage unreachable)" in said and "which was written before, is below the prefix" in said, said
         assert not (cluster.scratch / "physics").exists()
 
 

@@ -70,15 +70,12 @@ static bool is_anothers(const struct restore *restore)
            restore->owner_uid != restore->user.uid;
 }
 
-/* Then its folder is there, unless the file system is not mounted: a folder that was made in that
- * one's place would make its checkpoints look lost. */
-static bool has_written(const Ckpt__V1__RestartPoint *point)
+/* What it begins from is there, also as another job's, unless the file system is not mounted: a
+ * folder that was made in that one's place would make it look lost. */
+static bool begins_there(const Ckpt__V1__RestartPoint *point)
 {
-    size_t length = strlen(point->checkpoints_path);
-
-    CHECK(length > 0);
-    return point->checkpoint_id != 0 && strncmp(point->path, point->checkpoints_path, length) == 0 &&
-           point->path[length] == '/';
+    return point->checkpoint_id != 0 &&
+           strcmp(point->target_prefix, point->checkpoints_prefix) == 0;
 }
 
 bool restore_prepares(struct restore *restore, const Ckpt__V1__RestartPoint *point)
@@ -88,8 +85,8 @@ bool restore_prepares(struct restore *restore, const Ckpt__V1__RestartPoint *poi
                                      point->checkpoints_prefix,
                                      "--path",
                                      point->checkpoints_path,
-                                     "--make",
-                                     has_written(point) ? "no" : "yes",
+                                     begins_there(point) ? "--beside" : NULL,
+                                     point->path,
                                      NULL};
     const struct machine_ops *machine = &restore->agent->machine;
     struct err err = {0};

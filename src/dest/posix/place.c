@@ -346,6 +346,12 @@ static int climb_begin(const struct destination_place *place, uid_t owner,
                        "%s is not the folder of %s: it ends in ALLOCATION/checkpoints%s",
                        place->path, place->all_checkpoints ? "a job's checkpoints" : "a checkpoint",
                        place->all_checkpoints ? "" : "/CHECKPOINT");
+    if (place->beside != NULL &&
+        place_is_bare(&(struct destination_place){.prefix = place->prefix, .path = place->beside}))
+        return err_set(err, ERR_UNAVAILABLE,
+                       "nothing on the way to %s, which was written before, is below the prefix "
+                       "%s; mount the file system that belongs there",
+                       place->beside, place->prefix);
     prefix = place_open_prefix(place->prefix, err);
     if (prefix < 0)
         return -1;

@@ -49,7 +49,7 @@ int posix_collect(const char *prefix, const char *path, struct destination_remov
 int posix_owner(const char *prefix, const char *path, uid_t *ret_uid, struct err *err);
 void posix_tidy(const char *prefix, const char *path);
 int posix_probe(const char *prefix, struct err *err);
-int posix_prepare(const struct destination_place *place, bool make, struct err *err);
+int posix_prepare(const struct destination_place *place, struct err *err);
 int posix_scan(const struct destination_scan *scan, const struct destination_sink *sink,
                struct destination_scanned *ret_scanned, struct err *err);
 

@@ -140,13 +140,13 @@ static int explain_denied(const struct destination_place *place, const struct er
 }
 
 /* A collect of the job's last checkpoint may remove the folder while it is looked at. */
-int posix_prepare(const struct destination_place *place, bool make, struct err *err)
+int posix_prepare(const struct destination_place *place, struct err *err)
 {
     struct err why = {0};
     int result = -1;
 
     for (int i = 0; i < PREPARE_TRIES && result != 0; i++) {
-        int fd = make ? place_create(place, &why) : place_open(place, &why);
+        int fd = place_create(place, &why);
 
         if (fd >= 0) {
             result = probe_run(fd, place->path, &why);
@@ -157,12 +157,6 @@ int posix_prepare(const struct destination_place *place, bool make, struct err *
     }
     if (result == 0)
         return 0;
-    if (!make && why.code == ERR_NOT_FOUND)
-        return err_set(
-            err, ERR_UNAVAILABLE,
-            "%s is missing, where the job has written before: mount the file system that "
-            "belongs there",
-            place->path);
     return why.code == ERR_AUTH ? explain_denied(place, &why, err)
                                 : err_set(err, why.code, "%s", why.text);
 }

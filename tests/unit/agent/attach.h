@@ -288,9 +288,10 @@ static void folder_prepare(const char *const *arguments, worker_done_fn *done, v
 {
     assert_string_equal(arguments[2], "/x");
     assert_string_equal(arguments[3], "--path");
-    assert_string_equal(arguments[5], "--make");
+    if (arguments[5] != NULL)
+        assert_string_equal(arguments[6], "/ckpt");
     snprintf(work.did + strlen(work.did), sizeof(work.did) - strlen(work.did), "prepare %s%s;",
-             arguments[4], strcmp(arguments[6], "no") == 0 ? " as it is" : "");
+             arguments[4], arguments[5] == NULL ? "" : " beside /ckpt");
     work.prepares = true;
     work_begins(done, data, ret_worker);
     if (!prepare.hangs)

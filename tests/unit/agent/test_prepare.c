@@ -31,7 +31,7 @@ static void the_folder_of_its_checkpoints_is_there_before_a_job_starts(void **st
 }
 
 /* In the place of a file system that is not mounted it would make the checkpoint look lost. */
-static void nothing_is_made_where_a_checkpoint_of_the_job_must_be(void **state)
+static void what_it_begins_from_has_to_be_there(void **state)
 {
     (void)state;
     run_of_writer = RUN;
@@ -39,7 +39,7 @@ static void nothing_is_made_where_a_checkpoint_of_the_job_must_be(void **state)
     work.exit_code = WORKER_EXIT_OK;
     attach_to("/x/t/p/job/checkpoints");
     assert_true(becomes(starts, WAIT_US));
-    assert_string_equal(work.did, "prepare /x/t/p/job/checkpoints as it is;restore part-0000;");
+    assert_string_equal(work.did, "prepare /x/t/p/job/checkpoints beside /ckpt;restore part-0000;");
 }
 
 static void a_start_from_scratch_has_it_too(void **state)
@@ -176,7 +176,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(the_folder_of_its_checkpoints_is_there_before_a_job_starts),
-        T(nothing_is_made_where_a_checkpoint_of_the_job_must_be),
+        T(what_it_begins_from_has_to_be_there),
         T(a_start_from_scratch_has_it_too),
         T(a_job_that_is_not_checkpointed_has_no_folder),
         T(a_restart_in_place_does_not_ask_for_it),

@@ -344,22 +344,22 @@ static void prepare_makes_the_folder_of_a_job_s_checkpoints(void **state)
 }
 
 /* As in the empty folder where a file system is to be mounted, on which the job has checkpoints. */
-static void prepare_makes_nothing_that_must_be_there(void **state)
+static void prepare_makes_nothing_where_a_checkpoint_must_be(void **state)
 {
     struct folders *folders = *state;
     char all[256];
 
     snprintf(all, sizeof(all), "%s", at(folders, "t/p/a/checkpoints"));
-    assert_int_equal(VERB("prepare", "--prefix", folders->prefix, "--path", all, "--make", "no"),
-                     WORKER_EXIT_UNAVAILABLE);
+    assert_int_equal(
+        VERB("prepare", "--prefix", folders->prefix, "--path", all, "--beside", folders->path),
+        WORKER_EXIT_UNAVAILABLE);
     assert_value(folders, "cause", "storage_unreachable");
-    assert_contains(folders->errors, "is missing, where the job has written before: mount");
+    assert_contains(folders->errors, "which was written before, is below the prefix");
     assert_false(exists(folders->prefix, "t"));
-    assert_int_equal(put_as(folders, "20001:20001"), WORKER_EXIT_OK);
-    assert_int_equal(VERB("prepare", "--prefix", folders->prefix, "--path", all, "--make", "no"),
-                     WORKER_EXIT_OK);
-    assert_int_equal(VERB("prepare", "--prefix", folders->prefix, "--path", all, "--make", "x"),
-                     WORKER_EXIT_USAGE);
+    assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
+    assert_int_equal(
+        VERB("prepare", "--prefix", folders->prefix, "--path", all, "--beside", folders->path),
+        WORKER_EXIT_OK);
 }
 
 /* S3-036 */
@@ -595,7 +595,7 @@ int main(void)
         T(the_group_of_the_prefix_may_remove_and_not_read),
         T(the_group_comes_from_the_prefix_alone),
         T(prepare_makes_the_folder_of_a_job_s_checkpoints),
-        T(prepare_makes_nothing_that_must_be_there),
+        T(prepare_makes_nothing_where_a_checkpoint_must_be),
         T(prepare_refuses_a_folder_that_its_user_may_not_write),
         T(prepare_takes_no_other_folder),
         T(supplementary_groups_count),
