@@ -129,8 +129,8 @@ static enum fsm_status victim_check_time(const struct fsm *fsm, const struct vic
     return *ret_current <= *ret_limit ? FSM_JUST_RESUMED : FSM_OK;
 }
 
-/* The kind is asked as well: a job that an earlier version took as no more than of such a vCluster is
- * in snapshots and backups as it was. */
+/* The kind is asked as well: a job that an earlier version took as no more than of such a vCluster
+ * is in snapshots and backups as it was. */
 static bool victim_sensitive(const struct fsm_allocation *view)
 {
     CHECK(view->id != NULL);

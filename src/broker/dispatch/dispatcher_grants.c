@@ -31,7 +31,7 @@ static uint64_t worthwhile_rate(const struct grant_candidate *candidate,
     return smaller_of(candidate->wanted_bytes_per_s, quarter > 0 ? quarter : 1);
 }
 
-static uint64_t less(uint64_t of, uint64_t by)
+static uint64_t what_is_left(uint64_t of, uint64_t by)
 {
     return of > by ? of - by : 0;
 }
@@ -41,7 +41,7 @@ static uint64_t unproven_room(const struct grant_target *target)
 {
     uint64_t half = target->budget_bytes_per_s / 2;
 
-    return less(half > 0 ? half : 1, target->unproven_bytes_per_s);
+    return what_is_left(half > 0 ? half : 1, target->unproven_bytes_per_s);
 }
 
 /* Others of its kind hold what it could have: it waits for them, and nobody behind it does. */
@@ -56,7 +56,7 @@ static bool waits_for_unproven(const struct grant_candidate *candidate,
 static uint64_t rate_for(const struct grant_candidate *candidate, const struct grant_target *target,
                          bool *ret_over_budget)
 {
-    uint64_t left = less(target->budget_bytes_per_s, target->granted_bytes_per_s);
+    uint64_t left = what_is_left(target->budget_bytes_per_s, target->granted_bytes_per_s);
     uint64_t least = worthwhile_rate(candidate, target);
 
     *ret_over_budget = false;

@@ -30,10 +30,10 @@ struct grant_candidate {
     bool unproven;              /* fsm_allocation_unproven() */
 };
 struct grant_target {
-    uint64_t budget_bytes_per_s;  /* 0: nothing is granted */
-    uint64_t granted_bytes_per_s; /* brought up to date */
+    uint64_t budget_bytes_per_s;   /* 0: nothing is granted */
+    uint64_t granted_bytes_per_s;  /* brought up to date */
     uint64_t unproven_bytes_per_s; /* of these, of unproven ones; likewise */
-    bool full;                    /* the first in line did not fit; set here */
+    bool full;                     /* the first in line did not fit; set here */
 };
 /* What a checkpoint may write with, and for how long. */
 struct grant {
