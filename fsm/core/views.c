@@ -397,9 +397,9 @@ uint64_t fsm_target_writing_rate(const struct fsm *fsm, uint32_t slot)
     return target_rate(fsm, slot, has_begun);
 }
 
-/* An application that hangs holds what it was granted until its timeout. Whether it will can only be
- * told from what came before: of the first checkpoint nothing did, and who did not answer the last
- * time may not answer this time either. */
+/* An application that hangs holds what it was granted until its timeout. Whether it will can only
+ * be told from what came before: of the first checkpoint nothing did, and who did not answer the
+ * last time may not answer this time either. */
 bool fsm_allocation_unproven(const struct fsm_allocation *allocation)
 {
     CHECK(allocation->id != NULL);

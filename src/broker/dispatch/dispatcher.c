@@ -91,7 +91,7 @@ static void sort_waiting(struct waiting *waiting, size_t count)
         qsort(waiting + resumed, count - resumed, sizeof(*waiting), by_gain);
 }
 
-/* What the packing needs to know of one that waits. */
+/* What the packing needs to know of one that waits. Nobody passes those that an outage held up. */
 static struct grant_candidate candidate_of(const struct fsm *fsm, const struct waiting *waiting)
 {
     const struct fsm_checkpoint *checkpoint = waiting->checkpoint;
@@ -108,7 +108,7 @@ static struct grant_candidate candidate_of(const struct fsm *fsm, const struct w
                           : fsm_policy(fsm)->checkpoint_timeout_ms,
         .gain_gpu_s_per_byte = fsm_grant_weighed(checkpoint) ? waiting->gain_gpu_s_per_byte : 0,
         .bypass = fsm_grant_urgent(checkpoint),
-        .unproven = fsm_allocation_unproven(allocation)};
+        .unproven = !checkpoint->resumed_from_outage && fsm_allocation_unproven(allocation)};
 }
 
 /* A target that cannot be written has a budget of 0, which grants nothing. */

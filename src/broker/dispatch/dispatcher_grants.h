@@ -27,7 +27,7 @@ struct grant_candidate {
     uint64_t timeout_ms;        /* the policy's or the allocation's */
     double gain_gpu_s_per_byte; /* 0: it is not weighed, since somebody asked for it */
     bool bypass;                /* a deadline stands behind it */
-    bool unproven;              /* fsm_allocation_unproven() */
+    bool unproven;              /* others go past: fsm_allocation_unproven() */
 };
 struct grant_target {
     uint64_t budget_bytes_per_s;   /* 0: nothing is granted */
