@@ -111,7 +111,8 @@ int settings_set(struct settings *settings, size_t row, size_t item, bool in_uni
     return r->kind->set(r, value_place(settings, row, item), in_unit, value, err);
 }
 
-void settings_set_initial(struct settings *settings, unsigned section, size_t item)
+/* The defaults of a section, of a list of one item. */
+static void set_initial(struct settings *settings, unsigned section, size_t item)
 {
     const struct settings_section *s = section_at(settings, section);
     struct err err;
@@ -124,6 +125,15 @@ void settings_set_initial(struct settings *settings, unsigned section, size_t it
         if (row->section == section && row->initial != NULL)
             CHECK(settings_set(settings, i, item, true, row->initial, &err) == 0);
     }
+}
+
+size_t settings_add_item(struct settings *settings, unsigned section)
+{
+    size_t *count = settings_item_count(settings, section);
+
+    CHECK(*count < section_at(settings, section)->items_max);
+    set_initial(settings, section, *count);
+    return (*count)++;
 }
 
 int settings_set_flag(struct settings *settings, const char *name, const char *flag,
@@ -199,7 +209,7 @@ void settings_init(struct settings *settings, const struct settings_table *table
         check_calloc(table->row_count * settings->items_max, sizeof(*settings->sources));
     for (unsigned i = 0; i < table->section_count; i++) {
         if (table->sections[i].items_max == 0)
-            settings_set_initial(settings, i, 0);
+            set_initial(settings, i, 0);
     }
 }
 

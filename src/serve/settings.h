@@ -109,6 +109,9 @@ int settings_parse(struct settings *settings, const char *text, size_t length, s
  * unit of the key's name. */
 int settings_set_flag(struct settings *settings, const char *name, const char *flag,
                       const char *value, struct err *err);
+/* One more item of a list that has room, with the defaults of its keys: for one that the file does
+ * not give as an item of that list. Returns its position. */
+size_t settings_add_item(struct settings *settings, unsigned section);
 /* Whether the file or a flag says it, of a list in the first item: a default may mean "not
  * given". */
 bool settings_given(const struct settings *settings, unsigned section, const char *name);

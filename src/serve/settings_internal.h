@@ -27,8 +27,6 @@ char *settings_name(const struct settings *settings, size_t row, size_t item,
 /* Has the row's kind read the value into its place; err has what follows the key's name. */
 int settings_set(struct settings *settings, size_t row, size_t item, bool in_unit,
                  const char *value, struct err *err);
-/* The defaults of a section, of a list of one item. */
-void settings_set_initial(struct settings *settings, unsigned section, size_t item);
 /* How many items the list has so far, in the owner's struct. */
 size_t *settings_item_count(const struct settings *settings, unsigned section);
 

@@ -136,7 +136,7 @@ static int walk_list(struct walk *walk, unsigned section)
 {
     struct settings *settings = walk->settings;
     size_t max = settings->table->sections[section].items_max;
-    size_t *count = settings_item_count(settings, section);
+    const size_t *count = settings_item_count(settings, section);
 
     for (;;) {
         if (walk_next(walk) != 0)
@@ -149,8 +149,7 @@ static int walk_list(struct walk *walk, unsigned section)
         if (*count == max)
             return err_set(walk->err, ERR_INVALID, "%s, line %u: %s has more than %zu entries",
                            settings->path, walk_line(walk), section_name(walk, section), max);
-        settings_set_initial(settings, section, (*count)++);
-        if (walk_mapping(walk, section, *count - 1) != 0)
+        if (walk_mapping(walk, section, settings_add_item(settings, section)) != 0)
             return -1;
     }
 }

@@ -48,9 +48,16 @@ static int take_boolean(const struct config *config, const char *name, const cha
     return 0;
 }
 
+static void replace_text(char **text, const char *value)
+{
+    free(*text);
+    *text = check_strdup(value);
+}
+
+/* One of `targets` in all but where it is said, so that it has their defaults. */
 static int take_server_dir(struct config *config, struct err *err)
 {
-    Ckpt__V1__TargetSpec *target = &config->targets[0];
+    Ckpt__V1__TargetSpec *target;
     const char *folder = config->htcondor.CKPT_SERVER_DIR;
 
     if (config->target_count > 0)
@@ -59,17 +66,12 @@ static int take_server_dir(struct config *config, struct err *err)
             "and `targets` are given: name the folder as `prefix` of one of them");
     if (folder[0] != '/' || strlen(folder) > FSM_PREFIX_MAX_BYTES)
         return htcondor_complain(config, "CKPT_SERVER_DIR", err, "must be an absolute folder");
-    ckpt__v1__target_spec__init(target);
-    target->target_id = check_strdup("ckpt-server");
-    target->prefix = check_strdup(folder);
-    target->domain = check_strdup("");
-    target->tier = check_strdup("");
-    target->failover_target_id = check_strdup("");
+    target = &config->targets[settings_add_item(&config->settings, CONFIG_TARGETS)];
+    replace_text(&target->target_id, "ckpt-server");
+    replace_text(&target->prefix, folder);
     target->kind = CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX;
     target->write_bytes_per_s = 1000000000;
-    target->staging_share_ppm = 300000;
     target->is_default = true;
-    config->target_count = 1;
     return 0;
 }
 

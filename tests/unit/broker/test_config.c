@@ -67,6 +67,28 @@ static void names_of_htcondor_become_settings(void **state)
     config_free(config);
 }
 
+/* S2-013: what is not said of it is what a target is without being told. */
+static void server_dir_of_htcondor_has_the_defaults_of_a_target(void **state)
+{
+    struct config *named = take(HEAD ONE "htcondor: {CKPT_SERVER_DIR: /x/scratch2}\n", &n1);
+    struct config *listed = take(HEAD ONE "targets:\n  - {id: ckpt-server, prefix: /x/scratch2, "
+                                          "write: 1GB/s}\n",
+                                 &n1);
+    uint8_t a[512], b[512];
+    size_t bytes = ckpt__v1__target_spec__get_packed_size(&listed->targets[0]);
+
+    (void)state;
+    assert_int_equal(named->targets[0].read_back, CKPT__V1__READ_BACK__READ_BACK_SAMPLED);
+    assert_uint_equal(named->targets[0].generations, 8);
+    assert_in_range(bytes, 1, sizeof(a));
+    assert_uint_equal(ckpt__v1__target_spec__get_packed_size(&named->targets[0]), bytes);
+    ckpt__v1__target_spec__pack(&named->targets[0], a);
+    ckpt__v1__target_spec__pack(&listed->targets[0], b);
+    assert_memory_equal(a, b, bytes);
+    config_free(named);
+    config_free(listed);
+}
+
 /* S2-013, S2-014, S2-015, S2-018, S2-019, S2-027, S2-031: each by its own name. */
 static void other_names_of_htcondor_are_refused_with_ours(void **state)
 {
@@ -662,6 +684,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_smallest_file_gets_defaults),
         cmocka_unit_test(names_of_htcondor_become_settings),
+        cmocka_unit_test(server_dir_of_htcondor_has_the_defaults_of_a_target),
         cmocka_unit_test(other_names_of_htcondor_are_refused_with_ours),
         cmocka_unit_test(the_defaults_are_those_of_the_documents),
         cmocka_unit_test(the_weights_of_f8_are_by_kind_of_vcluster),
