@@ -35,7 +35,8 @@
       "register it with a profile and strategy auto or manual")                                    \
     X(14, STORAGE_UNAVAILABLE, 9,                                                                  \
       "the destination is unavailable; no checkpoint can be written now",                          \
-      "ckptctl targets; repeat with forced to terminate without a checkpoint")                     \
+      "ckptctl targets says why; ask again when it is available, or have the job write "           \
+      "elsewhere: ckptctl update JOB --target TARGET")                                             \
     X(15, NO_VICTIMS, 9,                                                                           \
       "no set of at most {l} allocations frees the nodes needed ({c} could be freed)",             \
       "lower the need, or wait")                                                                   \
@@ -129,9 +130,7 @@
       "wait until ckpt-run has started it on all of them: ckptctl job JOB")                        \
     X(51, NODE_TWICE, 3, "nodes {c} and {l} of the request are one node",                          \
       "name each node once, with all of its GPUs")                                                 \
-    X(52, PREFIX_INVALID, 3,                                                                       \
-      "the prefix is none that its kind of target takes, or longer than {l} bytes "                \
-      "({c} bytes found)",                                                                         \
+    X(52, PREFIX_INVALID, 3, "no target can have this prefix ({c} bytes, at most {l} are taken)",  \
       "for posix give an absolute folder without empty parts and .., such as "                     \
       "/scratch/checkpoints; for s3 s3://BUCKET/FOLDER, or s3:// alone for a bucket of each "      \
       "tenant")                                                                                    \
@@ -182,7 +181,8 @@
       "compression lz4: files are not stored compressed in a target of this kind",                 \
       "give it compression none, or a posix prefix: ckptctl target put TARGET --compression none") \
     X(70, POOL_REFUSED, 9,                                                                         \
-      "a sensitive job writes only to targets whose pool is SENSITIVE, and this one is not",       \
+      "a sensitive job writes only to targets whose pool is SENSITIVE, and the one that is "       \
+      "named, or the default one where none is, has another pool",                                 \
       "name such a target (ckptctl targets -o wide), or mark one: ckptctl target put TARGET "      \
       "--pool sensitive")                                                                          \
     X(71, POOL_NEEDED, 9,                                                                          \

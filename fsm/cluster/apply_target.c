@@ -184,11 +184,12 @@ enum fsm_status fsm_apply_put_target(struct fsm *fsm, const fsm_command *command
             return FSM_POOL_NEEDED;
     }
     if (spec.prefix[0] == '\0') {
+        outcome->subject = "a new target needs a prefix (ckptctl: --prefix)";
         outcome->limit = FSM_PREFIX_MAX_BYTES;
         return FSM_PREFIX_INVALID;
     }
     if (spec.write_bytes_per_s == 0) {
-        outcome->subject = "write_bytes_per_s";
+        outcome->subject = "a new target needs write_bytes_per_s (ckptctl: --write)";
         outcome->limit = 1;
         return FSM_INVALID_ARGUMENT;
     }

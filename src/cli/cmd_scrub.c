@@ -45,6 +45,33 @@ static enum cli_exit scrub_page(struct cli *cli, const Ckpt__V1__ListCheckpoints
     return scrub_ids(cli, ids, id_count);
 }
 
+/* Of nothing to read: a name that is written wrong is no target without checkpoints. */
+static enum cli_exit scrub_nothing(struct cli *cli, const char *target)
+{
+    Ckpt__V1__ListTargetsRequest request = CKPT__V1__LIST_TARGETS_REQUEST__INIT;
+    ProtobufCMessage *message;
+    bool known = target == NULL;
+    enum cli_exit code;
+
+    if (!known) {
+        code = call_read(cli, "list targets", "OperatorService/ListTargets", &request.base,
+                         &ckpt__v1__list_targets_reply__descriptor, &message);
+        if (code != CLI_OK)
+            return code;
+        const Ckpt__V1__ListTargetsReply *reply = (const Ckpt__V1__ListTargetsReply *)message;
+
+        for (size_t i = 0; i < reply->n_targets; i++)
+            known |= reply->targets[i]->spec != NULL &&
+                     strcmp(reply->targets[i]->spec->target_id, target) == 0;
+        call_free(message);
+    }
+    if (!known)
+        return cli_fail(cli, CLI_NOT_FOUND, "ckptctl targets", "no storage target is named %.128s",
+                        target);
+    return cli_fail(cli, CLI_NOT_FOUND, "ckptctl checkpoints",
+                    "no complete checkpoint that is whole so far is meant by that");
+}
+
 enum cli_exit command_scrub(struct cli *cli)
 {
     Ckpt__V1__ListCheckpointsRequest request = CKPT__V1__LIST_CHECKPOINTS_REQUEST__INIT;
@@ -81,8 +108,7 @@ enum cli_exit command_scrub(struct cli *cli)
     if (code != CLI_OK)
         return code;
     if (count == 0)
-        return cli_fail(cli, CLI_NOT_FOUND, "ckptctl checkpoints",
-                        "no complete checkpoint that is whole so far is meant by that");
+        return scrub_nothing(cli, target);
     cli_note(cli, "%zu checkpoints are read again; ckptctl events -f tells what is found", count);
     return CLI_OK;
 }

@@ -189,8 +189,9 @@ static const struct option_spec tenant_put_options[] = {
     DURATION("retention", "how long older ones are kept; 0: as the policy has it", 0),
     {0}};
 
-static const struct option_spec target_drain_options[] = {FLAG("undo", "back into use instead"),
-                                                          {0}};
+/* It asks nothing, as --undo takes it back: a script may say --yes to all that changes. */
+static const struct option_spec target_drain_options[] = {
+    FLAG("undo", "back into use instead"), FLAG("yes", "taken as elsewhere: it never asks"), {0}};
 
 static const struct option_spec drain_options[] = {
     FLAG("urgent", "checkpoint every job on it now"), YES, {0}};

@@ -88,6 +88,18 @@ static void job_line(const Ckpt__V1__Event *event, const char *what, char *text,
              reason_text(event, why));
 }
 
+/* A move names the checkpoint that is active beside it. It says nothing of what a run begins from:
+ * one that waits for storage stays active while the job starts from an older one. */
+static void job_state_line(const Ckpt__V1__Event *event, char *text, size_t size)
+{
+    char job[ID_BYTES], moves[2 * HUMAN_BYTES], id[HUMAN_BYTES], why[HUMAN_BYTES + 3];
+
+    snprintf(text, size, "%s %s%s%s%s", human_safe(event->allocation_id, job, sizeof(job)),
+             state_move_text(&ckpt__v1__allocation_state__descriptor, event, moves),
+             reason_text(event, why), event->checkpoint_id != 0 ? ", active checkpoint " : "",
+             event->checkpoint_id != 0 ? human_checkpoint(event->checkpoint_id, id) : "");
+}
+
 static void subject_line(const Ckpt__V1__Event *event, const char *kind, const char *what,
                          char *text, size_t size)
 {
@@ -299,15 +311,12 @@ static void quota_line(const Ckpt__V1__Event *event, char *text, size_t size)
 static void event_sentence(const Ckpt__V1__Event *event, struct event_history *history, char *text,
                            size_t size)
 {
-    char moves[2 * HUMAN_BYTES];
-
     switch (event->kind) {
     case CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_REGISTERED:
         job_line(event, "registered", text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_STATE:
-        job_line(event, state_move_text(&ckpt__v1__allocation_state__descriptor, event, moves),
-                 text, size);
+        job_state_line(event, text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_UPDATED:
         job_line(event, "updated", text, size);

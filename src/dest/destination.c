@@ -30,7 +30,9 @@ const struct destination_ops *destination_of(const char *location, struct err *e
         if (destinations[i]->parse(location))
             return destinations[i];
     }
-    err_set(err, ERR_INVALID, "no kind of destination has locations like \"%.200s\"", location);
+    err_set(err, ERR_INVALID,
+            "no kind of destination has locations like \"%.200s\": they begin with / or s3://",
+            location);
     return NULL;
 }
 

@@ -111,6 +111,20 @@ int target_compression_check(const Ckpt__V1__TargetSpec *spec, struct err *err)
                    target_kind_row(spec->kind)->kind);
 }
 
+/* The subject of the refusal: the value and the rule that it breaks. It lives until the next one,
+ * and the answer is made before: requests come one after the other on the loop's thread. */
+static const char *prefix_refused(const char *prefix, const struct err *err)
+{
+    static char text[257 + ERR_TEXT_BYTES + 16];
+    char value[257];
+
+    snprintf(value, sizeof(value), "%s", prefix);
+    for (char *at = value; *at != '\0'; at++)
+        *at = *at < ' ' || *at > '~' ? '?' : *at;
+    snprintf(text, sizeof(text), "prefix '%s' %s", value, err->text);
+    return text;
+}
+
 enum fsm_status target_kind_settle(Ckpt__V1__TargetSpec *spec, struct fsm_outcome *ret_outcome)
 {
     struct err err;
@@ -122,6 +136,7 @@ enum fsm_status target_kind_settle(Ckpt__V1__TargetSpec *spec, struct fsm_outcom
         return FSM_UNIMPLEMENTED;
     if (spec->prefix[0] == '\0' || target_kind_check(spec, &err) == 0)
         return FSM_OK;
+    ret_outcome->subject = prefix_refused(spec->prefix, &err);
     ret_outcome->current = strlen(spec->prefix);
     ret_outcome->limit = FSM_PREFIX_MAX_BYTES;
     return FSM_PREFIX_INVALID;

@@ -12,28 +12,32 @@ static bool posix_parse(const char *location)
     return location[0] == '/' || strstr(location, "://") == NULL;
 }
 
-/* One text per folder: two spellings of a prefix would be two targets on the same files. */
-static bool is_plain(const char *location)
+/* One text per folder: two spellings of a prefix would be two targets on the same files. What is
+ * wrong with this one; NULL: nothing. */
+static const char *broken_rule(const char *location)
 {
     size_t length = strlen(location);
 
-    if (location[0] != '/' || (length > 1 && location[length - 1] == '/'))
-        return false;
+    if (location[0] != '/')
+        return "must be an absolute folder, such as /scratch/checkpoints";
+    if (length > 1 && location[length - 1] == '/')
+        return "has a slash at its end, must be without it";
     for (const char *at = location; *at != '\0'; at++) {
-        if (*at < ' ' || *at > '~' || strncmp(at, "//", 2) == 0 || strncmp(at, "/../", 4) == 0 ||
-            strcmp(at, "/..") == 0)
-            return false;
+        if (*at < ' ' || *at > '~')
+            return "has a byte that is no printable character of ASCII";
+        if (strncmp(at, "//", 2) == 0)
+            return "has an empty part: two slashes must not follow each other";
+        if (strncmp(at, "/../", 4) == 0 || strcmp(at, "/..") == 0)
+            return "has a part '..', must be the folder itself";
     }
-    return true;
+    return NULL;
 }
 
 static int posix_validate(const char *location, struct err *err)
 {
-    if (is_plain(location))
-        return 0;
-    return err_set(err, ERR_INVALID,
-                   "must be an absolute folder of printable characters, without empty parts, '..' "
-                   "and a slash at its end, such as /scratch/checkpoints");
+    const char *rule = broken_rule(location);
+
+    return rule == NULL ? 0 : err_set(err, ERR_INVALID, "%s", rule);
 }
 
 const struct destination_ops destination_posix = {

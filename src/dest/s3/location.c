@@ -38,36 +38,60 @@ static bool is_folder(const char *text, size_t length)
     return id_valid(name);
 }
 
+/* The rule that is broken, and by what: a list of all rules leaves that to be found. */
+static int refuse_part(struct err *err, const char *what, const char *part, size_t length,
+                       const char *rule)
+{
+    if (length == 0)
+        return err_set(err, ERR_INVALID, "has an empty %s, must have %s there", what, rule);
+    return err_set(err, ERR_INVALID, "has the %s '%.*s', must have %s there", what,
+                   length > 128 ? 128 : (int)length, part, rule);
+}
+
+static int parse_folders(const char *folders, struct err *err)
+{
+    size_t length;
+
+    for (const char *at = folders; *at == '/'; at += length) {
+        length = strcspn(++at, "/");
+        if (length == 0 && *at == '\0')
+            return err_set(err, ERR_INVALID, "has a slash at its end, must be without it");
+        if (!is_folder(at, length))
+            return refuse_part(err, "folder", at, length,
+                               "1 to 128 characters of A-Z a-z 0-9 . _ - and neither . nor ..");
+    }
+    return 0;
+}
+
 int location_parse(const char *text, struct location *ret_location, struct err *err)
 {
     struct location location = {"", ""};
-    const char *bucket = text + strlen(SCHEME), *at;
+    const char *bucket = text + strlen(SCHEME);
     size_t length;
 
     if (strncmp(text, SCHEME, strlen(SCHEME)) != 0)
-        goto fail;
+        return err_set(err, ERR_INVALID,
+                       "must be s3:// alone, where each tenant has its bucket, or s3://BUCKET or "
+                       "s3://BUCKET/FOLDER/...");
     length = strcspn(bucket, "/");
     if (*bucket == '\0') {
         *ret_location = location;
         return 0;
     }
-    if (!is_bucket(bucket, length) || strlen(bucket) - length >= sizeof(location.key))
-        goto fail;
+    if (!is_bucket(bucket, length))
+        return refuse_part(err, "bucket", bucket, length,
+                           "3 to 63 characters of a-z 0-9 . - beginning and ending with a letter "
+                           "or digit");
+    if (strlen(bucket) - length >= sizeof(location.key))
+        return err_set(err, ERR_INVALID, "is longer than a key of an object, %d bytes",
+                       OBJECT_KEY_MAX_BYTES);
+    if (parse_folders(bucket + length, err) != 0)
+        return -1;
     snprintf(location.bucket, sizeof(location.bucket), "%.*s", (int)length, bucket);
-    for (at = bucket + length; *at == '/'; at += length) {
-        length = strcspn(++at, "/");
-        if (!is_folder(at, length))
-            goto fail;
-    }
-    if (bucket[strlen(location.bucket)] == '/')
-        snprintf(location.key, sizeof(location.key), "%s", bucket + strlen(location.bucket) + 1);
+    if (bucket[length] == '/')
+        snprintf(location.key, sizeof(location.key), "%s", bucket + length + 1);
     *ret_location = location;
     return 0;
-fail:
-    return err_set(err, ERR_INVALID,
-                   "must be s3:// alone, where each tenant has its bucket, or s3://BUCKET or "
-                   "s3://BUCKET/FOLDER/..., with 3 to 63 of [a-z0-9.-] for the bucket and "
-                   "[A-Za-z0-9._-] for folders, without a slash at its end");
 }
 
 /* The texts are compared before anything is parsed: what is not below the prefix is refused by

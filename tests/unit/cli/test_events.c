@@ -322,6 +322,11 @@ static void each_kind_reads_as_a_sentence(void **state)
     event.subject = empty;
     assert_line(&event, &history,
                 "a-1 checkpoint 1-42 WRITING → COMPLETE attempt 1, 2.0 MiB in 2.5s");
+    /* what it starts from may be an older one: the active one waits for storage */
+    event.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_STATE;
+    event.old_state = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
+    event.new_state = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING;
+    assert_line(&event, &history, "a-1 RUNNING → STARTING, active checkpoint 1-42");
     event.reason = CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE;
     event.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_DOWN;
     event.subject = scratch;

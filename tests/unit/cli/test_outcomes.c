@@ -19,7 +19,9 @@ static void each_status_has_its_exit_code_and_next_command(void **state)
          "try: "
          "ckptctl jobs lists them\n"},
         {RPC_FAILED_PRECONDITION, "STORAGE_UNAVAILABLE: the destination is unavailable",
-         CLI_REFUSED, "try: ckptctl targets"},
+         CLI_REFUSED, "try: ckptctl targets says why; ask again when it is available"},
+        {RPC_FAILED_PRECONDITION, "POOL_REFUSED: x; name such a target", CLI_REFUSED,
+         "--pool sensitive"},
         {RPC_ALREADY_EXISTS, "ALLOCATION_EXISTS: x", CLI_REFUSED, "try: ckptctl job JOB"},
         {RPC_RESOURCE_EXHAUSTED, "FULL: 16384 wait", CLI_REFUSED, "FULL: 16384 wait"},
         {RPC_FAILED_PRECONDITION, "TRANSFER_REFUSED: n3 lags", CLI_REFUSED, "TRANSFER_REFUSED"},
@@ -51,6 +53,45 @@ static void each_status_has_its_exit_code_and_next_command(void **state)
         assert_string_equal(h.out, "");
         harness_close(&h);
     }
+}
+
+/* The checkpoints of a target that is written wrong are none; so are those of an empty one. */
+static void scrub_of_a_target_that_is_unknown_says_so(void **state)
+{
+    static char scratch[] = "scratch";
+    Ckpt__V1__ListCheckpointsReply none = CKPT__V1__LIST_CHECKPOINTS_REPLY__INIT;
+    Ckpt__V1__ListTargetsReply reply = CKPT__V1__LIST_TARGETS_REPLY__INIT;
+    Ckpt__V1__TargetStatus target = CKPT__V1__TARGET_STATUS__INIT, *targets[] = {&target};
+    Ckpt__V1__TargetSpec spec = CKPT__V1__TARGET_SPEC__INIT;
+    struct harness h;
+
+    (void)state;
+    spec.target_id = scratch;
+    target.spec = &spec;
+    reply.targets = targets;
+    reply.n_targets = 1;
+    harness_init(&h);
+    harness_answer(&h, NULL, "BrokerService/ListCheckpoints", RPC_OK, NULL, &none.base);
+    harness_answer(&h, NULL, "OperatorService/ListTargets", RPC_OK, NULL, &reply.base);
+    assert_int_equal(harness_run(&h, "scrub --target nix"), CLI_NOT_FOUND);
+    assert_contains(h.error, "no storage target is named nix");
+    assert_int_equal(harness_run(&h, "scrub --target scratch"), CLI_NOT_FOUND);
+    assert_contains(h.error, "no complete checkpoint");
+    harness_close(&h);
+}
+
+static void a_target_is_drained_with_and_without_yes(void **state)
+{
+    Ckpt__V1__MutationReply reply = CKPT__V1__MUTATION_REPLY__INIT;
+    struct harness h;
+
+    (void)state;
+    reply.index = 7;
+    harness_init(&h);
+    harness_answer(&h, NULL, "OperatorService/DrainTarget", RPC_OK, NULL, &reply.base);
+    assert_int_equal(harness_run(&h, "target drain scratch --yes"), CLI_OK);
+    assert_int_equal(harness_run(&h, "target drain scratch"), CLI_OK);
+    harness_close(&h);
 }
 
 static void an_unknown_outcome_prints_the_request_id_that_was_sent(void **state)
@@ -313,6 +354,8 @@ int main(void)
         cmocka_unit_test(a_request_id_tells_what_came_of_it),
         cmocka_unit_test(a_node_without_an_agent_is_taken_only_on_demand),
         cmocka_unit_test(each_status_has_its_exit_code_and_next_command),
+        cmocka_unit_test(scrub_of_a_target_that_is_unknown_says_so),
+        cmocka_unit_test(a_target_is_drained_with_and_without_yes),
         cmocka_unit_test(an_unknown_outcome_prints_the_request_id_that_was_sent),
         cmocka_unit_test(a_read_without_quorum_says_so_and_not_timeout),
         cmocka_unit_test(a_read_goes_on_where_a_quorum_is_known_though_few_answer_soon),

@@ -49,17 +49,21 @@ static void a_location_is_of_one_kind_at_most(void **state)
 static void a_posix_location_is_an_absolute_folder(void **state)
 {
     static const char *const right[] = {"/", "/a", "/scratch/checkpoints", "/a..b/.c", "/a b"};
-    static const char *const wrong[] = {"",      "a",     "./a",     "/a/",   "/a//b",
-                                        "/a/..", "/../a", "/a/../b", "/a\nb", "/a\x80"};
+    static const struct {
+        const char *location, *rule;
+    } wrong[] = {{"", "absolute folder"},     {"a", "absolute folder"}, {"./a", "absolute folder"},
+                 {"/a/", "slash at its end"}, {"/a//b", "empty part"},  {"/a/..", "'..'"},
+                 {"/../a", "'..'"},           {"/a/../b", "'..'"},      {"/a\nb", "printable"},
+                 {"/a\x80", "printable"}};
     struct err err;
 
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(right); i++)
         assert_int_equal(destination_validate(right[i], &err), 0);
     for (size_t i = 0; i < ARRAY_COUNT(wrong); i++) {
-        assert_int_equal(destination_validate(wrong[i], &err), -1);
+        assert_int_equal(destination_validate(wrong[i].location, &err), -1);
         assert_int_equal(err.code, ERR_INVALID);
-        assert_non_null(strstr(err.text, "absolute folder"));
+        assert_non_null(strstr(err.text, wrong[i].rule));
     }
 }
 
@@ -68,10 +72,20 @@ static void an_s3_location_is_a_bucket_and_folders_or_the_tenants_buckets(void *
 {
     static const char *const right[] = {"s3://", "s3://bucket", "s3://a.b-c1/x/Y_z.1",
                                         "s3://physics/heat/job-1/checkpoints/1-42"};
-    static const char *const wrong[] = {
-        "s3:///a",         "s3://ab",        "s3://Bucket",         "s3://bucket/",
-        "s3://bu_cket",    "s3://bucket//a", "s3://bucket/.",       "s3://bu..ck",
-        "s3://bucket/a b", "s3://-bucket",   "s3://bucket/../other"};
+    static const struct {
+        const char *location, *rule;
+    } wrong[] = {{"s3:///a", "empty bucket"},
+                 {"s3://ab", "bucket 'ab', must have 3 to 63"},
+                 {"s3://Bucket", "bucket 'Bucket', must have 3 to 63"},
+                 {"s3://bu_cket", "bucket 'bu_cket'"},
+                 {"s3://bu..ck", "bucket 'bu..ck'"},
+                 {"s3://-bucket", "bucket '-bucket'"},
+                 {"s3://bucket/", "slash at its end"},
+                 {"s3://bucket/site/", "slash at its end"},
+                 {"s3://bucket//a", "empty folder"},
+                 {"s3://bucket/.", "folder '.'"},
+                 {"s3://bucket/a b", "folder 'a b'"},
+                 {"s3://bucket/../other", "folder '..'"}};
     struct err err;
 
     (void)state;
@@ -80,9 +94,9 @@ static void an_s3_location_is_a_bucket_and_folders_or_the_tenants_buckets(void *
         assert_ptr_equal(destination_of(right[i], &err), destination_named("s3"));
     }
     for (size_t i = 0; i < ARRAY_COUNT(wrong); i++) {
-        assert_int_equal(destination_validate(wrong[i], &err), -1);
+        assert_int_equal(destination_validate(wrong[i].location, &err), -1);
         assert_int_equal(err.code, ERR_INVALID);
-        assert_non_null(strstr(err.text, "s3://BUCKET"));
+        assert_non_null(strstr(err.text, wrong[i].rule));
     }
 }
 
