@@ -70,12 +70,14 @@ static const char *age_text(uint64_t at_ms, char text[HUMAN_BYTES])
     return at_ms == 0 ? "-" : human_duration(now > at_ms ? now - at_ms : 0, text);
 }
 
-/* Without a complete checkpoint the instant is that of the start: no age of a checkpoint. */
-static const char *last_age(const Ckpt__V1__Allocation *job, char text[HUMAN_BYTES])
+/* What a failure now would have computed again: without a complete checkpoint all since it began.
+ * A job that does not run computes nothing, and what it had not saved is lost already. */
+static const char *not_saved(const Ckpt__V1__Allocation *job, char text[HUMAN_BYTES])
 {
-    return job->last_complete_checkpoint_id == 0
-               ? "-"
-               : age_text(job->last_complete_snapshot_at_ms, text);
+    return job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
+                   job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP
+               ? age_text(job->last_complete_snapshot_at_ms, text)
+               : "-";
 }
 
 static const char *reason_text(Ckpt__V1__Reason reason, char text[HUMAN_BYTES])
@@ -101,7 +103,7 @@ static void job_row(struct output_table *table, const ProtobufCMessage *item)
     output_cell(table, "%u", spec->preemption_class);
     output_cell(table, "%s", human_checkpoint(job->active_checkpoint_id, text));
     output_cell(table, "%s", human_checkpoint(job->last_complete_checkpoint_id, text));
-    output_cell(table, "%s", last_age(job, text));
+    output_cell(table, "%s", not_saved(job, text));
     output_cell(table, "%" PRIu64, job->checkpoint_count);
     output_cell(table, "%s", spec->project);
     output_cell(table, "%s", spec->vcluster);
@@ -231,7 +233,7 @@ static void print_job(struct cli *cli, const Ckpt__V1__Allocation *job)
         fprintf(cli->out, " dear to preempt: it writes no checkpoint\n");
     fprintf(cli->out, " checkpoints %" PRIu64 " complete  last %s  work not saved %s",
             job->checkpoint_count, human_checkpoint(job->last_complete_checkpoint_id, a),
-            last_age(job, b));
+            not_saved(job, b));
     fprintf(cli->out, "  active %s\n", human_checkpoint(job->active_checkpoint_id, a));
     fprintf(cli->out, " last complete one lies on %s  the next goes to %s\n",
             job->last_target_id[0] == '\0' ? "no target"

@@ -1,4 +1,6 @@
 /* What commands print about jobs, checkpoints, decisions and preemptions. */
+#include <time.h>
+
 #include "src/rpc/server.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/harness.h"
@@ -65,6 +67,46 @@ static void a_list_is_read_to_its_last_page(void **state)
     assert_string_equal(request->tenant, "physics");
     assert_int_equal(request->state, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING);
     harness_close(&h);
+}
+
+static void assert_not_saved(struct jobs *jobs, Ckpt__V1__AllocationState state, uint64_t done,
+                             const char *expected)
+{
+    struct timespec now;
+    struct harness h;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    jobs->items[0].state = state;
+    jobs->items[0].last_complete_checkpoint_id = done == 0 ? 0 : (UINT64_C(1) << 40) | 42;
+    jobs->items[0].last_complete_snapshot_at_ms = ((uint64_t)now.tv_sec - 2 * 3600) * 1000;
+    harness_init(&h);
+    harness_answer(&h, NULL, "BrokerService/GetAllocation", RPC_OK, NULL, &jobs->items[0].base);
+    assert_int_equal(harness_run(&h, "job a-1"), CLI_OK);
+    assert_contains(h.out, expected);
+    harness_close(&h);
+}
+
+/* Without a checkpoint all its work is at stake, stopped none any more. */
+static void work_that_is_not_saved_is_that_of_jobs_that_run(void **state)
+{
+    static const Ckpt__V1__AllocationState stopped[] = {
+        CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED,
+        CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED,
+        CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_SUSPENDED,
+        CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED,
+        CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING};
+    struct jobs jobs;
+
+    (void)state;
+    jobs_init(&jobs);
+    for (uint64_t done = 0; done < 2; done++) {
+        assert_not_saved(&jobs, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING, done,
+                         "work not saved 2h00m");
+        assert_not_saved(&jobs, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP,
+                         done, "work not saved 2h00m");
+        for (size_t i = 0; i < sizeof(stopped) / sizeof(stopped[0]); i++)
+            assert_not_saved(&jobs, stopped[i], done, "work not saved - ");
+    }
 }
 
 /* Jobs that have ended are many and seldom wanted: only --all, or their state, lists them. */
@@ -601,6 +643,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_list_is_read_to_its_last_page),
+        cmocka_unit_test(work_that_is_not_saved_is_that_of_jobs_that_run),
         cmocka_unit_test(jobs_that_have_ended_are_listed_only_when_asked_for),
         cmocka_unit_test(names_are_printed_one_on_a_line_and_nothing_else),
         cmocka_unit_test(watching_asks_again_and_survives_a_failure),
