@@ -425,22 +425,19 @@ enum cli_exit call_mutate(struct cli *cli, const char *what, const char *method,
     return code;
 }
 
-enum cli_exit call_mutate_simple(struct cli *cli, const char *what, const char *method,
-                                 ProtobufCMessage *request)
+static void print_reply(struct cli *cli, const char *what, const ProtobufCMessage *message,
+                        call_told_fn *told)
 {
-    ProtobufCMessage *message;
-    char checkpoint[HUMAN_BYTES];
-    enum cli_exit code =
-        call_mutate(cli, what, method, request, &ckpt__v1__mutation_reply__descriptor, &message);
     const Ckpt__V1__MutationReply *reply = (const Ckpt__V1__MutationReply *)message;
+    char checkpoint[HUMAN_BYTES];
 
-    if (code != CLI_OK || message == NULL)
-        return code;
     human_checkpoint(reply->checkpoint_id, checkpoint);
     if (output_json_message(cli, "reply", message)) {
         /* printed */
     } else if (cli->format == OUTPUT_NAME) {
         fprintf(cli->out, "%s\n", checkpoint);
+    } else if (told != NULL) {
+        told(cli, what, reply);
     } else if (reply->index == 0) {
         fprintf(cli->out, "done: %s\n", what); /* nothing entered the log */
     } else {
@@ -449,8 +446,26 @@ enum cli_exit call_mutate_simple(struct cli *cli, const char *what, const char *
                 reply->checkpoint_id != 0 ? checkpoint : "",
                 reply->repeated ? ", the outcome of the first request" : "");
     }
+}
+
+enum cli_exit call_mutate_told(struct cli *cli, const char *what, const char *method,
+                               ProtobufCMessage *request, call_told_fn *told)
+{
+    ProtobufCMessage *message;
+    enum cli_exit code =
+        call_mutate(cli, what, method, request, &ckpt__v1__mutation_reply__descriptor, &message);
+
+    if (code != CLI_OK || message == NULL)
+        return code;
+    print_reply(cli, what, message, told);
     call_free(message);
     return CLI_OK;
+}
+
+enum cli_exit call_mutate_simple(struct cli *cli, const char *what, const char *method,
+                                 ProtobufCMessage *request)
+{
+    return call_mutate_told(cli, what, method, request, NULL);
 }
 
 enum cli_exit call_confirm(struct cli *cli, const char *plan)

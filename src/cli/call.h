@@ -9,7 +9,7 @@
 #ifndef CKPT_CLI_CALL_H
 #define CKPT_CLI_CALL_H
 
-#include "ckpt/v1/common.pb-c.h"
+#include "ckpt/v1/broker.pb-c.h"
 #include "src/cli/cli.h"
 #include "src/client/client.h"
 
@@ -47,6 +47,10 @@ enum cli_exit call_mutate(struct cli *cli, const char *what, const char *method,
 /* call_mutate for a MutationReply, printed as "done: WHAT (index N, checkpoint E-S)". */
 enum cli_exit call_mutate_simple(struct cli *cli, const char *what, const char *method,
                                  ProtobufCMessage *request);
+/* The same, where people read what told() prints. */
+typedef void call_told_fn(struct cli *cli, const char *what, const Ckpt__V1__MutationReply *reply);
+enum cli_exit call_mutate_told(struct cli *cli, const char *what, const char *method,
+                               ProtobufCMessage *request, call_told_fn *told);
 void call_free(ProtobufCMessage *message); /* NULL allowed */
 
 struct call_answer {

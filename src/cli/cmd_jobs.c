@@ -341,6 +341,43 @@ enum cli_exit command_end(struct cli *cli)
     return call_mutate_simple(cli, what, "BrokerService/EndAllocation", &request.base);
 }
 
+/* What computing is thrown away, or will be, and why. */
+static void warn_discard(struct cli *cli, const Ckpt__V1__Discard *discard)
+{
+    char target[129], repeated[HUMAN_BYTES], at[HUMAN_BYTES];
+
+    human_safe(discard->target_id, target, sizeof(target));
+    human_duration(discard->discarded_ms, repeated);
+    if (discard->begun)
+        cli_note(cli,
+                 "warning: it repeats %s of its run time: target %s is away, where its newest "
+                 "checkpoint lies",
+                 repeated, target);
+    else if (discard->discard_at_ms > 0)
+        cli_note(cli,
+                 "warning: target %s is away: unless it is back before, the job begins at %s "
+                 "without that checkpoint, and repeats %s of its run time",
+                 target, human_clock(discard->discard_at_ms, at), repeated);
+    else
+        cli_note(cli,
+                 "warning: target %s is away, and the job waits for it: without that checkpoint %s "
+                 "of its run time would be repeated, more than the policy's max_discarded",
+                 target, repeated);
+}
+
+static void restart_told(struct cli *cli, const char *what, const Ckpt__V1__MutationReply *reply)
+{
+    char id[HUMAN_BYTES];
+    bool scratch = reply->checkpoint_id == 0;
+
+    fprintf(cli->out, "done: %s (index %" PRIu64 "%s): it begins from %s%s\n", what, reply->index,
+            reply->repeated ? ", the outcome of the first request" : "",
+            scratch ? "scratch" : "checkpoint ",
+            scratch ? "" : human_checkpoint(reply->checkpoint_id, id));
+    if (reply->discard != NULL)
+        warn_discard(cli, reply->discard);
+}
+
 enum cli_exit command_restart(struct cli *cli)
 {
     Ckpt__V1__RestartAllocationRequest request = CKPT__V1__RESTART_ALLOCATION_REQUEST__INIT;
@@ -357,7 +394,8 @@ enum cli_exit command_restart(struct cli *cli)
     snprintf(what, sizeof(what), "restart job %.128s", request.allocation_id);
     code = nodes_check_agents(cli, nodes.shares, nodes.count);
     if (code == CLI_OK)
-        code = call_mutate_simple(cli, what, "BrokerService/RestartAllocation", &request.base);
+        code = call_mutate_told(cli, what, "BrokerService/RestartAllocation", &request.base,
+                                restart_told);
     nodes_option_free(&nodes);
     return code;
 }

@@ -5,9 +5,10 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, broker_pb2, common_pb2, grpc, metric, tap, wait_until  # noqa: E402
+from cluster import BIN, Cluster, broker_pb2, checkpoint_text, common_pb2, grpc, metric, tap, wait_until  # noqa: E402
 import uuid  # noqa: E402
 
 POLICY = {"evaluation_interval": "1s", "min_interval": "1s", "checkpoint_timeout": "20s", "grace": "1s",
@@ -156,6 +157,38 @@ def a_preempted_job_is_suspended_with_its_checkpoint():
         cluster.debug_check()
 
 
+def a_restart_in_an_outage_says_what_is_repeated():
+    """S2-007, S2-008: it waits as long as what it would repeat is worth, at most max_discarded, and says so at once."""
+    work_s = 4
+    with Cluster(members=1, agents=("a",), policy={**POLICY, "max_discarded": "1h", "min_interval": "1h"}, copies=False) as cluster:
+        cluster.start()
+        cluster.register("low", [("a", 1, 1 << 20)])
+        job = cluster.run_job("a", "low", [str(BIN / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000",
+                                           "--output", str(cluster.dir / "low.result")], ("--max-restarts", "0"))
+        wait_until("it runs", job.known_to_run, 10)
+        time.sleep(work_s)
+        first = hint(cluster, "low")
+        wait_until("it is complete", lambda: cluster.checkpoints("low")[-1].state == COMPLETE, 20)
+        cluster.ctl("end", "low", "--failed", "--yes")
+        wait_until("ckpt-run ended with it", lambda: job.process.poll() is not None, 10)
+        began = cluster.ctl("restart", "low")
+        assert f"it begins from checkpoint {checkpoint_text(first)}\n" in began.stdout and "warning" not in began.stderr, began
+        cluster.ctl("end", "low", "--failed", "--yes")
+        cluster.storage_down()
+        wait_until("it is known", lambda: metric(cluster.wait_leader().http, GAUGE) == 1, 15)
+        waits = cluster.ctl("restart", "low")
+        assert checkpoint_text(first) in waits.stdout and "is away: unless it is back before, the job begins at" in waits.stderr, waits
+        cluster.ctl("end", "low", "--failed", "--yes")
+        time.sleep(work_s + 2)
+        discards = cluster.ctl("restart", "low")
+        assert "it begins from scratch\n" in discards.stdout and "warning: it repeats" in discards.stderr and " is away" in discards.stderr, discards
+        cluster.ctl("end", "low", "--failed", "--yes")
+        cluster.ctl("policy", "set", "max_discarded=1s")
+        never = cluster.ctl("restart", "low")
+        assert checkpoint_text(first) in never.stdout and "the job waits for it" in never.stderr, never
+        cluster.debug_check()
+
+
 def walltime_is_never_extended():
     """F-012, F-019, S1-090..093: the agent's own timer ends it, also without a broker."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
@@ -197,5 +230,5 @@ if __name__ == "__main__":
     sys.exit(tap([paused_checkpoints_survive_the_leader_and_resume_once, a_flapping_destination_needs_several_probes,
                   an_application_without_a_handler_is_not_signalled, a_work_folder_that_somebody_else_made_first_is_refused,
                   an_unresponsive_application_times_out_and_runs_on,
-                  a_preempted_job_is_suspended_with_its_checkpoint, walltime_is_never_extended,
+                  a_preempted_job_is_suspended_with_its_checkpoint, a_restart_in_an_outage_says_what_is_repeated, walltime_is_never_extended,
                   metrics_pass_promtool_and_carry_the_documented_names]))

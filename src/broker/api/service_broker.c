@@ -360,6 +360,70 @@ static void get_request(struct request *request, struct scratch *scratch)
     answer_reply(request->call, &reply.base);
 }
 
+/* ---- RestartAllocation ---- */
+
+static const Ckpt__V1__Event *event_at(const struct fsm *fsm, uint64_t sequence)
+{
+    bool gap;
+
+    return sequence == 0 ? NULL : fsm_event_after(fsm, sequence - 1, &gap);
+}
+
+/* The state is as it is right after the command, so the last events are the command's own: the job
+ * is STARTING, and before that it may have given up a checkpoint. */
+static void fill_discard(const struct fsm *fsm, const struct fsm_outcome *outcome,
+                         Ckpt__V1__Discard *discard)
+{
+    const Ckpt__V1__Event *event, *moved = NULL;
+    const struct fsm_allocation *job;
+    struct fsm_discard later;
+    struct fsm_summary summary;
+    uint64_t sequence;
+
+    fsm_get_summary(fsm, &summary);
+    for (sequence = summary.next_event_sequence - 1; moved == NULL; sequence--) {
+        event = event_at(fsm, sequence);
+        if (event == NULL || event->index != outcome->index)
+            return;
+        if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_STATE &&
+            event->new_state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING)
+            moved = event;
+    }
+    event = event_at(fsm, sequence);
+    if (event != NULL && event->index == outcome->index &&
+        event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_DISCARDED &&
+        strcmp(event->allocation_id, moved->allocation_id) == 0) {
+        discard->begun = true;
+        discard->target_id = event->subject;
+        discard->discarded_ms = event->number;
+        return;
+    }
+    job = fsm_allocation_find(fsm, moved->allocation_id);
+    CHECK(job != NULL);
+    fsm_begin_discards(fsm, job, &later);
+    if (later.discarded_ms == 0)
+        return;
+    discard->target_id = translate_text(
+        fsm_target_at(fsm, fsm_checkpoint_find(fsm, job->restart_id)->target_slot)->id);
+    discard->discarded_ms = later.discarded_ms;
+    discard->discard_at_ms = later.at_ms;
+}
+
+static void restart_reply(struct request *request, const struct fsm_outcome *outcome)
+{
+    Ckpt__V1__MutationReply reply = CKPT__V1__MUTATION_REPLY__INIT;
+    Ckpt__V1__Discard discard = CKPT__V1__DISCARD__INIT;
+
+    reply.index = outcome->index;
+    reply.checkpoint_id = outcome->checkpoint_id;
+    reply.repeated = outcome->repeated;
+    if (!outcome->repeated)
+        fill_discard(replica_fsm(request->broker->replica), outcome, &discard);
+    if (discard.discarded_ms > 0)
+        reply.discard = &discard;
+    answer_reply(request->call, &reply.base);
+}
+
 /* ---- the table ---- */
 
 #define MUTATION(method, may, message, body, ...)                                                  \
@@ -379,7 +443,8 @@ const struct method service_broker_methods[] = {
     MUTATION("RequestCheckpoint", ROLE_CLIENT, request_checkpoint_request, REQUEST_CHECKPOINT),
     MUTATION("CancelCheckpoint", ROLE_CLIENT, cancel_checkpoint_request, CANCEL_CHECKPOINT),
     MUTATION("RequestMigration", ROLE_CLIENT, request_migration_request, REQUEST_MIGRATION),
-    MUTATION("RestartAllocation", ROLE_CLIENT, restart_allocation_request, RESTART_ALLOCATION),
+    MUTATION("RestartAllocation", ROLE_CLIENT, restart_allocation_request, RESTART_ALLOCATION,
+             .reply = restart_reply),
     MUTATION("RequestPreemption", ROLE_CLIENT, request_preemption_request, REQUEST_PREEMPTION,
              .reply = preemption_reply),
     READ("GetAllocation", ROLE_CLIENT, get_allocation_request, get_allocation),

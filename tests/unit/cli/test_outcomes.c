@@ -80,6 +80,41 @@ static void scrub_of_a_target_that_is_unknown_says_so(void **state)
     harness_close(&h);
 }
 
+/* S2-007: what is computed again is not thrown away without a word. */
+static void a_restart_says_from_what_it_begins(void **state)
+{
+    static char vault[] = "vault";
+    Ckpt__V1__MutationReply reply = CKPT__V1__MUTATION_REPLY__INIT;
+    Ckpt__V1__Discard discard = CKPT__V1__DISCARD__INIT;
+    struct harness h;
+
+    (void)state;
+    reply.index = 1221;
+    reply.checkpoint_id = (UINT64_C(1) << 40) | 175;
+    harness_init(&h);
+    harness_answer(&h, NULL, "BrokerService/RestartAllocation", RPC_OK, NULL, &reply.base);
+    assert_int_equal(harness_run(&h, "restart k2"), CLI_OK);
+    assert_string_equal(h.out,
+                        "done: restart job k2 (index 1221): it begins from checkpoint 1-175\n");
+    assert_string_equal(h.error, "");
+    discard.target_id = vault;
+    discard.discarded_ms = 115000;
+    reply.discard = &discard;
+    assert_int_equal(harness_run(&h, "restart k2"), CLI_OK);
+    assert_contains(h.out, "begins from checkpoint 1-175\n");
+    assert_contains(h.error, "warning: target vault is away, and the job waits for it");
+    discard.discard_at_ms = 1700000000000;
+    assert_int_equal(harness_run(&h, "restart k2"), CLI_OK);
+    assert_contains(h.error, "warning: target vault is away: unless it is back before");
+    assert_contains(h.error, "repeats 1m55s of its run time");
+    discard.begun = true;
+    reply.checkpoint_id = 0;
+    assert_int_equal(harness_run(&h, "restart k2"), CLI_OK);
+    assert_string_equal(h.out, "done: restart job k2 (index 1221): it begins from scratch\n");
+    assert_contains(h.error, "warning: it repeats 1m55s of its run time: target vault is away");
+    harness_close(&h);
+}
+
 static void a_target_is_drained_with_and_without_yes(void **state)
 {
     Ckpt__V1__MutationReply reply = CKPT__V1__MUTATION_REPLY__INIT;
@@ -226,7 +261,7 @@ static void success_prints_index_and_checkpoint(void **state)
     assert_int_equal(harness_run(&h, "hint j -o jsonl"), CLI_OK);
     assert_string_equal(h.out,
                         "{\"version\":1,\"reply\":{\"index\":918233,\"checkpoint_id\":\"1-42\","
-                        "\"repeated\":false,\"status\":0}}\n");
+                        "\"repeated\":false,\"status\":0,\"discard\":null}}\n");
     reply.repeated = true;
     assert_int_equal(harness_run(&h, "hint j"), CLI_OK);
     assert_contains(h.out, "the outcome of the first request");
@@ -355,6 +390,7 @@ int main(void)
         cmocka_unit_test(a_node_without_an_agent_is_taken_only_on_demand),
         cmocka_unit_test(each_status_has_its_exit_code_and_next_command),
         cmocka_unit_test(scrub_of_a_target_that_is_unknown_says_so),
+        cmocka_unit_test(a_restart_says_from_what_it_begins),
         cmocka_unit_test(a_target_is_drained_with_and_without_yes),
         cmocka_unit_test(an_unknown_outcome_prints_the_request_id_that_was_sent),
         cmocka_unit_test(a_read_without_quorum_says_so_and_not_timeout),
