@@ -24,6 +24,7 @@
 
 #include <uv.h>
 
+#include "src/base/id.h"
 #include "src/base/ops.h"
 #include "src/broker/daemon/config.h"
 #include "src/broker/replica/replica.h"
@@ -77,6 +78,14 @@ struct broker_counters {
     int64_t tls_ca_expiry_s; /* when its CA does */
     bool tls_reload_failed;  /* the files on disk cannot be used */
 };
+/* Jobs whose last checkpoint is damaged, from the events that were looked through so far; what is
+ * more than fits is not listed. status.c */
+enum { BROKER_DAMAGED_MAX = 16 };
+struct broker_damaged {
+    uint64_t seen; /* sequence of the last event */
+    size_t count;
+    char jobs[BROKER_DAMAGED_MAX][ID_MAX_BYTES + 1];
+};
 enum { BROKER_LOOP_LAG_WARN_MS = 50 };
 enum { BROKER_SILENT_ELECTIONS = 2 }; /* election timeouts without a word: unreachable */
 
@@ -89,6 +98,7 @@ struct broker {
     const struct disk_ops *disk; /* of the data folder; NULL in tests that make no backup */
     const struct config *config;
     struct broker_counters counters;
+    struct broker_damaged damaged;
     struct replica *replica;
     struct rpc_server *rpc; /* NULL while shutting down and in tests without a server */
     struct service *service;

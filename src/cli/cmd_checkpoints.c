@@ -74,7 +74,10 @@ static void checkpoint_row(struct output_table *table, const ProtobufCMessage *i
 
     output_cell(table, "%s", human_checkpoint(c->checkpoint_id, text));
     output_cell(table, "%s", c->allocation_id);
-    output_state(table, human_enum(&ckpt__v1__checkpoint_state__descriptor, (int)c->state, text));
+    /* that it is complete says nothing any more */
+    output_state(table, c->damaged ? "DAMAGED"
+                                   : human_enum(&ckpt__v1__checkpoint_state__descriptor,
+                                                (int)c->state, text));
     output_cell(table, "%s", human_clock(c->state_since_ms, text));
     output_cell(table, "%s", human_enum(&ckpt__v1__purpose__descriptor, (int)c->purpose, text));
     output_cell(table, "%s", reason_text(c->reason, text));

@@ -46,6 +46,8 @@ def a_limit_lets_the_oldest_go_and_then_refuses():
         wait_until("one more goes", lambda: len(told(cluster, EXPIRED)) == 3, 30)
         refused = cluster.ctl("hint", "j", check=False)
         assert refused.returncode == 4 and "may have 1" in refused.stderr, refused
+        status = cluster.ctl("status").stdout
+        assert f"checkpoints of tenant {name} are refused: it has " in status and "of 1 bytes" in status, status
         wait_until("two stay", lambda: 0 < int(tenant(cluster)["stored_bytes"]) <= 2 * each + 4096, 30)
         assert checkpoint_text(made[3]) in cluster.ctl("checkpoints", "j").stdout
         leader = cluster.leader()

@@ -49,6 +49,10 @@ def damage_is_found(cluster, name, identifier, part=0):
     assert f"part {part}" in event.subject, event
     assert checkpoint(cluster, name, identifier).damaged
     assert "DAMAGED" in cluster.ctl("checkpoint", checkpoint_text(identifier)).stdout
+    row, = [line for line in cluster.ctl("checkpoints", name).stdout.splitlines() if line.startswith(checkpoint_text(identifier) + " ")]
+    assert "DAMAGED" in row and "COMPLETE" not in row, row
+    listed = json.loads(cluster.ctl("checkpoints", name, "-o", "json").stdout)["checkpoints"]
+    assert [c["damaged"] for c in listed if c["checkpoint_id"] == checkpoint_text(identifier)] == [True], listed
     return event
 
 
@@ -75,11 +79,15 @@ def a_bit_flipped_anywhere_is_found_by_the_control_node():
         (folder(cluster, "j", made[1]) / "MANIFEST").unlink()
         damage_is_found(cluster, "j", made[1])
         assert restart_point(cluster, "j").checkpoint_id == made[0]
+        warning = "the last checkpoint of job j is DAMAGED, it would begin from " + checkpoint_text(made[0])
+        assert warning in cluster.ctl("status").stdout, cluster.ctl("status").stdout
         http = cluster.members[0].http
         assert metric(http, "ckpt_restart_points_damaged_total") == 3
         assert metric(http, "ckpt_verifications_total") == 4
         refused = cluster.ctl("scrub", checkpoint_text(made[3]), check=False)
         assert refused.returncode != 0 and "no complete checkpoint" in refused.stderr, refused
+        complete(cluster, "j")
+        assert "DAMAGED" not in cluster.ctl("status").stdout, "a newer one is whole"
         refused = cluster.ctl("scrub", checkpoint_text(made[0]), "--target", "scratch", check=False)
         assert refused.returncode == 2 and "--target" in refused.stderr, refused
         cluster.debug_check()

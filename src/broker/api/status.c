@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fsm/quota.h"
 #include "src/base/check.h"
+#include "src/base/id.h"
 #include "src/broker/api/methods.h"
 #include "src/broker/daemon/process.h"
 #include "src/broker/decide/evaluator_view.h"
@@ -315,6 +317,91 @@ static void status_warn_undeleted(struct status *status)
                         "since %" PRIu64 " s (%s); jobs go on, the space stays taken: "
                         "ckptctl undeleted",
                         sum.count, status_age_s(status, sum.oldest->since_ms), sum.oldest->reason));
+}
+
+/* What has ended well needs none; a newer one that is complete heals the others. */
+static bool damaged_still(const struct fsm *fsm, const char *id)
+{
+    const struct fsm_allocation *job = fsm_allocation_find(fsm, id);
+
+    return job != NULL && job->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED &&
+           fsm_newest_damaged(fsm, job);
+}
+
+static void damaged_add(struct broker_damaged *damaged, const struct fsm *fsm, const char *id)
+{
+    for (size_t i = 0; i < damaged->count; i++) {
+        if (strcmp(damaged->jobs[i], id) == 0)
+            return;
+    }
+    if (damaged->count < BROKER_DAMAGED_MAX && damaged_still(fsm, id))
+        snprintf(damaged->jobs[damaged->count++], sizeof(damaged->jobs[0]), "%s", id);
+}
+
+/* Damage is rare, and jobs may be a million: the events say where to look, each is read once. */
+static void damaged_update(struct broker_damaged *damaged, const struct fsm *fsm,
+                           uint64_t next_sequence)
+{
+    const Ckpt__V1__Event *event;
+    size_t kept = 0;
+    bool gap;
+
+    for (size_t i = 0; i < damaged->count; i++) {
+        if (damaged_still(fsm, damaged->jobs[i]))
+            memmove(damaged->jobs[kept++], damaged->jobs[i], sizeof(damaged->jobs[0]));
+    }
+    damaged->count = kept;
+    if (damaged->seen >= next_sequence)
+        damaged->seen = 0; /* another state was loaded */
+    while ((event = fsm_event_after(fsm, damaged->seen, &gap)) != NULL) {
+        damaged->seen = event->sequence;
+        if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_DAMAGED)
+            damaged_add(damaged, fsm, event->allocation_id);
+    }
+}
+
+/* Nobody else would notice before the restart. */
+static void status_warn_damaged(struct status *status, struct broker_damaged *damaged)
+{
+    const struct fsm *fsm = replica_fsm(status->broker->replica);
+
+    damaged_update(damaged, fsm, status->summary.next_event_sequence);
+    for (size_t i = 0; i < damaged->count; i++) {
+        const struct fsm_checkpoint *point = fsm_restart_point(fsm, damaged->jobs[i], 0);
+        char id[CHECKPOINT_ID_TEXT_BYTES];
+
+        status_warn(status,
+                    scratch_printf(status->scratch,
+                                   "the last checkpoint of job %s is DAMAGED, it would begin from "
+                                   "%s: ckptctl checkpoints %s; while it runs ckptctl hint %s "
+                                   "writes a new one",
+                                   damaged->jobs[i],
+                                   point == NULL ? "nothing" : checkpoint_id_format(point->id, id),
+                                   damaged->jobs[i], damaged->jobs[i]));
+    }
+}
+
+/* Its jobs go on, and lose more from hour to hour. */
+static void status_warn_tenants(struct status *status)
+{
+    const struct fsm *fsm = replica_fsm(status->broker->replica);
+    struct fsm_quota quota;
+
+    for (uint32_t i = 0; i < fsm_tenant_count(fsm); i++) {
+        const char *tenant = fsm_tenant_quota(fsm, i, &quota);
+
+        if (tenant == NULL || fsm_quota_wanted(&quota, status->state_ms) == 0 ||
+            fsm_quota_excess(&quota, status->state_ms) == 0)
+            continue;
+        status_warn(status,
+                    scratch_printf(status->scratch,
+                                   "checkpoints of tenant %s are refused: it has %" PRIu64
+                                   " of %" PRIu64 " bytes, %" PRIu64
+                                   " more are written, and the largest would have %" PRIu64
+                                   ": ckptctl tenants",
+                                   tenant, quota.stored_bytes, quota.max_bytes, quota.running_bytes,
+                                   fsm_quota_wanted(&quota, status->state_ms)));
+    }
 }
 
 /* Queues as the model counts them, and a warning for each that it does not count any more. */
@@ -659,6 +746,8 @@ void status_answer(struct request *request, struct scratch *scratch)
     status_warn_learners(&status);
     status_warn_preferred(&status);
     status_warn_storage(&status);
+    status_warn_damaged(&status, &request->broker->damaged);
+    status_warn_tenants(&status);
     status_warn_undeleted(&status);
     status_warn_nodes(&status);
     status_queues(&status);
