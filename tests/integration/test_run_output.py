@@ -52,6 +52,58 @@ def without_an_agent_the_cause_is_said_at_once():
         assert option in usage, option
 
 
+def agent_dies_then_application(cluster, command, *options):
+    """The job whose agent is killed, and the application after it."""
+    cluster.start()
+    cluster.register("job", [("a", 1, MIB)])
+    job = cluster.run_job("a", "job", command, options)
+    pid = wait_until("it runs", job.known_to_run, 20)
+    cluster.agents["a"].kill()
+    return job, pid
+
+
+def an_end_that_no_agent_hears_is_said_and_can_be_stopped():
+    """With a restart to come ckpt-run waits for the agent: it says so at once and every 10 s, and a signal ends it with the application's status.
+    What it leaves tells the agent how that ended, and that nothing comes."""
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        job, pid = agent_dies_then_application(cluster, ["sleep", "600"])
+        os.kill(pid, signal.SIGKILL)
+        says(job, r"ckpt-run: the application has ended by signal 9, which the agent is to hear before another one starts; cannot reach the agent at "
+                  rf"{cluster.agents['a'].socket}: .*(refused|no such file).*trying again until it answers \(--wait-for limits that\)", 3)
+        wait_until("it is said again", lambda: job.log.read_text().count("has ended by signal 9") > 1, 14)
+        assert job.running()
+        job.process.send_signal(signal.SIGTERM)
+        assert job.process.wait(2) == 128 + 9, job.log.read_text()
+        cluster.agents["a"].start()
+        wait_until("the cluster hears of it", lambda: cluster.allocation("job").state == common_pb2.ALLOCATION_STATE_FAILED, 20)
+        assert "wait_status=9" in cluster.agents["a"].log.read_text()
+
+
+def an_agent_that_stands_still_holds_nobody():
+    """It takes the connection and answers nothing: that is said too, and a signal ends ckpt-run."""
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 1, MIB)])
+        job = cluster.run_job("a", "job", ["sleep", "600"])
+        pid = wait_until("it runs", job.known_to_run, 20)
+        cluster.agents["a"].process.send_signal(signal.SIGSTOP)
+        try:
+            os.kill(pid, signal.SIGKILL)
+            says(job, r"ckpt-run: the application has ended by signal 9, .*; it does not answer at ", 6)
+            job.process.send_signal(signal.SIGINT)
+            assert job.process.wait(4) == 128 + 9, job.log.read_text()
+        finally:
+            cluster.agents["a"].process.send_signal(signal.SIGCONT)
+
+
+def wait_for_bounds_the_wait_after_an_end():
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        job, pid = agent_dies_then_application(cluster, ["sh", "-c", "trap 'exit 3' TERM; while :; do sleep 0.1; done"], "--wait-for", "2s")
+        os.kill(pid, signal.SIGTERM)
+        assert job.process.wait(5) == 3, job.log.read_text()
+        assert re.search(r"gave up after 2.0s \(--wait-for\): the application has ended with status 3, .*cannot reach the agent", job.log.read_text())
+
+
 def without_a_leader_it_is_not_said_that_the_agent_is_away():
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
@@ -189,7 +241,9 @@ def who_wants_no_lines_has_none():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([a_job_of_ranks_reads_of_its_part_and_its_ranks, who_wants_no_lines_has_none,
+    sys.exit(tap([an_end_that_no_agent_hears_is_said_and_can_be_stopped, an_agent_that_stands_still_holds_nobody,
+                  wait_for_bounds_the_wait_after_an_end,
+                  a_job_of_ranks_reads_of_its_part_and_its_ranks, who_wants_no_lines_has_none,
                   without_an_agent_the_cause_is_said_at_once, without_a_leader_it_is_not_said_that_the_agent_is_away,
                   a_job_reads_of_its_checkpoints_in_its_own_output, why_a_checkpoint_was_not_taken_is_told_everywhere,
                   a_program_that_is_not_found_ends_its_job, a_job_goes_on_elsewhere_under_other_paths]))

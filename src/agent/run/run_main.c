@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,6 +24,7 @@
 #include "src/agent/node/proc.h"
 #include "src/agent/run/run_call.h"
 #include "src/agent/run/run_child.h"
+#include "src/agent/run/run_folder.h"
 #include "src/agent/run/run_options.h"
 #include "src/agent/run/run_register.h"
 #include "src/agent/run/run_status.h"
@@ -44,7 +44,9 @@ enum {
     SAY_AGAIN_MS = 10000,
     CAUSE_BYTES = 512,
     PART_TEXT_BYTES = ID_MAX_BYTES + 64,
+    END_TEXT_BYTES = 256,
     LAST_WORD_MS = 4000, /* to deliver the wait status to an agent that is away just now */
+    TOLD_WAIT_MS = 1000, /* until an agent that was told has ended the stream, once it is to stop */
     ONLY_WORD_MS = 60000 /* ...when the work folder does not take it */
 };
 
@@ -93,6 +95,7 @@ static struct run {
 } run;
 
 static void attach(void);
+static void give_up(uv_timer_t *timer);
 
 static void say_line(const char *format, va_list arguments)
 {
@@ -220,11 +223,14 @@ static void send_ended(void)
     rpc_client_call_half_close(run.call);
 }
 
+static void waiting_notice(uv_timer_t *timer);
+
 /* Then either the next run, or the end. */
 static void send_exited(void)
 {
     send_ended();
     run.state = RUN_TOLD;
+    wait_ms(WAITING_NOTICE_MS, waiting_notice);
 }
 
 /* ---- the application ---- */
@@ -272,6 +278,7 @@ static int note_leave(const struct end_note *note, struct err *err)
     return result;
 }
 
+/* For an agent that is to hear of it; without a next start, it is not waited for. */
 static void last_word(const struct end_note *note)
 {
     struct err err = {0};
@@ -284,8 +291,27 @@ static void last_word(const struct end_note *note)
         uv_timer_start(&run.last_word, leave_fire, left ? LAST_WORD_MS : ONLY_WORD_MS, 0);
 }
 
+static struct end_note note_of_end(void)
+{
+    return (struct end_note){.pid = (uint32_t)run.pid,
+                             .start_ticks = run.start_ticks,
+                             .run = run.run_number,
+                             .wait_status = run.wait_status,
+                             .told_to_end = run.told_to_end,
+                             .will_restart = run.will_restart};
+}
+
+/* No application runs: --wait-for says for how long that may be. */
+static void patience_begins(void)
+{
+    if (run.options.wait_for_ms != 0 && !uv_is_active((uv_handle_t *)&run.patience))
+        uv_timer_start(&run.patience, give_up, run.options.wait_for_ms, 0);
+}
+
 static void application_ended(int wait_status)
 {
+    struct end_note note;
+
     run.wait_status = wait_status;
     run.ended_at_ms = wall_ms();
     run.will_restart = !run.ended && run_restarts(&run.options, wait_status, run.restart_count);
@@ -293,16 +319,38 @@ static void application_ended(int wait_status)
         kill(-run.pid, SIGKILL); /* what is left of this run must not write beside the next one */
     run.state = RUN_ENDED;
     run.refused = false;
+    run.said_ms = 0;
     if (run.call == NULL)
         wait_ms(ATTACH_AGAIN_MS, attach_fire);
-    last_word(&(struct end_note){.pid = (uint32_t)run.pid,
-                                 .start_ticks = run.start_ticks,
-                                 .run = run.run_number,
-                                 .wait_status = wait_status,
-                                 .told_to_end = run.told_to_end,
-                                 .will_restart = run.will_restart});
+    else if (!run.ready)
+        wait_ms(WAITING_NOTICE_MS, waiting_notice);
+    note = note_of_end();
+    last_word(&note);
+    patience_begins();
     if (run.call != NULL && run.ready)
         send_exited();
+}
+
+/* It is not started again: whichever agent comes back must not wait for that. The note says so, and
+ * how it ended. */
+static void leave_ended(void)
+{
+    struct end_note note;
+    struct err err = {0};
+
+    CHECK(run.state == RUN_ENDED || run.state == RUN_TOLD);
+    if (run.will_restart) {
+        run.will_restart = false;
+        note = note_of_end();
+        (void)note_leave(&note, &err); /* that it cannot be left was said when it ended */
+    }
+    leave(run_exit_code(run.wait_status));
+}
+
+static void leave_ended_fire(uv_timer_t *timer)
+{
+    (void)timer;
+    leave_ended();
 }
 
 static void reap(uv_signal_t *handle, int number)
@@ -330,7 +378,11 @@ static void forward(uv_signal_t *handle, int number)
         run.told_to_end = true;
         kill(-run.pid, number);
     } else if (run.state == RUN_ATTACHING) {
-        leave(128 + number);
+        leave(run.failed ? run_exit_code(run.wait_status) : 128 + number);
+    } else if (run.state == RUN_ENDED) {
+        leave_ended(); /* an agent that is away may stay away, and finds the note */
+    } else {
+        uv_timer_start(&run.last_word, leave_ended_fire, TOLD_WAIT_MS, 0);
     }
 }
 
@@ -485,12 +537,12 @@ static void take_ready(const Ckpt__V1__AttachReady *ready)
         say("%s", ready->notice);
     run.ready = true;
     uv_timer_stop(&run.timer);
-    uv_timer_stop(&run.patience);
     if (run.state == RUN_ENDED)
         send_exited();
-    else if (run.state == RUN_ATTACHING)
+    else if (run.state == RUN_ATTACHING) {
+        uv_timer_stop(&run.patience);
         start_application(ready);
-    else if (run.state == RUN_RUNNING) {
+    } else if (run.state == RUN_RUNNING) {
         if (!run.confirmed)
             release_application();
         run.confirmed = true;
@@ -566,11 +618,38 @@ static void start_over(void)
     wait_ms(0, attach_fire);
 }
 
+/* Why the agent is wanted although nothing runs; "" before a start. */
+static const char *name_end(char text[END_TEXT_BYTES])
+{
+    char how[WORDS_BYTES];
+
+    text[0] = '\0';
+    if (run.state == RUN_ATTACHING || run.state == RUN_RUNNING)
+        return text;
+    if (WIFSIGNALED(run.wait_status))
+        snprintf(how, sizeof(how), "by signal %d", WTERMSIG(run.wait_status));
+    else
+        snprintf(how, sizeof(how), "with status %d", WEXITSTATUS(run.wait_status));
+    snprintf(text, END_TEXT_BYTES, "the application has ended %s, which the agent is to hear%s; ",
+             how,
+             run.will_restart || run.ended_by_cluster ? " before another one starts"
+             : run.note_left[0] == '\0'
+                 ? ", now, or when it comes back by what is left in the work folder"
+                 : "");
+    return text;
+}
+
 static void say_unreachable(const char *message)
 {
-    say_waiting("cannot reach the agent at %s: %s; %s; trying again%s", run.options.socket, message,
-                run_unreachable_hint(run.options.socket),
-                run.options.wait_for_ms == 0 ? " until it answers (--wait-for limits that)" : "");
+    const char *again = "";
+    char end[END_TEXT_BYTES];
+
+    if (run.state != RUN_ATTACHING && !run.will_restart && !run.ended_by_cluster)
+        again = " for a moment";
+    else if (run.options.wait_for_ms == 0)
+        again = " until it answers (--wait-for limits that)";
+    say_waiting("%scannot reach the agent at %s: %s; %s; trying again%s", name_end(end),
+                run.options.socket, message, run_unreachable_hint(run.options.socket), again);
 }
 
 static void on_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
@@ -588,7 +667,7 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
     }
     if (run.failed && end->status == RPC_OK)
         leave(run_exit_code(run.wait_status));
-    if (run.state == RUN_ATTACHING && end->status == RPC_UNAVAILABLE)
+    if (run.state != RUN_RUNNING && end->status == RPC_UNAVAILABLE)
         say_unreachable(end->message);
     if (run.state == RUN_TOLD && end->status != RPC_OK)
         run.state = RUN_ENDED; /* it may not have arrived */
@@ -606,11 +685,18 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
         leave(run_exit_code(run.wait_status));
 }
 
-/* The agent has taken the hello: what it waits for it says itself, but for this. */
+/* The agent has taken the hello: what it waits for it says itself, but for this. Of one that stands
+ * still nothing comes. */
 static void waiting_notice(uv_timer_t *timer)
 {
+    char end[END_TEXT_BYTES];
+
     (void)timer;
-    if (!run.ready && run.said_ms == 0)
+    if (run.state == RUN_ENDED || run.state == RUN_TOLD) {
+        say_waiting("%sit does not answer at %s; waiting for it", name_end(end),
+                    run.options.socket);
+        wait_ms(SAY_AGAIN_MS, waiting_notice);
+    } else if (!run.ready && run.said_ms == 0)
         say_waiting(
             "the agent is there; waiting until what ran here before has ended, or until the "
             "last checkpoint is found and copied");
@@ -623,6 +709,8 @@ static void give_up(uv_timer_t *timer)
     (void)timer;
     say_error("gave up after %s (--wait-for): %s", words_duration(run.options.wait_for_ms, waited),
               run.said_ms != 0 ? run.cause : "the agent did not answer");
+    if (run.state == RUN_ENDED || run.state == RUN_TOLD)
+        leave_ended();
     leave(run.restart_count > 0 ? run_exit_code(run.wait_status) : RUN_EXIT_SELF);
 }
 
@@ -632,82 +720,15 @@ static void attach(void)
 
     CHECK(run.call == NULL);
     run.ready = false;
-    if (run.state == RUN_ATTACHING)
+    if (run.state != RUN_RUNNING) {
         wait_ms(WAITING_NOTICE_MS, waiting_notice);
-    if (run.state == RUN_ATTACHING && run.options.wait_for_ms != 0 &&
-        !uv_is_active((uv_handle_t *)&run.patience))
-        uv_timer_start(&run.patience, give_up, run.options.wait_for_ms, 0);
+        patience_begins();
+    }
     run.call = rpc_channel_open(run.channel, ATTACH_METHOD, 0, false, &handlers, NULL);
     send_hello();
 }
 
 /* ---- start ---- */
-
-static int make_folders(char *path)
-{
-    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        if (mkdir(path, 0700) != 0 && errno != EEXIST && errno != EROFS && errno != EACCES)
-            return -1;
-        *slash = '/';
-    }
-    return mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : -1;
-}
-
-/* Anybody may have made it in /tmp before, and who may rename what is in it gives orders in the job's name. */
-static void make_own_folder(char *path)
-{
-    struct stat stat;
-
-    if (make_folders(path) != 0)
-        return; /* the work folder below it fails too, and says why */
-    if (lstat(path, &stat) != 0 || !S_ISDIR(stat.st_mode) || stat.st_uid != geteuid() ||
-        (stat.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-        say_error("the folder %s is not a folder that you alone can write to; remove it, or choose "
-                  "another with --work-dir",
-                  path);
-        leave(RUN_EXIT_SELF);
-    }
-}
-
-/* False: too long. */
-static bool default_work_dir(char ret_path[PATH_MAX])
-{
-    const char *temporary = getenv("TMPDIR");
-    int own, length;
-
-    own = snprintf(ret_path, PATH_MAX, "%s/ckpt-%u",
-                   temporary != NULL && temporary[0] == '/' ? temporary : "/tmp",
-                   (unsigned)geteuid());
-    if (own >= PATH_MAX)
-        return false;
-    make_own_folder(ret_path);
-    length = snprintf(ret_path + own, (size_t)(PATH_MAX - own), "/%s", run.options.allocation_id);
-    return length < PATH_MAX - own;
-}
-
-static void make_work_dir(void)
-{
-    char path[PATH_MAX];
-    struct stat stat;
-    bool fits;
-
-    if (run.options.work_dir != NULL)
-        fits = snprintf(path, sizeof(path), "%s", run.options.work_dir) < PATH_MAX;
-    else
-        fits = default_work_dir(path);
-    if (!fits)
-        errno = ENAMETOOLONG;
-    if (!fits || path[0] == '\0' || make_folders(path) != 0 ||
-        realpath(path, run.work_dir) == NULL) {
-        say_error("cannot create the work folder %s: %s", path, strerror(errno));
-        leave(RUN_EXIT_SELF);
-    }
-    if (lstat(run.work_dir, &stat) != 0 || stat.st_uid != geteuid()) {
-        say_error("the work folder %s belongs to another user", run.work_dir);
-        leave(RUN_EXIT_SELF);
-    }
-}
 
 static void watch_signals(void)
 {
@@ -743,7 +764,10 @@ int main(int argc, char **argv)
         return EXIT_SUCCESS;
     }
     signal(SIGPIPE, SIG_IGN);
-    make_work_dir();
+    if (run_folder_make(run.options.work_dir, run.options.allocation_id, run.work_dir, &err) != 0) {
+        say_error("%s", err.text);
+        return RUN_EXIT_SELF;
+    }
     CHECK(uv_loop_init(&run.loop) == 0);
     machine_uv_ops(&run.loop, &run.machine);
     CHECK(uv_timer_init(&run.loop, &run.timer) == 0);
