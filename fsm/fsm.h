@@ -615,6 +615,13 @@ struct fsm_discard {
 };
 void fsm_begin_discards(const struct fsm *fsm, const struct fsm_allocation *view,
                         struct fsm_discard *ret_discard);
+/* What the run that is to start does not begin from, and why. */
+struct fsm_begin_without {
+    Ckpt__V1__BeginCause cause;
+    uint64_t checkpoint_id, repeated_ms; /* as in BeginWithout */
+};
+void fsm_begin_without(const struct fsm *fsm, const struct fsm_allocation *view,
+                       struct fsm_begin_without *ret_without);
 struct fsm_reads { /* which of its parts read what they begin from, or wait in line to */
     const struct fsm_target *target; /* from where; NULL: none does either */
     uint32_t reading, waiting;       /* parts */

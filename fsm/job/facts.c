@@ -366,6 +366,28 @@ const struct fsm_checkpoint *fsm_begin_of_part(const struct fsm *fsm,
     return begin_usable(checkpoint_find(fsm, fsm_begin_id(fsm, view)));
 }
 
+void fsm_begin_without(const struct fsm *fsm, const struct fsm_allocation *view,
+                       struct fsm_begin_without *ret_without)
+{
+    const struct allocation *allocation = allocation_at(fsm, view->slot);
+    const struct fsm_checkpoint *newest = fsm_restart_point(fsm, view->id, 0);
+    const struct fsm_checkpoint *point = fsm_begin_of_part(fsm, view);
+    struct fsm_begin_without without = {.cause = CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_UNSPECIFIED};
+
+    CHECK(ret_without != NULL);
+    if (newest == NULL) {
+        without.cause = view->complete_count == 0 && fsm_damaged_count(allocation) == 0
+                            ? CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_NONE_COMPLETE
+                            : CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_UNREADABLE;
+    } else if (point == NULL || point->id != newest->id) {
+        without.cause = point_readable(fsm, newest) ? CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_LEFT
+                                                    : CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_GIVEN_UP;
+        without.checkpoint_id = newest->id;
+        without.repeated_ms = discarded_ms(allocation, point, newest);
+    }
+    *ret_without = without;
+}
+
 /* Which shard the part at a place restores alone, + 1; 0: none. Who wrote one has its place already
  * (parts.c), but for the one that is left of several. */
 uint32_t fsm_begin_shard_at(const struct fsm_allocation *view, uint32_t place,

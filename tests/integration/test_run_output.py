@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, broker_pb2, checkpoint_text, common_pb2, tap, wait_until  # noqa: E402
+from cluster import BIN, Cluster, broker_pb2, checkpoint_text, common_pb2, metric, tap, wait_until  # noqa: E402
 from test_ranks import ranks  # noqa: E402
 
 POLICY = {"evaluation_interval": "1s", "min_interval": "1h", "checkpoint_timeout": "20s", "grace": "1s", "max_attempts": 1}
@@ -135,6 +135,27 @@ def a_job_reads_of_its_checkpoints_in_its_own_output():
         assert "REASON_" not in job.log.read_text()
 
 
+def why_it_begins_from_scratch_is_told():
+    """A job that never had a checkpoint, however often it was started; and one whose checkpoint was given up for an outage of its target."""
+    with Cluster(members=1, agents=("a",), policy=POLICY, copies=False) as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 1, MIB)])
+        job = cluster.run_job("a", "job", heat("job"))
+        os.kill(wait_until("it runs", job.known_to_run, 20), signal.SIGKILL)
+        says(job, r"(?s)restart 1 of 3.*started pid \d+ from scratch: there is no complete checkpoint of it yet")
+        assert "can be read" not in job.log.read_text(), job.log.read_text()
+        wait_until("it runs again", lambda: cluster.allocation("job").state == common_pb2.ALLOCATION_STATE_RUNNING, 10)
+        identifier = checkpoint_text(hint(cluster, "job"))
+        wait_until("it is complete", lambda: cluster.checkpoints("job")[0].state == common_pb2.CHECKPOINT_STATE_COMPLETE, 10)
+        cluster.storage_down()
+        wait_until("the outage is known", lambda: metric(cluster.wait_leader().http, "lattice_checkpoint_storage_unavailable") == 1, 20)
+        os.kill(job.application_pid(), signal.SIGKILL)
+        says(job, rf"checkpoint {identifier} is waited for no more, its target is away: \S+ of run time are repeated \(max_discarded 1h00m\)", 40)
+        says(job, rf"from scratch: checkpoint {identifier} is given up, since its target is away, and \S+ of run time are repeated")
+        cluster.storage_up()
+        cluster.debug_check()
+
+
 def why_a_checkpoint_was_not_taken_is_told_everywhere():
     """The line of the agent, with the remedy: the record, ckptctl, the events, the job's own output."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
@@ -242,7 +263,7 @@ def who_wants_no_lines_has_none():
 
 if __name__ == "__main__":
     sys.exit(tap([an_end_that_no_agent_hears_is_said_and_can_be_stopped, an_agent_that_stands_still_holds_nobody,
-                  wait_for_bounds_the_wait_after_an_end,
+                  wait_for_bounds_the_wait_after_an_end, why_it_begins_from_scratch_is_told,
                   a_job_of_ranks_reads_of_its_part_and_its_ranks, who_wants_no_lines_has_none,
                   without_an_agent_the_cause_is_said_at_once, without_a_leader_it_is_not_said_that_the_agent_is_away,
                   a_job_reads_of_its_checkpoints_in_its_own_output, why_a_checkpoint_was_not_taken_is_told_everywhere,

@@ -55,7 +55,7 @@ void app_stream_ready(struct app_stream *stream, const struct restore_result *re
     char error_text[STREAM_ERROR_BYTES];
     char notice_text[ATTACH_NOTICE_BYTES];
     char path_text[LEDGER_PATH_BYTES], uri_text[LEDGER_PATH_BYTES + 8];
-    char label_text[LABEL_MAX_BYTES + 1];
+    char label_text[LABEL_MAX_BYTES + 1], scratch_text[STREAM_ERROR_BYTES];
     char node[ID_MAX_BYTES + 1], app_socket[128];
 
     snprintf(node, sizeof(node), "%s", stream->agent->node_id);
@@ -80,6 +80,9 @@ void app_stream_ready(struct app_stream *stream, const struct restore_result *re
     ready.restore_uri = uri_text;
     snprintf(label_text, sizeof(label_text), "%s", result->label == NULL ? "" : result->label);
     ready.restore_label = label_text;
+    snprintf(scratch_text, sizeof(scratch_text), "%s",
+             result->scratch == NULL ? "" : result->scratch);
+    ready.scratch = scratch_text;
     ready.node_id = node;
     ready.app_socket = app_socket;
     ready.must_end = stream->must_end;

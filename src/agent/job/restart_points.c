@@ -151,25 +151,46 @@ static void restore_stands(struct restore *restore, const Ckpt__V1__RestartPoint
     restore_hold(restore);
 }
 
-/* Another part found it damaged; or its target was away for too long. */
-static void passed_over(struct restore *restore, uint64_t next_id)
+static void note_given_up(struct restore *restore, uint64_t checkpoint_id, uint64_t repeated_ms,
+                          uint64_t max_ms)
 {
     char id[CHECKPOINT_ID_TEXT_BYTES], repeated[WORDS_BYTES], limit[WORDS_BYTES];
-    const struct restore_outage *outage = &restore->outage;
 
-    if (restore->checkpoint_id == 0 || restore->damaged || restore->checkpoint_id == next_id ||
-        restore->passed_id == restore->checkpoint_id)
-        return;
-    restore->passed_id = restore->checkpoint_id;
-    if (outage->at_ms != 0) {
-        snprintf(restore->notice, sizeof(restore->notice),
-                 "checkpoint %s is waited for no more, its target is away: %s of run time are "
-                 "repeated (max_discarded %s)",
-                 checkpoint_id_format(restore->checkpoint_id, id),
-                 words_duration(outage->discarded_ms, repeated),
-                 words_duration(outage->max_ms, limit));
+    CHECK(checkpoint_id != 0);
+    restore->passed_id = checkpoint_id;
+    restore->given_up = true;
+    snprintf(restore->notice, sizeof(restore->notice),
+             "checkpoint %s is waited for no more, its target is away: %s of run time are "
+             "repeated (max_discarded %s)",
+             checkpoint_id_format(checkpoint_id, id), words_duration(repeated_ms, repeated),
+             words_duration(max_ms, limit));
+}
+
+/* Another part found it damaged; or its target was away for too long, perhaps before this restore
+ * began. */
+static void passed_over(struct restore *restore, const Ckpt__V1__RestartPoint *point)
+{
+    const Ckpt__V1__BeginWithout *without = point->without;
+    const struct restore_outage *outage = &restore->outage;
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+
+    if (restore->what == RESTORE_FILES && without != NULL &&
+        without->cause == CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_GIVEN_UP &&
+        without->checkpoint_id != restore->passed_id &&
+        (restore->begin == BEGIN(MAY) || restore->begin == BEGIN(RESTORING))) {
+        note_given_up(restore, without->checkpoint_id, without->repeated_ms,
+                      point->max_discarded_ms);
         return;
     }
+    if (restore->checkpoint_id == 0 || restore->damaged ||
+        restore->checkpoint_id == point->checkpoint_id ||
+        restore->passed_id == restore->checkpoint_id)
+        return;
+    if (outage->at_ms != 0) {
+        note_given_up(restore, restore->checkpoint_id, outage->discarded_ms, outage->max_ms);
+        return;
+    }
+    restore->passed_id = restore->checkpoint_id;
     snprintf(restore->notice, sizeof(restore->notice),
              "checkpoint %s is passed over, another part found a shard of it damaged",
              checkpoint_id_format(restore->checkpoint_id, id));
@@ -267,9 +288,48 @@ static bool sweeps_earlier(struct restore *restore, const Ckpt__V1__RestartPoint
     return true;
 }
 
+/* "": as its user asked, or a broker of an earlier version does not say it. */
+static const char *scratch_text(const struct restore *restore, const Ckpt__V1__RestartPoint *point,
+                                char text[RESTORE_TEXT_BYTES])
+{
+    const Ckpt__V1__BeginWithout *without = point->without;
+    char id[CHECKPOINT_ID_TEXT_BYTES], repeated[WORDS_BYTES];
+
+    text[0] = '\0';
+    if (restore->what != RESTORE_FILES || without == NULL)
+        return text;
+    checkpoint_id_format(without->checkpoint_id, id);
+    words_duration(without->repeated_ms, repeated);
+    switch (without->cause) {
+    case CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_NONE_COMPLETE:
+        return "there is no complete checkpoint of it yet";
+    case CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_UNREADABLE:
+        return "no checkpoint of it can be read, all its work is done again";
+    case CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_GIVEN_UP:
+        snprintf(text, RESTORE_TEXT_BYTES,
+                 "checkpoint %s is given up, since its target is away, and %s of run time are "
+                 "repeated",
+                 id, repeated);
+        return text;
+    case CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_LEFT:
+        snprintf(text, RESTORE_TEXT_BYTES,
+                 "checkpoint %s is left aside, %s, and %s of run time are repeated", id,
+                 restore->given_up ? "since its target was away"
+                                   : "as its restart said, or since its target was away then",
+                 repeated);
+        return text;
+    default:
+        return text;
+    }
+}
+
 static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
-    const struct restore_result scratch = {.folder = "", .notice = restore->notice, .error = ""};
+    char why[RESTORE_TEXT_BYTES];
+    const struct restore_result scratch = {.folder = "",
+                                           .notice = restore->notice,
+                                           .error = "",
+                                           .scratch = scratch_text(restore, point, why)};
     const struct restore_result empty = {
         .folder = "",
         .notice = "this node joined a run that had begun: it restores nothing",
@@ -298,7 +358,7 @@ static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *po
     from_nothing = restore->what == RESTORE_NOTHING || point->checkpoint_id == 0 || joined;
     if (restore_prepares(restore, point))
         return;
-    passed_over(restore, point->checkpoint_id);
+    passed_over(restore, point);
     restore->outage =
         (struct restore_outage){point->discarded_ms, point->discard_at_ms, point->max_discarded_ms};
     if (sweeps_earlier(restore, point, from_nothing))

@@ -49,6 +49,7 @@ struct restore_result {
     const char *label;          /* of the checkpoint; NULL, "": none */
     uint32_t parts;             /* of which it consists; 0: not known */
     bool from_copy;             /* it came from the node's own copy */
+    const char *scratch;        /* with checkpoint_id 0: why; NULL, "": as was asked for */
     const char *unwritten;      /* why its next checkpoint cannot be written now; "": it can be */
 };
 typedef void restore_done_fn(void *data, const struct restore_result *result);

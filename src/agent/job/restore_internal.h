@@ -78,6 +78,7 @@ struct restore {
     unsigned away_count;          /* tries in a row in which it could not be read */
     struct restore_outage outage; /* as was told last */
     uint64_t passed_id;           /* what the notice is about */
+    bool given_up;                /* ... that its target is away */
     bool superseded;              /* its worker brings what counts no more */
     bool have, damaged;           /* ... it is here; a shard of it is damaged */
     Ckpt__V1__BeginState begin;   /* as was told last */

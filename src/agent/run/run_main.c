@@ -160,6 +160,12 @@ static void send_up(const Ckpt__V1__AttachUp *up)
     buf_close(&bytes);
 }
 
+/* Not at a first start that is to be from scratch. */
+static bool wants_restore(void)
+{
+    return !run.options.from_scratch || run.restart_count > 0 || run.ran;
+}
+
 static void send_hello(void)
 {
     Ckpt__V1__AttachUp up = CKPT__V1__ATTACH_UP__INIT;
@@ -175,7 +181,7 @@ static void send_hello(void)
     hello.pid = (uint32_t)run.pid;
     hello.start_time_ticks = run.start_ticks;
     hello.run = hello.running ? run.run_number : 0;
-    hello.want_restore = !run.options.from_scratch || run.restart_count > 0 || run.ran;
+    hello.want_restore = wants_restore();
     hello.restart_count = run.restart_count;
     hello.ranks = run.options.ranks;
     hello.restore = run.options.restore;
@@ -433,10 +439,11 @@ static void say_started(const Ckpt__V1__AttachReady *ready)
     uint64_t now = wall_ms();
 
     if (ready->checkpoint_id == 0) {
-        say("started pid %d%s from scratch%s", (int)run.pid, name_part(ready, part),
-            run.restart_count > 0 ? ": no checkpoint of it can be read, all its work is done again"
-            : run.options.from_scratch ? ", as --from-scratch says"
-                                       : ": there is no complete checkpoint of it yet");
+        say("started pid %d%s from scratch%s%s", (int)run.pid, name_part(ready, part),
+            ready->scratch[0] != '\0' ? ": "
+            : wants_restore()         ? ""
+                                      : ", as --from-scratch says",
+            ready->scratch);
         return;
     }
     say("started pid %d%s from checkpoint %s (%s), taken at %s, %s ago, and kept at %s",
@@ -479,12 +486,12 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
         return;
     }
     run.pid = run.child.pid;
-    run.ran = true;
     /* our child, not reaped: its entry in /proc is there even if it ended already */
     CHECK(proc_read_stat(run.pid, &stat) == 0);
     run.start_ticks = stat.start_ticks;
     run.run_number = ready->run;
     say_started(ready);
+    run.ran = true;
     run.state = RUN_RUNNING;
     run.told_to_end = false;
     run.confirmed = false;

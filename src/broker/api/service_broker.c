@@ -212,6 +212,22 @@ static void fill_next(const struct fsm *fsm, const struct fsm_allocation *alloca
     reply->checkpoints_prefix = translate_text(target->prefix);
 }
 
+/* So that people are told which of their work is repeated, and why. */
+static void fill_without(const struct fsm *fsm, const struct fsm_part *asking,
+                         struct scratch *scratch, Ckpt__V1__RestartPoint *reply)
+{
+    struct fsm_begin_without without;
+
+    if (asking->run == 0 || asking->joined)
+        return;
+    fsm_begin_without(fsm, asking->allocation, &without);
+    reply->without = scratch_take(scratch, 1, sizeof(*reply->without));
+    ckpt__v1__begin_without__init(reply->without);
+    reply->without->cause = without.cause;
+    reply->without->checkpoint_id = without.checkpoint_id;
+    reply->without->repeated_ms = without.repeated_ms;
+}
+
 /* What a job, or the node's part of it, needs to start again: which complete checkpoint, and where
  * it lies. */
 static void get_restart_point(struct request *request, struct scratch *scratch)
@@ -243,6 +259,7 @@ static void get_restart_point(struct request *request, struct scratch *scratch)
     fill_node_ids(fsm, allocation, scratch, &reply);
     fill_waits(fsm, allocation, &reply);
     fill_next(fsm, allocation, scratch, &reply);
+    fill_without(fsm, &asking, scratch, &reply);
     checkpoint = asked->node_id[0] == '\0' ? fsm_begin_point(fsm, allocation)
                                            : fsm_begin_of_part(fsm, allocation);
     if (checkpoint != NULL) {

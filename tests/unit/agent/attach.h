@@ -43,6 +43,7 @@ static char restored[32];         /* the verb and the part of the worker */
 static char rate[24];             /* its --rate; "": none */
 static Ckpt__V1__ReadState may_read; /* from the target */
 static uint64_t discard_at_ms;       /* of a target that is away */
+static Ckpt__V1__BeginCause without; /* why not from 0-14, 10 minutes; UNSPECIFIED: not told */
 static char manifest[72];            /* of all shards; "": none is told */
 static bool copy_goes;               /* that of part-0001, when the next worker ends */
 static uint32_t restart_count;       /* of the next hello */
@@ -60,7 +61,7 @@ static char said[512];    /* why it waits, as it was told last */
 static struct {
     bool came;
     uint64_t checkpoint_id;
-    char folder[128], notice[256], uri[64], label[16];
+    char folder[128], notice[256], uri[64], label[16], scratch[160];
 } ready; /* the last one without an error */
 
 /* What the broker says. */
@@ -149,6 +150,7 @@ static void take_message(struct rpc_client_call *call, void *data, const uint8_t
         snprintf(ready.notice, sizeof(ready.notice), "%s", down->ready->notice);
         snprintf(ready.uri, sizeof(ready.uri), "%s", down->ready->restore_uri);
         snprintf(ready.label, sizeof(ready.label), "%s", down->ready->restore_label);
+        snprintf(ready.scratch, sizeof(ready.scratch), "%s", down->ready->scratch);
     }
     ckpt__v1__attach_down__free_unpacked(down, NULL);
 }
@@ -214,6 +216,7 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
     Ckpt__V1__AllocationPart part = CKPT__V1__ALLOCATION_PART__INIT;
     Ckpt__V1__ShardInfo shard = CKPT__V1__SHARD_INFO__INIT, second = shard;
     Ckpt__V1__ShardInfo *shards[] = {&shard, &second};
+    Ckpt__V1__BeginWithout left_out = CKPT__V1__BEGIN_WITHOUT__INIT;
     char node[] = "node-a", other[] = "node-b", gone[] = "node-c", job[] = "job", path[] = "/ckpt",
          label[] = "128", target[] = "x", prefix[] = "/x";
     char *nodes[] = {swapped ? other : node, swapped ? node : other};
@@ -243,6 +246,10 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
     point.discarded_ms = discard_at_ms == 0 ? 0 : 600000;
     point.discard_at_ms = discard_at_ms;
     point.max_discarded_ms = 3600000;
+    left_out.cause = without;
+    left_out.checkpoint_id = 14;
+    left_out.repeated_ms = 600000;
+    point.without = without == CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_UNSPECIFIED ? NULL : &left_out;
     point.restore = mode;
     point.restored_as = other_mode;
     point.restored_part = 1;
@@ -452,6 +459,7 @@ static int set_up(void **state)
     refusal[0] = restored[0] = said[0] = '\0';
     may_read = CKPT__V1__READ_STATE__READ_STATE_UNSPECIFIED;
     discard_at_ms = 0;
+    without = CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_UNSPECIFIED;
     manifest[0] = '\0';
     copy_goes = false;
     run_of_writer = 0;

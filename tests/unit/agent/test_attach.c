@@ -1,4 +1,5 @@
 /* ckpt-runs that attach one after the other (F-026). */
+#include "src/base/check.h"
 #include "tests/unit/agent/attach.h"
 
 /* It goes by paths: it would take away what is restored for the next one meanwhile. */
@@ -597,6 +598,41 @@ static void what_an_outage_leads_to_is_told(void **state)
     assert_contains(ready.notice, "checkpoint 0-14 is waited for no more");
 }
 
+/* Not by how often it was started here: what the state knows counts. */
+static void why_it_begins_from_scratch_is_what_the_state_says(void **state)
+{
+    static const struct {
+        Ckpt__V1__BeginCause cause;
+        const char *scratch, *notice;
+    } cases[] = {
+        {CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_NONE_COMPLETE,
+         "there is no complete checkpoint of it yet", ""},
+        {CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_UNREADABLE, "no checkpoint of it can be read", ""},
+        {CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_GIVEN_UP,
+         "checkpoint 0-14 is given up, since its target is away, and 10m00s of run time are "
+         "repeated",
+         "checkpoint 0-14 is waited for no more, its target is away: 10m00s"},
+        {CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_LEFT, "checkpoint 0-14 is left aside", ""},
+        {CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_UNSPECIFIED, "", ""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        struct rpc_client_call *call;
+
+        memset(&ready, 0, sizeof(ready));
+        without = cases[i].cause;
+        call = attach_to_restore();
+        expect_start(0);
+        assert_contains(ready.scratch, cases[i].scratch);
+        assert_contains(ready.notice, cases[i].notice);
+        assert_int_equal(ready.scratch[0] == '\0', cases[i].scratch[0] == '\0');
+        assert_int_equal(ready.notice[0] == '\0', cases[i].notice[0] == '\0');
+        rpc_client_call_cancel(call);
+        assert_true(becomes(left, WAIT_US));
+    }
+}
+
 /* Names that nobody registered: without a limit they would leave no room for the jobs of others. */
 static void one_user_does_not_take_all_the_room_of_a_node(void **state)
 {
@@ -674,6 +710,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_part_whose_copy_goes_while_others_are_read_waits_in_line,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_an_outage_leads_to_is_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(why_it_begins_from_scratch_is_what_the_state_says, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(one_user_does_not_take_all_the_room_of_a_node, set_up,
                                         tear_down),
     };

@@ -340,6 +340,42 @@ static struct fsm_discard discard_of(const struct script *script, const char *jo
     return discard;
 }
 
+static struct fsm_begin_without without_of(const struct script *script, const char *job)
+{
+    struct fsm_begin_without without;
+
+    fsm_begin_without(script->fsm, job_of(script, job), &without);
+    return without;
+}
+
+/* Whoever starts a job is told why it begins from nothing. */
+static void why_a_run_begins_from_scratch_is_known(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start_domains(&script);
+    expect_ok(&script, "policy keep=2 discarded=60000");
+    expect_ok(&script, "register j1 nodes=n1 requeue=always");
+    assert_int_equal(without_of(&script, "j1").cause,
+                     CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_NONE_COMPLETE);
+    expect_ok(&script, "after 30000");
+    expect_complete(&script, "j1", 1);
+    expect_ok(&script, "end j1 failed");
+    assert_int_equal(without_of(&script, "j1").cause,
+                     CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_UNSPECIFIED);
+    expect_ok(&script, "target near-a down");
+    expect_ok(&script, "after 30000");
+    expect_ok(&script, "restart j1 nodes=n1");
+    assert_int_equal(without_of(&script, "j1").cause, CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_GIVEN_UP);
+    assert_uint_equal(without_of(&script, "j1").checkpoint_id, checkpoint_id_make(1, 1));
+    assert_uint_equal(without_of(&script, "j1").repeated_ms, 30000);
+    expect_ok(&script, "target near-a up");
+    assert_int_equal(without_of(&script, "j1").cause, CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_LEFT);
+    assert_uint_equal(without_of(&script, "j1").repeated_ms, 30000);
+    script_close(&script);
+}
+
 /* S2-007, S2-008. */
 static void little_work_is_discarded_in_an_outage_and_much_is_waited_for(void **unused)
 {
@@ -532,6 +568,7 @@ int main(void)
         cmocka_unit_test(an_outage_that_lasts_fails_over_where_a_target_is_named),
         cmocka_unit_test(a_required_domain_binds_after_the_first_checkpoint),
         cmocka_unit_test(a_preferred_domain_forbids_nothing),
+        cmocka_unit_test(why_a_run_begins_from_scratch_is_known),
         cmocka_unit_test(little_work_is_discarded_in_an_outage_and_much_is_waited_for),
         cmocka_unit_test(an_outage_is_waited_for_as_long_as_what_it_costs_is_worth),
         cmocka_unit_test(an_outage_may_begin_after_the_choice),
