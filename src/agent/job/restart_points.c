@@ -288,6 +288,12 @@ static bool sweeps_earlier(struct restore *restore, const Ckpt__V1__RestartPoint
     return true;
 }
 
+static void take_outage(struct restore *restore, const Ckpt__V1__RestartPoint *point)
+{
+    restore->outage =
+        (struct restore_outage){point->discarded_ms, point->discard_at_ms, point->max_discarded_ms};
+}
+
 /* "": as its user asked, or a broker of an earlier version does not say it. */
 static const char *scratch_text(const struct restore *restore, const Ckpt__V1__RestartPoint *point,
                                 char text[RESTORE_TEXT_BYTES])
@@ -359,8 +365,7 @@ static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *po
     if (restore_prepares(restore, point))
         return;
     passed_over(restore, point);
-    restore->outage =
-        (struct restore_outage){point->discarded_ms, point->discard_at_ms, point->max_discarded_ms};
+    take_outage(restore, point);
     if (sweeps_earlier(restore, point, from_nothing))
         return;
     if (from_nothing) {
@@ -450,33 +455,88 @@ static void point_end(struct rpc_client_call *call, void *data, const struct rpc
     restore_again(restore, delay_ms < RESTORE_RETRY_MS ? RESTORE_RETRY_MS : delay_ms);
 }
 
+static struct rpc_client_call *point_call(struct restore *restore,
+                                          const struct rpc_client_handlers *handlers)
+{
+    Ckpt__V1__GetRestartPointRequest request = CKPT__V1__GET_RESTART_POINT_REQUEST__INIT;
+    struct rpc_client_call *call;
+    char node_id[ID_MAX_BYTES + 1];
+    struct buf bytes;
+
+    CHECK(restore->call == NULL && restore->look == NULL);
+    request.allocation_id = restore->allocation_id;
+    snprintf(node_id, sizeof(node_id), "%s", restore->agent->node_id);
+    request.node_id = node_id;
+    buf_init(&bytes);
+    ckpt__v1__get_restart_point_request__pack(
+        &request,
+        buf_extend(&bytes, ckpt__v1__get_restart_point_request__get_packed_size(&request)));
+    call = rpc_channel_unary(rpc_follow_channel(restore->points->follow),
+                             &(struct rpc_request){.path = RESTART_POINT_METHOD,
+                                                   .bytes = bytes.bytes,
+                                                   .length = bytes.length,
+                                                   .timeout_ms = CALL_TIMEOUT_MS},
+                             handlers, restore);
+    buf_close(&bytes);
+    return call;
+}
+
 static void point_ask(void *data)
 {
     static const struct rpc_client_handlers handlers = {.on_message = point_message,
                                                         .on_end = point_end};
     struct restore *restore = data;
-    Ckpt__V1__GetRestartPointRequest request = CKPT__V1__GET_RESTART_POINT_REQUEST__INIT;
-    char node_id[ID_MAX_BYTES + 1];
-    struct buf bytes;
 
-    CHECK(restore->call == NULL && restore->worker == NULL);
-    request.allocation_id = restore->allocation_id;
-    snprintf(node_id, sizeof(node_id), "%s", restore->agent->node_id);
-    request.node_id = node_id;
+    CHECK(restore->worker == NULL);
     restore->unheard = restore->held; /* nothing woke it */
     restore_note_heard(restore);
     restore->held = false;
-    buf_init(&bytes);
-    ckpt__v1__get_restart_point_request__pack(
-        &request,
-        buf_extend(&bytes, ckpt__v1__get_restart_point_request__get_packed_size(&request)));
-    restore->call = rpc_channel_unary(rpc_follow_channel(restore->points->follow),
-                                      &(struct rpc_request){.path = RESTART_POINT_METHOD,
-                                                            .bytes = bytes.bytes,
-                                                            .length = bytes.length,
-                                                            .timeout_ms = CALL_TIMEOUT_MS},
-                                      &handlers, restore);
-    buf_close(&bytes);
+    restore->call = point_call(restore, &handlers);
+}
+
+/* ---- while a worker reads ---- */
+
+/* What else has changed is taken when the worker has ended; orders end one in vain. */
+static void look_message(struct rpc_client_call *call, void *data, const uint8_t *bytes,
+                         size_t length)
+{
+    struct restore *restore = data;
+    Ckpt__V1__RestartPoint *point = ckpt__v1__restart_point__unpack(NULL, length, bytes);
+
+    rpc_client_call_cancel(call);
+    restore->look = NULL;
+    if (point != NULL && point->checkpoint_id == restore->checkpoint_id)
+        take_outage(restore, point);
+    if (point != NULL)
+        ckpt__v1__restart_point__free_unpacked(point, NULL);
+    restore_say_reading(restore);
+}
+
+/* Without an answer it says what was known last. */
+static void look_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
+{
+    struct restore *restore = data;
+    struct rpc_follow *follow = restore->points->follow;
+    uint64_t delay_ms;
+
+    (void)call;
+    restore->look = NULL;
+    if (!rpc_follow_result(follow, end, &delay_ms) && end->status != RPC_NOT_FOUND &&
+        end->channel == rpc_follow_channel(follow))
+        rpc_follow_move(follow, NULL);
+    restore_say_reading(restore);
+}
+
+/* A destination that hangs holds its worker for as long as it hangs: that it is away, and what
+ * follows, is known to the leader alone. */
+static void point_look(void *data)
+{
+    static const struct rpc_client_handlers handlers = {.on_message = look_message,
+                                                        .on_end = look_end};
+    struct restore *restore = data;
+
+    CHECK(restore->worker != NULL && !restore->cancelled);
+    restore->look = point_call(restore, &handlers);
 }
 
 /* ---- life ---- */
@@ -534,7 +594,7 @@ struct restore *restore_start(struct restart_points *points, const struct restor
     restore->done = ask->done;
     restore->data = ask->data;
     restore->timer = clock->timer_new(clock->context, point_ask, restore);
-    restore->reading = clock->timer_new(clock->context, restore_say_reading, restore);
+    restore->reading = clock->timer_new(clock->context, point_look, restore);
     restore_again(restore, 0);
     return restore;
 }
@@ -545,7 +605,7 @@ void restore_cancel(struct restore *restore)
         return;
     CHECK(!restore->cancelled);
     restore->agent->clock.timer_stop(restore->timer);
-    restore->agent->clock.timer_stop(restore->reading);
+    restore_end_look(restore);
     if (restore->call != NULL)
         rpc_client_call_cancel(restore->call);
     restore->call = NULL;

@@ -9,9 +9,18 @@
 
 enum { HELD_AGAIN_MS = 5000 }; /* when no order set tells of a change */
 
+void restore_end_look(struct restore *restore)
+{
+    restore->agent->clock.timer_stop(restore->reading);
+    if (restore->look != NULL)
+        rpc_client_call_cancel(restore->look);
+    restore->look = NULL;
+}
+
 void restore_free(struct restore *restore)
 {
     CHECK(restore->call == NULL && restore->worker == NULL);
+    CHECK(restore->look == NULL);
     restore->agent->clock.timer_free(restore->timer);
     restore->agent->clock.timer_free(restore->reading);
     free(restore->parts);

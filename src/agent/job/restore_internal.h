@@ -98,6 +98,7 @@ struct restore {
     char away[RESTORE_TEXT_BYTES / 2]; /* why the destination could not be read last; "": it was */
     uint64_t since_ms; /* wall time from which the part is read, or cannot be; 0: neither */
     struct rpc_client_call *call;
+    struct rpc_client_call *look; /* while a worker reads: whether the target is away */
     struct worker *worker;
     bool cancelled; /* the worker still runs; freed when it ends */
     void (*told)(void *data, const struct restore_word *word);
@@ -114,13 +115,14 @@ struct restore {
 
 /* restore_end.c. free: what has neither call nor worker. finish: it is over, and freed. again:
  * the leader is asked anew. hold: when the state has changed. sweep: when what was brought before
- * has gone. waits: whoever waits is told why. */
+ * has gone. waits: whoever waits is told why. end_look: nothing is read any more. */
 void restore_free(struct restore *restore);
 void restore_finish(struct restore *restore, const struct restore_result *outcome);
 void restore_error(struct restore *restore, const char *text);
 void restore_again(struct restore *restore, uint64_t delay_ms);
 void restore_hold(struct restore *restore);
 void restore_sweep(struct restore *restore);
+void restore_end_look(struct restore *restore);
 __attribute__((format(printf, 2, 3))) void restore_waits(struct restore *restore,
                                                          const char *format, ...);
 
@@ -151,7 +153,7 @@ Ckpt__V1__RestoreMode restore_mode(const struct restore *restore,
 /* restore_parts.c. is_of: what was brought last is what the point wants here. bring: what this part
  * needs of the checkpoint, and says so. say_found: what became of that. ready: it begins. */
 bool restore_is_of(const struct restore *restore, const Ckpt__V1__RestartPoint *point);
-void restore_say_reading(void *data); /* of the timer `reading` */
+void restore_say_reading(struct restore *restore); /* and looks again after a while */
 void restore_bring(struct restore *restore, const Ckpt__V1__RestartPoint *point);
 void restore_say_found(struct restore *restore);
 void restore_ready(struct restore *restore);

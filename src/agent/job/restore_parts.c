@@ -139,16 +139,21 @@ static void say_away(struct restore *restore)
                   restore_outage_text(restore, outage));
 }
 
-/* A destination that hangs holds its worker for as long as it hangs: nothing else says so. */
-void restore_say_reading(void *data)
+void restore_say_reading(struct restore *restore)
 {
-    struct restore *restore = data;
-    char id[CHECKPOINT_ID_TEXT_BYTES], since[WORDS_BYTES];
+    char id[CHECKPOINT_ID_TEXT_BYTES], since[WORDS_BYTES], outage[RESTORE_TEXT_BYTES / 2];
 
     CHECK(restore->worker != NULL);
     CHECK(restore->since_ms != 0);
+    restore_outage_text(restore, outage);
     if (restore->away[0] != '\0')
         say_away(restore);
+    else if (outage[0] != '\0')
+        restore_waits(restore,
+                      "checkpoint %s is read from %.150s since %s, and that target is away; this "
+                      "goes on by itself when it answers again (ckptctl targets)%s",
+                      checkpoint_id_format(restore->checkpoint_id, id), restore_place(restore),
+                      words_clock(restore->since_ms, since), outage);
     else
         restore_waits(restore,
                       "checkpoint %s is read from %.150s since %s; if nothing comes from there, "
@@ -202,11 +207,11 @@ static void restore_worker_done(void *data, const struct worker_result *result)
     CHECK(restore->worker != NULL);
     CHECK(restore->part_next < restore->part_count);
     restore->worker = NULL;
-    restore->agent->clock.timer_stop(restore->reading);
     if (restore->cancelled) {
         restore_free(restore);
         return;
     }
+    restore_end_look(restore);
     if (restore->superseded) {
         restore->superseded = false;
         restore_again(restore, 0);

@@ -598,6 +598,39 @@ static void what_an_outage_leads_to_is_told(void **state)
     assert_contains(ready.notice, "checkpoint 0-14 is waited for no more");
 }
 
+/* Its real clock, but for what is waited for ten seconds. */
+static void (*timer_start_truly)(struct clock_timer *timer, uint64_t delay_us);
+
+static void timer_start_soon(struct clock_timer *timer, uint64_t delay_us)
+{
+    timer_start_truly(timer, delay_us == 10000000 ? 20000 : delay_us);
+}
+
+static bool outage_told(void)
+{
+    return strstr(said, "that target is away") != NULL;
+}
+
+/* Its worker hangs with its target, and nothing but the state says that that is away. */
+static void an_outage_that_begins_while_it_is_read_is_told(void **state)
+{
+    (void)state;
+    timer_start_truly = agent.clock.timer_start;
+    agent.clock.timer_start = timer_start_soon;
+    run_of_writer = RUN;
+    work.hangs = true;
+    work.exit_code = WORKER_EXIT_OK;
+    attach_to_restore();
+    assert_true(becomes(restores, WAIT_US));
+    discard_at_ms = UINT64_C(1700000000000);
+    assert_true(becomes(outage_told, WAIT_US));
+    assert_contains(said, "checkpoint 0-14 is read from /ckpt since ");
+    assert_contains(said, "it begins without that and repeats 10m");
+    assert_true(work.runs);
+    work_ends(NULL);
+    expect_start(14);
+}
+
 /* Not by how often it was started here: what the state knows counts. */
 static void why_it_begins_from_scratch_is_what_the_state_says(void **state)
 {
@@ -710,6 +743,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_part_whose_copy_goes_while_others_are_read_waits_in_line,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_an_outage_leads_to_is_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_outage_that_begins_while_it_is_read_is_told, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(why_it_begins_from_scratch_is_what_the_state_says, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(one_user_does_not_take_all_the_room_of_a_node, set_up,
