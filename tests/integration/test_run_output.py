@@ -132,6 +132,12 @@ def a_job_reads_of_its_checkpoints_in_its_own_output():
         says(job, rf"from checkpoint \S+/restore/{checkpoint_text(identifier)} \({checkpoint_text(identifier)}\), taken at \S+, \S+ ago, and kept at {cluster.scratch}")
         lost = says(job, r"lost: (\d+\.\d)s of work")
         assert 1 < float(lost[1]) < 10, lost[0]
+        began = time.monotonic()
+        time.sleep(1.5)  # what is lost then is of this run: not the time before it, and nothing that was told already
+        os.kill(job.application_pid(), signal.SIGKILL)
+        ran = time.monotonic() - began
+        again = says(job, r"(?s)restart 2 of 3.*lost: (\d+\.\d)s of work, between the last start of the application and its end\n")
+        assert abs(float(again[1]) - ran) < 0.8, (again[1], ran)
         assert "REASON_" not in job.log.read_text()
 
 

@@ -25,6 +25,7 @@
 #include "src/agent/run/run_call.h"
 #include "src/agent/run/run_child.h"
 #include "src/agent/run/run_folder.h"
+#include "src/agent/run/run_names.h"
 #include "src/agent/run/run_options.h"
 #include "src/agent/run/run_register.h"
 #include "src/agent/run/run_status.h"
@@ -43,7 +44,6 @@ enum {
     WAITING_NOTICE_MS = 3000,
     SAY_AGAIN_MS = 10000,
     CAUSE_BYTES = 512,
-    PART_TEXT_BYTES = ID_MAX_BYTES + 64,
     END_TEXT_BYTES = 256,
     LAST_WORD_MS = 4000, /* to deliver the wait status to an agent that is away just now */
     TOLD_WAIT_MS = 1000, /* until an agent that was told has ended the stream, once it is to stop */
@@ -86,7 +86,9 @@ static struct run {
     bool told_to_end;      /* this run, by a signal that was passed on */
     bool will_restart;
     int wait_status;         /* of the last run */
-    uint64_t ended_at_ms;    /* of the last run, wall clock; 0: none has ended */
+    uint64_t started_at_ms;  /* of the last run, wall clock; 0: none has begun */
+    uint64_t ended_at_ms;    /* ... and when it ended; 0: none has */
+    uint64_t began_from;     /* ... and the checkpoint from which it went on; 0: from scratch */
     uint64_t said_ms;        /* why it takes so long was said last; 0: not in this wait */
     char cause[CAUSE_BYTES]; /* ... and what it was */
     bool failed;             /* the application could not be started, and the agent is being told */
@@ -408,38 +410,32 @@ static void cannot_run(int failure, uint64_t run_number)
     send_ended();
 }
 
-/* "", where it is not known, or the job has no other part. */
-static const char *name_part(const Ckpt__V1__AttachReady *ready, char text[PART_TEXT_BYTES])
+/* What the last run had computed and is computed again: what went before that run was lost, and
+ * told, at an earlier start. */
+static void say_lost(const Ckpt__V1__AttachReady *ready)
 {
-    text[0] = '\0';
-    if (ready->parts > 1)
-        snprintf(text, PART_TEXT_BYTES, " as part %" PRIu32 " of %" PRIu32 " on node %s",
-                 ready->part, ready->parts, ready->node_id);
-    return text;
-}
+    char lost[WORDS_BYTES];
 
-/* "1-42, step 127", or whatever its ranks call it. */
-static const char *name_checkpoint(const Ckpt__V1__AttachReady *ready, char text[PART_TEXT_BYTES])
-{
-    const char *label = ready->restore_label;
-    char id[CHECKPOINT_ID_TEXT_BYTES];
-
-    snprintf(text, PART_TEXT_BYTES, "%s%s%.64s", checkpoint_id_format(ready->checkpoint_id, id),
-             label[0] == '\0'      ? ""
-             : id_is_number(label) ? ", step "
-                                   : ", ",
-             label);
-    return text;
+    if (ready->snapshot_at_ms == 0 || run.ended_at_ms <= ready->snapshot_at_ms)
+        return;
+    if (run.started_at_ms <= ready->snapshot_at_ms)
+        say("lost: %s of work, between that checkpoint and the end of the application",
+            words_duration(run.ended_at_ms - ready->snapshot_at_ms, lost));
+    else
+        say("lost: %s of work, between the last start of the application and its end%s",
+            words_duration(run.ended_at_ms - run.started_at_ms, lost),
+            run.began_from != ready->checkpoint_id
+                ? ", and what the checkpoint that it had gone on from has beside this one"
+                : "");
 }
 
 static void say_started(const Ckpt__V1__AttachReady *ready)
 {
-    char id[PART_TEXT_BYTES], taken[WORDS_BYTES], ago[WORDS_BYTES], lost[WORDS_BYTES];
-    char part[PART_TEXT_BYTES];
+    char id[RUN_NAME_BYTES], taken[WORDS_BYTES], ago[WORDS_BYTES], part[RUN_NAME_BYTES];
     uint64_t now = wall_ms();
 
     if (ready->checkpoint_id == 0) {
-        say("started pid %d%s from scratch%s%s", (int)run.pid, name_part(ready, part),
+        say("started pid %d%s from scratch%s%s", (int)run.pid, run_part_name(ready, part),
             ready->scratch[0] != '\0' ? ": "
             : wants_restore()         ? ""
                                       : ", as --from-scratch says",
@@ -447,14 +443,12 @@ static void say_started(const Ckpt__V1__AttachReady *ready)
         return;
     }
     say("started pid %d%s from checkpoint %s (%s), taken at %s, %s ago, and kept at %s",
-        (int)run.pid, name_part(ready, part),
+        (int)run.pid, run_part_name(ready, part),
         ready->restore_dir[0] != '\0' ? ready->restore_dir : ready->restore_uri,
-        name_checkpoint(ready, id), words_clock(ready->snapshot_at_ms, taken),
+        run_checkpoint_name(ready, id), words_clock(ready->snapshot_at_ms, taken),
         words_duration(now > ready->snapshot_at_ms ? now - ready->snapshot_at_ms : 0, ago),
         ready->path);
-    if (run.ended_at_ms > ready->snapshot_at_ms && ready->snapshot_at_ms != 0)
-        say("lost: %s of work, between that checkpoint and the end of the application",
-            words_duration(run.ended_at_ms - ready->snapshot_at_ms, lost));
+    say_lost(ready);
 }
 
 static void start_application(const Ckpt__V1__AttachReady *ready)
@@ -492,6 +486,9 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
     run.run_number = ready->run;
     say_started(ready);
     run.ran = true;
+    run.started_at_ms = wall_ms();
+    run.ended_at_ms = 0;
+    run.began_from = ready->checkpoint_id;
     run.state = RUN_RUNNING;
     run.told_to_end = false;
     run.confirmed = false;

@@ -1,0 +1,16 @@
+/* How ckpt-run names, for people, what an agent lets it start. */
+#ifndef CKPT_AGENT_RUN_NAMES_H
+#define CKPT_AGENT_RUN_NAMES_H
+
+#include "ckpt/v1/app.pb-c.h"
+#include "src/base/id.h"
+
+enum { RUN_NAME_BYTES = ID_MAX_BYTES + 64 };
+
+/* Each returns text. " as part 1 of 2 on node b"; "", where it is not known, or the job has no
+ * other part. */
+const char *run_part_name(const Ckpt__V1__AttachReady *ready, char text[RUN_NAME_BYTES]);
+/* "1-42, step 127", or whatever its ranks call it. */
+const char *run_checkpoint_name(const Ckpt__V1__AttachReady *ready, char text[RUN_NAME_BYTES]);
+
+#endif
