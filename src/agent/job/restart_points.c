@@ -55,21 +55,35 @@ static void restore_tell(struct restore *restore, const Ckpt__V1__RestartPoint *
                                                         .owner_rule = point->owner_rule});
 }
 
+/* What has completed is never restarted: its checkpoints can go on under a new id. */
+static void not_running_text(const struct restore *restore, const Ckpt__V1__RestartPoint *point,
+                             char text[RESTORE_TEXT_BYTES])
+{
+    const char *id = restore->allocation_id;
+    char state[WORDS_BYTES];
+
+    words_enum(&ckpt__v1__allocation_state__descriptor, (int)point->allocation_state, state);
+    if (point->allocation_state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED)
+        snprintf(text, RESTORE_TEXT_BYTES,
+                 "allocation %s does not run, it is %s; register a new one, which can go on from "
+                 "its checkpoint (ckptctl register --alloc NEW --continues %s)",
+                 id, state, id);
+    else
+        snprintf(text, RESTORE_TEXT_BYTES,
+                 "allocation %s does not run, it is %s; restart it first (ckptctl restart %s) or "
+                 "register a new one",
+                 id, state, id);
+}
+
 /* True: the broker does not count on this allocation here, which may change in a moment. */
 static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
-    char text[RESTORE_TEXT_BYTES], state[WORDS_BYTES];
+    char text[RESTORE_TEXT_BYTES];
     bool may_come = /* a restart, on any nodes */
         point->allocation_state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED;
 
     if (!allocation_runs(point->allocation_state))
-        snprintf(text, sizeof(text),
-                 "allocation %s does not run, it is %s; restart it first (ckptctl restart "
-                 "%s) or register a new one",
-                 restore->allocation_id,
-                 words_enum(&ckpt__v1__allocation_state__descriptor, (int)point->allocation_state,
-                            state),
-                 restore->allocation_id);
+        not_running_text(restore, point, text);
     else if (!point_names_node(restore, point, &restore->place))
         snprintf(text, sizeof(text),
                  "allocation %s is not registered on node %s but on %s%s; start it there, or "

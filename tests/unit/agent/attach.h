@@ -67,6 +67,7 @@ static struct {
 /* What the broker says. */
 static uint64_t point_id, began_from; /* 0: from that too */
 static bool silent;                   /* no leader */
+static Ckpt__V1__AllocationState job_state;
 static bool joined, may_begin, part_restored, from_scratch, place_changed, swapped;
 static Ckpt__V1__BeginState waits_for;         /* when it may not begin */
 static Ckpt__V1__RestoreMode mode, other_mode; /* other: of part 1, which has restored */
@@ -253,7 +254,7 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
     point.restore = mode;
     point.restored_as = other_mode;
     point.restored_part = 1;
-    point.allocation_state = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
+    point.allocation_state = job_state;
     point.epoch = 1;
     point.n_node_ids = point.n_runs = 1;
     point.node_ids = nodes;
@@ -470,6 +471,7 @@ static int set_up(void **state)
     part_restored = from_scratch = false;
     began_from = 0;
     point_id = 14;
+    job_state = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
     mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN;
     other_mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED;
     ended_with = RPC_OK;

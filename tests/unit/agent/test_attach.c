@@ -598,12 +598,41 @@ static void what_an_outage_leads_to_is_told(void **state)
     assert_contains(ready.notice, "checkpoint 0-14 is waited for no more");
 }
 
-/* Its real clock, but for what is waited for ten seconds. */
+/* Its real clock, but for waits of one length. */
 static void (*timer_start_truly)(struct clock_timer *timer, uint64_t delay_us);
+static uint64_t shortened_us;
 
 static void timer_start_soon(struct clock_timer *timer, uint64_t delay_us)
 {
-    timer_start_truly(timer, delay_us == 10000000 ? 20000 : delay_us);
+    timer_start_truly(timer, delay_us == shortened_us ? 20000 : delay_us);
+}
+
+static void shorten(uint64_t delay_us)
+{
+    timer_start_truly = agent.clock.timer_start;
+    agent.clock.timer_start = timer_start_soon;
+    shortened_us = delay_us;
+}
+
+static void expect_advice(Ckpt__V1__AllocationState job_is, const char *advice)
+{
+    job_state = job_is;
+    refusal[0] = '\0';
+    attach_to_restore();
+    expect_refusal(advice);
+    assert_true(becomes(left, WAIT_US));
+}
+
+/* Restart of a completed one is refused. */
+static void the_advice_for_a_job_that_does_not_run_depends_on_its_state(void **state)
+{
+    (void)state;
+    shorten(500000);
+    expect_advice(CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED,
+                  "it is completed; register a new one, which can go on from its checkpoint "
+                  "(ckptctl register --alloc NEW --continues job)");
+    expect_advice(CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED,
+                  "it is failed; restart it first (ckptctl restart job)");
 }
 
 static bool outage_told(void)
@@ -615,8 +644,7 @@ static bool outage_told(void)
 static void an_outage_that_begins_while_it_is_read_is_told(void **state)
 {
     (void)state;
-    timer_start_truly = agent.clock.timer_start;
-    agent.clock.timer_start = timer_start_soon;
+    shorten(10000000);
     run_of_writer = RUN;
     work.hangs = true;
     work.exit_code = WORKER_EXIT_OK;
@@ -743,6 +771,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_part_whose_copy_goes_while_others_are_read_waits_in_line,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_an_outage_leads_to_is_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_advice_for_a_job_that_does_not_run_depends_on_its_state,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_outage_that_begins_while_it_is_read_is_told, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(why_it_begins_from_scratch_is_what_the_state_says, set_up,
