@@ -569,9 +569,9 @@ size_t fsm_collectable(const struct fsm *fsm, uint64_t at_ms, uint64_t *ret_ids,
  * removed, or size is too small. */
 size_t fsm_collectable_path(const struct fsm *fsm, uint64_t id, uint32_t *ret_target_slot,
                             char *ret_path, size_t size);
-/* The first at that place or behind it; NULL: no more. The next call passes its place + 1. */
 /* Whether an operator may let it go now: nothing but its age keeps it. */
 bool fsm_may_expire(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint);
+/* The first at that place or behind it; NULL: no more. The next call passes its place + 1. */
 const struct fsm_undeleted *fsm_undeleted_next(const struct fsm *fsm, uint32_t place);
 /* NULL: no folder of that checkpoint is among them. */
 const struct fsm_undeleted *fsm_undeleted_find(const struct fsm *fsm, uint64_t checkpoint_id);
@@ -608,27 +608,6 @@ const struct fsm_checkpoint *fsm_begin_of_part(const struct fsm *fsm,
 struct fsm_part; /* which of its shards it restores that restores its own alone, + 1; 0: none */
 uint32_t fsm_begin_shard(const struct fsm *fsm, const struct fsm_part *part,
                          const struct fsm_checkpoint *point);
-/* What a job repeats that does not wait for a checkpoint whose target is away (S2-007), 0: nothing
- * is; and when it begins without it, 0: never. */
-struct fsm_discard {
-    uint64_t discarded_ms, at_ms;
-};
-void fsm_begin_discards(const struct fsm *fsm, const struct fsm_allocation *view,
-                        struct fsm_discard *ret_discard);
-/* What the run that is to start does not begin from, and why. */
-struct fsm_begin_without {
-    Ckpt__V1__BeginCause cause;
-    uint64_t checkpoint_id, repeated_ms; /* as in BeginWithout */
-};
-void fsm_begin_without(const struct fsm *fsm, const struct fsm_allocation *view,
-                       struct fsm_begin_without *ret_without);
-struct fsm_reads { /* which of its parts read what they begin from, or wait in line to */
-    const struct fsm_target *target; /* from where; NULL: none does either */
-    uint32_t reading, waiting;       /* parts */
-    uint32_t place, line; /* of the job, from 1, 0: none waits, or far behind; of so many jobs */
-};
-void fsm_reads(const struct fsm *fsm, const struct fsm_allocation *allocation,
-               struct fsm_reads *ret_reads);
 /* Folder of a checkpoint: {prefix}/{tenant}/{project}/{allocation}/checkpoints/{checkpoint}; the
  * one above, of all that the job has at a target. Returns the length or 0 when too small. */
 size_t fsm_checkpoint_path(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint,

@@ -1,6 +1,7 @@
 /* Questions about a job and its checkpoints that change nothing. Files that otherwise know nothing
  * of each other ask them: what decides about a job (victim_rules.c, preemption.c) and what carries
  * it out (checkpoint.c, terminate.c, scale.c). */
+#include "fsm/begin.h"
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
 

@@ -13,6 +13,7 @@
  *          nobody, so a place always comes back.
  * Units    bytes per second; parts are counted, not jobs.
  */
+#include "fsm/begin.h"
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
 

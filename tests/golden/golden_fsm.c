@@ -7,6 +7,7 @@
  * Shapes   besides commands (tests/unit/fsm/script.h): show jobs | accounts | losses | checkpoints | grantable | collectable | verifiable | deadline | target NAME |
  *          orders NODE | parts JOB | restart JOB, and `snapshot`: the state is read back from one.
  */
+#include "fsm/begin.h"
 #include "tests/golden/transcript.h"
 #include "tests/unit/fsm/script.h"
 

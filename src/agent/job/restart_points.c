@@ -62,6 +62,7 @@ static void not_running_text(const struct restore *restore, const Ckpt__V1__Rest
     const char *id = restore->allocation_id;
     char state[WORDS_BYTES];
 
+    CHECK(!allocation_runs(point->allocation_state));
     words_enum(&ckpt__v1__allocation_state__descriptor, (int)point->allocation_state, state);
     if (point->allocation_state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED)
         snprintf(text, RESTORE_TEXT_BYTES,
@@ -517,6 +518,7 @@ static void look_message(struct rpc_client_call *call, void *data, const uint8_t
     struct restore *restore = data;
     Ckpt__V1__RestartPoint *point = ckpt__v1__restart_point__unpack(NULL, length, bytes);
 
+    CHECK(restore->look == call);
     rpc_client_call_cancel(call);
     restore->look = NULL;
     if (point != NULL && point->checkpoint_id == restore->checkpoint_id)
@@ -533,7 +535,7 @@ static void look_end(struct rpc_client_call *call, void *data, const struct rpc_
     struct rpc_follow *follow = restore->points->follow;
     uint64_t delay_ms;
 
-    (void)call;
+    CHECK(restore->look == call);
     restore->look = NULL;
     if (!rpc_follow_result(follow, end, &delay_ms) && end->status != RPC_NOT_FOUND &&
         end->channel == rpc_follow_channel(follow))
@@ -549,7 +551,8 @@ static void point_look(void *data)
                                                         .on_end = look_end};
     struct restore *restore = data;
 
-    CHECK(restore->worker != NULL && !restore->cancelled);
+    CHECK(restore->worker != NULL);
+    CHECK(!restore->cancelled);
     restore->look = point_call(restore, &handlers);
 }
 

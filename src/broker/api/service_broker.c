@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/begin.h"
 #include "src/base/check.h"
 #include "src/broker/api/access.h"
 #include "src/broker/api/methods.h"

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/begin.h"
 #include "src/base/check.h"
 
 enum { SCRATCH_BLOCK_BYTES = 16384, PATH_MAX_BYTES = 4096, MINUTE_MS = 60000, PPM = 1000000 };

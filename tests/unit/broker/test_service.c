@@ -128,20 +128,7 @@ static void garbage_and_unknown_fields_are_refused(void **state)
 static void what_this_version_lacks_is_unimplemented_by_name(void **state)
 {
     static const char *const names[] = {"RunDrill"};
-    static const char *const wrong[][2] = {
-        {"relative", "prefix 'relative' must be an absolute folder"},
-        {"/a/../b", "prefix '/a/../b' has a part '..'"},
-        {"/a//b", "empty part"},
-        {"/a/", "prefix '/a/' has a slash at its end"},
-        {"/a/..", "'..'"},
-        {"s3://b", "the bucket 'b'"},
-        {"s3://CK_PT/x", "the bucket 'CK_PT'"},
-        {"s3://bucket/site/", "has a slash at its end"},
-        {"s3:/ckpt/site", "prefix 's3:/ckpt/site' must be an absolute folder"},
-        {"tape://reel", "no kind of destination"}};
     static struct answer answer;
-    Ckpt__V1__PutTargetRequest put = CKPT__V1__PUT_TARGET_REQUEST__INIT;
-    Ckpt__V1__TargetSpec spec = CKPT__V1__TARGET_SPEC__INIT;
 
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
@@ -153,32 +140,6 @@ static void what_this_version_lacks_is_unimplemented_by_name(void **state)
         run_until(&answer.ended);
         expect(&answer, RPC_UNIMPLEMENTED, text);
     }
-    put.request_id = (char *)(uintptr_t) "p";
-    put.spec = &spec;
-    spec.target_id = (char *)(uintptr_t) "bucket";
-    spec.kind = CKPT__V1__TARGET_KIND__TARGET_KIND_S3;
-    spec.prefix = (char *)(uintptr_t) "/of/another/kind";
-    spec.write_bytes_per_s = 1;
-    call(OPERATOR("PutTarget"), &put.base, &answer);
-    expect(&answer, RPC_INVALID_ARGUMENT, "PREFIX_INVALID: ");
-    spec.kind = CKPT__V1__TARGET_KIND__TARGET_KIND_UNSPECIFIED;
-    for (size_t i = 0; i < ARRAY_COUNT(wrong); i++) {
-        spec.prefix = (char *)(uintptr_t)wrong[i][0];
-        call(OPERATOR("PutTarget"), &put.base, &answer);
-        expect(&answer, RPC_INVALID_ARGUMENT, "PREFIX_INVALID: prefix ");
-        if (strstr(answer.message, wrong[i][1]) == NULL)
-            fail_msg("'%s' is not in: %s", wrong[i][1], answer.message);
-    }
-    spec.prefix = (char *)(uintptr_t) "/bare";
-    spec.write_bytes_per_s = 0; /* its name in the message, and that of ckptctl */
-    call(OPERATOR("PutTarget"), &put.base, &answer);
-    expect(&answer, RPC_INVALID_ARGUMENT,
-           "INVALID_ARGUMENT: a new target needs write_bytes_per_s (ckptctl: --write): ");
-    spec.write_bytes_per_s = 1;
-    put.request_id = (char *)(uintptr_t) "q";
-    spec.prefix = (char *)(uintptr_t) "s3://bucket/a"; /* its form says of which kind it is */
-    call(OPERATOR("PutTarget"), &put.base, &answer);
-    expect(&answer, RPC_OK, "");
 }
 
 static void end_allocation(const char *id)

@@ -2,6 +2,52 @@
  * member. */
 #include "tests/unit/broker/service_calls.h"
 
+static void a_prefix_is_refused_with_the_rule_that_it_breaks(void **state)
+{
+    static const char *const wrong[][2] = {
+        {"relative", "prefix 'relative' must be an absolute folder"},
+        {"/a/../b", "prefix '/a/../b' has a part '..'"},
+        {"/a//b", "empty part"},
+        {"/a/", "prefix '/a/' has a slash at its end"},
+        {"/a/..", "'..'"},
+        {"s3://b", "the bucket 'b'"},
+        {"s3://CK_PT/x", "the bucket 'CK_PT'"},
+        {"s3://bucket/site/", "has a slash at its end"},
+        {"s3:/ckpt/site", "prefix 's3:/ckpt/site' must be an absolute folder"},
+        {"tape://reel", "no kind of destination"}};
+    static struct answer answer;
+    Ckpt__V1__PutTargetRequest put = CKPT__V1__PUT_TARGET_REQUEST__INIT;
+    Ckpt__V1__TargetSpec spec = CKPT__V1__TARGET_SPEC__INIT;
+
+    (void)state;
+    put.request_id = (char *)(uintptr_t) "p";
+    put.spec = &spec;
+    spec.target_id = (char *)(uintptr_t) "bucket";
+    spec.kind = CKPT__V1__TARGET_KIND__TARGET_KIND_S3;
+    spec.prefix = (char *)(uintptr_t) "/of/another/kind";
+    spec.write_bytes_per_s = 1;
+    call(OPERATOR("PutTarget"), &put.base, &answer);
+    expect(&answer, RPC_INVALID_ARGUMENT, "PREFIX_INVALID: ");
+    spec.kind = CKPT__V1__TARGET_KIND__TARGET_KIND_UNSPECIFIED;
+    for (size_t i = 0; i < ARRAY_COUNT(wrong); i++) {
+        spec.prefix = (char *)(uintptr_t)wrong[i][0];
+        call(OPERATOR("PutTarget"), &put.base, &answer);
+        expect(&answer, RPC_INVALID_ARGUMENT, "PREFIX_INVALID: prefix ");
+        if (strstr(answer.message, wrong[i][1]) == NULL)
+            fail_msg("'%s' is not in: %s", wrong[i][1], answer.message);
+    }
+    spec.prefix = (char *)(uintptr_t) "/bare";
+    spec.write_bytes_per_s = 0; /* its name in the message, and that of ckptctl */
+    call(OPERATOR("PutTarget"), &put.base, &answer);
+    expect(&answer, RPC_INVALID_ARGUMENT,
+           "INVALID_ARGUMENT: a new target needs write_bytes_per_s (ckptctl: --write): ");
+    spec.write_bytes_per_s = 1;
+    put.request_id = (char *)(uintptr_t) "q";
+    spec.prefix = (char *)(uintptr_t) "s3://bucket/a"; /* its form says of which kind it is */
+    call(OPERATOR("PutTarget"), &put.base, &answer);
+    expect(&answer, RPC_OK, "");
+}
+
 static void a_target_that_nothing_needs_is_removed(void **state)
 {
     static struct answer answer;
@@ -107,6 +153,7 @@ static void the_restart_point_names_where_the_next_checkpoint_goes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        WITH(open_one, a_prefix_is_refused_with_the_rule_that_it_breaks),
         WITH(open_one, a_target_that_nothing_needs_is_removed),
         WITH(open_one, direct_and_lz4_are_refused_of_a_kind_that_cannot_do_it),
         WITH(open_one, the_restart_point_names_where_the_next_checkpoint_goes),

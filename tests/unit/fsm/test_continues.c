@@ -1,5 +1,6 @@
 /* A job under a new id goes on from the checkpoints of one that has stopped: S3-007, S3-008,
  * S3-049, I57. */
+#include "fsm/begin.h"
 #include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 #include "fsm/job/job.h"

@@ -1,4 +1,5 @@
 /* Where checkpoints go, with several targets and nodes that have domains. */
+#include "fsm/begin.h"
 #include "tests/unit/fsm/expect.h"
 
 static const char *destination_of(const struct script *script, const char *job)

@@ -1,4 +1,5 @@
 /* Who reads a checkpoint from its target, and who waits in line for that. S2-032, I49, L9. */
+#include "fsm/begin.h"
 #include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 #include "tests/unit/fsm/expect.h"
