@@ -55,6 +55,14 @@ static void restore_tell(struct restore *restore, const Ckpt__V1__RestartPoint *
                                                         .owner_rule = point->owner_rule});
 }
 
+/* It may be registered or restarted in a moment; whoever waits for less than the agent does is to
+ * know for what. */
+static void refusal_waits(struct restore *restore, const char *text)
+{
+    if (agent_now_us(restore->agent) - restore->began_us >= PATIENCE_US)
+        restore_waits(restore, "%s", text);
+}
+
 /* What has completed is never restarted: its checkpoints can go on under a new id. */
 static void not_running_text(const struct restore *restore, const Ckpt__V1__RestartPoint *point,
                              char text[RESTORE_TEXT_BYTES])
@@ -96,12 +104,14 @@ static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint 
         restore_tell(restore, point, point->runs[restore->place]);
         return false;
     }
-    if (++restore->refusals >= REFUSALS_MAX)
+    if (++restore->refusals >= REFUSALS_MAX) {
         restore_finish(restore,
                        &(struct restore_result){
                            .folder = "", .notice = "", .error = text, .may_come = may_come});
-    else
-        restore_again(restore, RESTORE_RETRY_MS);
+        return true;
+    }
+    refusal_waits(restore, text);
+    restore_again(restore, RESTORE_RETRY_MS);
     return true;
 }
 
@@ -453,7 +463,9 @@ static void point_end(struct rpc_client_call *call, void *data, const struct rpc
         restore_finish(restore, &unknown);
         return;
     }
-    if (end->status != RPC_NOT_FOUND)
+    if (end->status == RPC_NOT_FOUND)
+        refusal_waits(restore, unknown.error);
+    else
         log_info("restart_point_waits", "allocation=%s status=%s text=\"%s\"",
                  restore->allocation_id, rpc_status_name(end->status), end->message);
     if (!rpc_follow_result(follow, end, &delay_ms) && end->status != RPC_NOT_FOUND &&

@@ -127,21 +127,24 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
     va_end(arguments);
 }
 
-/* Why nothing happens: at once, when it is another reason, and again now and then. */
+/* Why nothing happens: at once, when it is another reason, and again now and then. What was said
+ * with more behind it (--stay) is the same reason. */
 __attribute__((format(printf, 1, 2))) static void say_waiting(const char *format, ...)
 {
     char cause[CAUSE_BYTES];
     va_list arguments;
+    bool same;
 
     va_start(arguments, format);
     vsnprintf(cause, sizeof(cause), format, arguments);
     va_end(arguments);
-    if (run.said_ms != 0 && strcmp(cause, run.cause) == 0 &&
-        uv_now(&run.loop) - run.said_ms < SAY_AGAIN_MS)
+    same = run.said_ms != 0 && strncmp(cause, run.cause, strlen(cause)) == 0;
+    if (same && uv_now(&run.loop) - run.said_ms < SAY_AGAIN_MS)
         return;
     run.said_ms = uv_now(&run.loop);
-    memcpy(run.cause, cause, sizeof(run.cause));
-    say("%s", cause);
+    if (!same)
+        memcpy(run.cause, cause, sizeof(run.cause));
+    say("%s", run.cause);
 }
 
 __attribute__((noreturn)) static void leave(int code)
@@ -712,7 +715,7 @@ static void give_up(uv_timer_t *timer)
 
     (void)timer;
     say_error("gave up after %s (--wait-for): %s", words_duration(run.options.wait_for_ms, waited),
-              run.said_ms != 0 ? run.cause : "the agent did not answer");
+              run.said_ms != 0 ? run.cause : "the agent had not said yet what is waited for");
     if (run.state == RUN_ENDED || run.state == RUN_TOLD)
         leave_ended();
     leave(run.restart_count > 0 ? run_exit_code(run.wait_status) : RUN_EXIT_SELF);

@@ -67,6 +67,7 @@ static struct {
 /* What the broker says. */
 static uint64_t point_id, began_from; /* 0: from that too */
 static bool silent;                   /* no leader */
+static bool unknown;                  /* nobody has registered the job */
 static Ckpt__V1__AllocationState job_state;
 static bool joined, may_begin, part_restored, from_scratch, place_changed, swapped;
 static Ckpt__V1__BeginState waits_for;         /* when it may not begin */
@@ -227,6 +228,10 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
     (void)data, (void)bytes, (void)length;
     if (silent) {
         rpc_call_finish(call, RPC_UNAVAILABLE, "no leader");
+        return;
+    }
+    if (unknown) {
+        rpc_call_finish(call, RPC_NOT_FOUND, "no such job");
         return;
     }
     part.allocation_id = job;
@@ -471,6 +476,7 @@ static int set_up(void **state)
     part_restored = from_scratch = false;
     began_from = 0;
     point_id = 14;
+    unknown = false;
     job_state = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
     mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN;
     other_mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED;

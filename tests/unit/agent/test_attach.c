@@ -640,6 +640,30 @@ static bool outage_told(void)
     return strstr(said, "that target is away") != NULL;
 }
 
+static void expect_told(const char *text)
+{
+    struct rpc_client_call *call;
+
+    said[0] = '\0';
+    call = attach_to_restore();
+    assert_true(becomes(told, 3000000));
+    assert_contains(said, text);
+    assert_false(refused());
+    rpc_client_call_cancel(call);
+    assert_true(becomes(left, WAIT_US));
+}
+
+/* Whoever gives up before the agent does has it as the reason. */
+static void what_a_job_waits_for_is_told_before_it_is_refused(void **state)
+{
+    (void)state;
+    unknown = true;
+    expect_told("the broker does not know this allocation");
+    unknown = false;
+    job_state = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_SUSPENDED;
+    expect_told("allocation job does not run, it is suspended");
+}
+
 /* Its worker hangs with its target, and nothing but the state says that that is away. */
 static void an_outage_that_begins_while_it_is_read_is_told(void **state)
 {
@@ -773,6 +797,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_an_outage_leads_to_is_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_advice_for_a_job_that_does_not_run_depends_on_its_state,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_a_job_waits_for_is_told_before_it_is_refused, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(an_outage_that_begins_while_it_is_read_is_told, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(why_it_begins_from_scratch_is_what_the_state_says, set_up,
