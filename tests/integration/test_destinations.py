@@ -41,10 +41,11 @@ def damaged_and_missing_checkpoints_are_passed_over_and_said():
         for name in ("tampered", "unlinked", "ruined", "linked"):
             os.kill(jobs[name].application_pid(), signal.SIGKILL)
         for name in ("tampered", "unlinked"):
-            says(jobs[name], f"checkpoint {text(second[name])} is passed over, its part-0000 is damaged: ")
+            says(jobs[name], f"checkpoint {text(second[name])} is passed over, it is damaged: part-0000 (written on a): ")
+            assert jobs[name].log.read_text().count("damaged") == 1, jobs[name].log.read_text()
             says(jobs[name], f"from checkpoint {jobs[name].work_dir}/restore/{text(first[name])}")
         for record in (second["ruined"], first["ruined"]):
-            says(jobs["ruined"], f"checkpoint {text(record)} is damaged")
+            says(jobs["ruined"], f"checkpoint {text(record)} is passed over, it is damaged: ")
         says(jobs["ruined"], "no restart point")
         ends(jobs["ruined"])
         assert "from scratch: there is no checkpoint," not in jobs["ruined"].log.read_text(), "never from scratch in silence"

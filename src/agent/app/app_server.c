@@ -280,12 +280,12 @@ static void restore_found(void *data, const struct restore_found *found)
 {
     struct app_stream *stream = data;
     Ckpt__V1__AgentReport report = CKPT__V1__AGENT_REPORT__INIT;
-    char detail[STREAM_ERROR_BYTES], text[STREAM_ERROR_BYTES], id[CHECKPOINT_ID_TEXT_BYTES];
+    char detail[JOB_DETAIL_BYTES], text[STREAM_ERROR_BYTES], id[CHECKPOINT_ID_TEXT_BYTES];
 
-    snprintf(detail, sizeof(detail), "%s", found->detail);
+    words_cut(found->detail, detail, sizeof(detail));
     if (found->damaged) { /* each at once: there may be no start that tells of it */
-        snprintf(text, sizeof(text), "checkpoint %s is damaged: %.300s",
-                 checkpoint_id_format(found->checkpoint_id, id), detail);
+        snprintf(text, sizeof(text), "checkpoint %s is passed over, it is damaged: %s",
+                 checkpoint_id_format(found->checkpoint_id, id), found->detail);
         stream_say(stream, text);
     }
     report.kind = found->damaged ? CKPT__V1__REPORT_KIND__REPORT_KIND_RESTART_DAMAGED

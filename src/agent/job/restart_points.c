@@ -163,7 +163,7 @@ static void restore_stands(struct restore *restore, const Ckpt__V1__RestartPoint
         return;
     }
     if (restore->damaged)
-        restore_waits(restore, "checkpoint %s is damaged; another one is waited for", id);
+        restore_waits(restore, "another checkpoint than %s is waited for", id);
     else if (restore->begin != BEGIN(RESTORING))
         say_begin(restore, point);
     else

@@ -42,15 +42,12 @@ void restore_say_found(struct restore *restore)
 static void restore_damaged(struct restore *restore, const struct restore_part *part,
                             const char *text)
 {
-    char id[CHECKPOINT_ID_TEXT_BYTES];
+    char whole[2 * RESTORE_TEXT_BYTES];
 
     CHECK(restore->checkpoint_id != 0);
     restore->damaged = true;
-    snprintf(restore->damage, sizeof(restore->damage), "%s (written on %s): %.150s", part->name,
-             part->node_id, text);
-    snprintf(restore->notice, sizeof(restore->notice),
-             "checkpoint %s is passed over, its %s is damaged: %.200s",
-             checkpoint_id_format(restore->checkpoint_id, id), part->name, text);
+    snprintf(whole, sizeof(whole), "%s (written on %s): %s", part->name, part->node_id, text);
+    words_cut(whole, restore->damage, sizeof(restore->damage));
     restore_say_found(restore);
     restore_hold(restore);
 }

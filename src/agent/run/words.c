@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "fsm/names.h"
+#include "src/base/check.h"
 
 _Static_assert((int)WORDS_BYTES >= (int)FSM_WORD_BYTES, "a word fits");
 
@@ -50,6 +51,25 @@ const char *words_size(uint64_t bytes, char text[WORDS_BYTES])
     snprintf(text, WORDS_BYTES, "%" PRIu64 ".%" PRIu64 " %s", tenths / 10, tenths % 10,
              units[unit]);
     return text;
+}
+
+const char *words_cut(const char *text, char *to, size_t bytes)
+{
+    size_t length = strlen(text), word;
+
+    CHECK(bytes >= 8);
+    if (length < bytes) {
+        memcpy(to, text, length + 1);
+        return to;
+    }
+    length = word = bytes - sizeof("...");
+    while (word > length / 2 && text[word] != ' ')
+        word--;
+    if (text[word] == ' ')
+        length = word;
+    memcpy(to, text, length);
+    memcpy(to + length, "...", sizeof("..."));
+    return to;
 }
 
 const char *words_clock(uint64_t at_ms, char text[WORDS_BYTES])

@@ -8,11 +8,13 @@
 
 enum { WORDS_BYTES = 64 };
 
-/* Each writes at most WORDS_BYTES and returns text. */
+/* Each writes at most WORDS_BYTES, or what it is given, and returns text. */
 /* Of REASON_WALLTIME_EXCEEDED: "walltime exceeded". */
 const char *words_enum(const ProtobufCEnumDescriptor *type, int value, char text[WORDS_BYTES]);
 const char *words_duration(uint64_t ms, char text[WORDS_BYTES]);
 const char *words_size(uint64_t bytes, char text[WORDS_BYTES]);
+/* As much of a text as fits, in whole words; what was cut ends with "...". bytes: from 8. */
+const char *words_cut(const char *text, char *to, size_t bytes);
 /* Local time; with the date unless it is today. */
 const char *words_clock(uint64_t at_ms, char text[WORDS_BYTES]);
 

@@ -57,7 +57,7 @@ static struct {
 static char folder[] = "/tmp/test-attach-XXXXXX";
 
 static char refusal[512]; /* of the last hello */
-static char said[512];    /* why it waits, as it was told last */
+static char said[1024];   /* why it waits, as it was told last */
 static struct {
     bool came;
     uint64_t checkpoint_id;
@@ -77,7 +77,8 @@ static Ckpt__V1__RestoreMode mode, other_mode; /* other: of part 1, which has re
 static struct {
     int exit_code; /* -1: none can be started */
     bool runs, prepares, hangs;
-    char did[160]; /* verbs, parts and targets of all of them */
+    const char *error; /* NULL: a file differs */
+    char did[160];     /* verbs, parts and targets of all of them */
     worker_done_fn *done;
     void *data;
     struct clock_timer *timer;
@@ -346,6 +347,8 @@ static void work_ends(void *data)
     struct worker_result result = {.exit_code = work.exit_code, .error = "a file differs"};
 
     (void)data;
+    if (work.error != NULL)
+        snprintf(result.error, sizeof(result.error), "%s", work.error);
     work.runs = false;
     if (work.prepares) {
         result.exit_code = prepare.exit_code;

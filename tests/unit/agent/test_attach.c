@@ -396,6 +396,9 @@ static void what_is_damaged_is_told_and_another_one_restored_when_the_state_says
     assert_uint_equal(report->restored_checkpoint_id, 14);
     assert_contains(report->detail, "part-0000 (written on node-a): a file differs");
     ckpt__v1__agent_report__free_unpacked(report, NULL);
+    assert_true(becomes(told, WAIT_US));
+    assert_string_equal(said, "checkpoint 0-14 is passed over, it is damaged: part-0000 (written "
+                              "on node-a): a file differs");
     poll_job();
     assert_false(becomes(starts, POLLS_US));
     assert_uint_equal(ledger_last_sequence(agent.ledger), 1); /* said once, read once */
@@ -405,7 +408,31 @@ static void what_is_damaged_is_told_and_another_one_restored_when_the_state_says
     poll_job();
     removed_for_another();
     expect_start(13);
-    assert_contains(ready.notice, "checkpoint 0-14 is passed over, its part-0000 is damaged");
+    assert_string_equal(ready.notice, ""); /* it was said before */
+}
+
+/* In whole words, and it is seen that there was more. */
+static void a_damage_that_needs_many_words_is_cut_between_two(void **state)
+{
+    static const char words[] = "abcdefghi abcdefghi abcdefghi abcdefghi abcdefghi ";
+    Ckpt__V1__AgentReport *report;
+    char error[512] = "";
+
+    (void)state;
+    for (size_t i = 0; i < 10; i++)
+        strcat(error, words);
+    run_of_writer = RUN;
+    work.exit_code = WORKER_EXIT_CORRUPT;
+    work.error = error;
+    attach_to_restore();
+    assert_true(becomes(reports, WAIT_US));
+    report = last_report();
+    assert_true(strlen(report->detail) < 200);
+    assert_string_equal(report->detail + strlen(report->detail) - 13, " abcdefghi...");
+    ckpt__v1__agent_report__free_unpacked(report, NULL);
+    assert_true(becomes(told, WAIT_US));
+    assert_true(strlen(said) > 500);
+    assert_string_equal(said + strlen(said) - 13, " abcdefghi...");
 }
 
 /* The state ends the run then; its order is on the way. */
@@ -798,6 +825,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_advice_for_a_job_that_does_not_run_depends_on_its_state,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_a_job_waits_for_is_told_before_it_is_refused, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_damage_that_needs_many_words_is_cut_between_two, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(an_outage_that_begins_while_it_is_read_is_told, set_up,
                                         tear_down),
