@@ -68,3 +68,12 @@ const char *text_shown(const char *from, char *to, size_t size)
         memcpy(to + length - 3, "...", 3);
     return to;
 }
+
+bool text_is_below(const char *folder, const char *path)
+{
+    size_t length = strlen(folder);
+
+    if (length == 0 || strncmp(folder, path, length) != 0)
+        return false;
+    return path[length] == '\0' || path[length] == '/' || folder[length - 1] == '/';
+}

@@ -6,6 +6,7 @@
 #ifndef CKPT_BASE_TEXT_H
 #define CKPT_BASE_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { TEXT_DISTANCE_MAX_BYTES = 64 };
@@ -17,6 +18,9 @@ size_t text_distance(const char *a, const char *b);
 /* What fits of `from`, with a NUL; returns its length without that. Cheaper than snprintf("%s")
  * where it is done for every message. */
 size_t text_copy(char *to, size_t size, const char *from);
+
+/* Whether the path is the folder or lies in it, as texts; "/" and "s3://" hold all that begin so. */
+bool text_is_below(const char *folder, const char *path);
 
 /* A text that a message of protobuf-c is to point to while it is packed: its fields are not
  * const. */

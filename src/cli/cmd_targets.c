@@ -5,6 +5,7 @@
 #include "ckpt/v1/operator.pb-c.h"
 #include "fsm/names.h"
 #include "src/base/check.h"
+#include "src/base/text.h"
 #include "src/cli/call.h"
 #include "src/cli/commands.h"
 #include "src/cli/human.h"
@@ -160,12 +161,39 @@ static uint64_t target_zeros(const struct cli *cli, const Ckpt__V1__TargetSpec *
     return zeros;
 }
 
+/* Allowed, and seldom meant: checkpoints of both lie in one place, which is budgeted twice. */
+static void warn_overlap(struct cli *cli, const char *id, const char *prefix)
+{
+    Ckpt__V1__ListTargetsRequest request = CKPT__V1__LIST_TARGETS_REQUEST__INIT;
+    const Ckpt__V1__ListTargetsReply *reply;
+    ProtobufCMessage *message;
+    char name[129];
+
+    if (call_read(cli, "list targets", "OperatorService/ListTargets", &request.base,
+                  &ckpt__v1__list_targets_reply__descriptor, &message) != CLI_OK)
+        return;
+    reply = (const Ckpt__V1__ListTargetsReply *)message;
+    for (size_t i = 0; i < reply->n_targets; i++) {
+        const Ckpt__V1__TargetSpec *other = reply->targets[i]->spec;
+
+        if (other != NULL && strcmp(other->target_id, id) != 0 &&
+            (text_is_below(other->prefix, prefix) || text_is_below(prefix, other->prefix)))
+            cli_note(cli,
+                     "warning: its prefix and that of target %s are one, or one lies in the other: "
+                     "both are budgeted, priced and looked through for the same storage; give each "
+                     "a folder of its own",
+                     human_safe(other->target_id, name, sizeof(name)));
+    }
+    call_free(message);
+}
+
 /* What is not given stays as it is; of a new one the broker says what is missing. */
 enum cli_exit command_target_put(struct cli *cli)
 {
     Ckpt__V1__PutTargetRequest request = CKPT__V1__PUT_TARGET_REQUEST__INIT;
     Ckpt__V1__TargetSpec spec = CKPT__V1__TARGET_SPEC__INIT;
     char what[256];
+    enum cli_exit code;
 
     spec.target_id = cli_argument(cli, 0);
     cli_set_text(cli, "prefix", &spec.prefix);
@@ -187,7 +215,10 @@ enum cli_exit command_target_put(struct cli *cli)
     spec.is_default = cli_flag(cli, "default");
     request.spec = &spec;
     snprintf(what, sizeof(what), "put target %.128s", spec.target_id);
-    return call_mutate_simple(cli, what, "OperatorService/PutTarget", &request.base);
+    code = call_mutate_simple(cli, what, "OperatorService/PutTarget", &request.base);
+    if (code == CLI_OK && spec.prefix[0] != '\0' && !cli_flag(cli, "dry-run"))
+        warn_overlap(cli, spec.target_id, spec.prefix);
+    return code;
 }
 
 enum cli_exit command_target_remove(struct cli *cli)

@@ -10,8 +10,10 @@
 
 #include "fsm/cluster/policy_fields.h"
 #include "src/base/address.h"
+#include "src/base/buf.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
+#include "src/base/text.h"
 #include "src/broker/api/target_kinds.h"
 #include "src/broker/daemon/config_htcondor.h"
 #include "src/broker/daemon/config_keys.h"
@@ -289,6 +291,18 @@ static int check_together(struct config *config, struct err *err)
     return check_stores(config, err);
 }
 
+bool config_overlap(const struct config *config, size_t i, size_t *ret_other)
+{
+    for (size_t j = 0; j < i; j++) {
+        if (text_is_below(config->targets[j].prefix, config->targets[i].prefix) ||
+            text_is_below(config->targets[i].prefix, config->targets[j].prefix)) {
+            *ret_other = j;
+            return true;
+        }
+    }
+    return false;
+}
+
 int config_check_bootstrap(const struct config *config, struct err *err)
 {
     for (size_t i = 0; i < config->member_count; i++)
@@ -335,6 +349,45 @@ static int find_self(struct config *config, const struct config_flags *flags, st
     return 0;
 }
 
+/* The file is the same on all members: "{id}" and "{name}" are this one's, as "{id}" is in the paths
+ * of tls. Any other brace is a mistake that would become the name of a folder. Without a member the
+ * text stays: it is only checked and shown then. */
+static int name_data_dir(struct config *config, struct err *err)
+{
+    static const char *const marks[] = {"{id}", "{name}"};
+    struct buf named = {0};
+    char id[24] = "";
+
+    if (config->self != NULL)
+        snprintf(id, sizeof(id), "%" PRIu64, config->self->id);
+    for (const char *at = config->data_dir; *at != '\0';) {
+        const char *value = config->self == NULL ? NULL : id;
+        size_t known = 0;
+
+        if (strncmp(at, marks[0], strlen(marks[0])) == 0) {
+            known = strlen(marks[0]);
+        } else if (strncmp(at, marks[1], strlen(marks[1])) == 0) {
+            known = strlen(marks[1]);
+            value = config->self == NULL ? NULL : config->self->name;
+        } else if (*at == '{' || *at == '}') {
+            buf_close(&named);
+            return settings_complain(&config->settings, CONFIG_ROOT, "data_dir", 0, err,
+                                     "has a brace: {id} and {name} stand for the member's id and "
+                                     "name, and nothing else does");
+        }
+        if (known > 0 && value != NULL)
+            buf_append(&named, value, strlen(value));
+        else
+            buf_append(&named, at, known > 0 ? known : 1);
+        at += known > 0 ? known : 1;
+    }
+    buf_append(&named, "", 1);
+    free(config->data_dir);
+    config->data_dir = check_strdup((const char *)named.bytes);
+    buf_close(&named);
+    return 0;
+}
+
 /* ---- life ---- */
 
 static struct config *config_new(const char *path)
@@ -351,7 +404,7 @@ static int config_finish(struct config *config, int status, const struct config_
                          struct config **ret_config, struct err *err)
 {
     if (status != 0 || apply_values(config, flags, err) != 0 || check_together(config, err) != 0 ||
-        find_self(config, flags, err) != 0) {
+        find_self(config, flags, err) != 0 || name_data_dir(config, err) != 0) {
         config_free(config);
         return -1;
     }

@@ -63,7 +63,7 @@ struct config {
     struct settings settings;
     const char *path; /* of the file */
     char *cluster_id;
-    char *data_dir;
+    char *data_dir; /* {id} and {name} are this member's by now */
     struct config_member members[CONFIG_MEMBERS_MAX];
     size_t member_count;
     const struct config_member *self; /* one of members */
@@ -100,6 +100,10 @@ struct config_flags {
 /* For a bootstrap: an even number of first members is refused, and names that read as ids (a
  * cluster that has them goes on). */
 int config_check_bootstrap(const struct config *config, struct err *err);
+
+/* Whether the target's prefix is that of an earlier one of the file, or one of the two lies in the
+ * other: allowed, and seldom meant. */
+bool config_overlap(const struct config *config, size_t i, size_t *ret_other);
 
 /* Reads the file, applies the flags and checks the whole. *ret_config is the caller's. `self` is
  * NULL when no --name was given and the host's name is no member: enough for checking and printing,

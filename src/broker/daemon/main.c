@@ -240,6 +240,19 @@ static int run_daemon(const struct config *config, const struct options *options
     return daemon_exit_code(&err, EXIT_FAILURE);
 }
 
+/* Both are probed, scanned and counted as if the other's checkpoints were not there. */
+static void warn_overlaps(const struct config *config)
+{
+    for (size_t i = 0, other; i < config->target_count; i++) {
+        if (config_overlap(config, i, &other))
+            fprintf(stderr,
+                    "warning: the prefixes of targets %s and %s are one, or one lies in the other: "
+                    "both are budgeted, priced and looked through for the same storage; give each "
+                    "a folder of its own\n",
+                    config->targets[other].target_id, config->targets[i].target_id);
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct options options = {0};
@@ -261,6 +274,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "error: %s\n", err.text);
         return EXIT_USAGE;
     }
+    warn_overlaps(config);
     if (options.print_config)
         config_print(config, stdout);
     if (options.bootstrap && options.join) {

@@ -626,6 +626,46 @@ static void a_value_takes_its_unit_or_its_keys(void **state)
     config_free(config);
 }
 
+/* One file for all members, as with the paths of tls. */
+static void a_data_folder_may_have_the_members_id_and_name(void **state)
+{
+    static const char *const braces[] = {"{host}", "a brace", "{id} and {name}", NULL};
+    struct config *config = take(HEAD "data_dir: \"/x/data-{name}/{id}\"\n" ONE, &n1);
+
+    (void)state;
+    assert_string_equal(config->data_dir, "/x/data-n1/1");
+    config_free(config);
+    config = take(HEAD "data_dir: \"/x/data-{name}\"\n" ONE, &(struct config_flags){0});
+    assert_string_equal(config->data_dir, "/x/data-{name}");
+    config_free(config);
+    refuse(HEAD "data_dir: \"/x/{host}\"\n" ONE, &n1, braces);
+}
+
+static void a_prefix_in_another_ones_is_told(void **state)
+{
+    struct config *config = take(HEAD ONE "targets:\n"
+                                          "  - {id: a, prefix: /x/a, write: 1, default: yes}\n"
+                                          "  - {id: b, prefix: /x/ab, write: 1}\n"
+                                          "  - {id: c, prefix: /x/ab/c, write: 1}\n"
+                                          "  - {id: d, prefix: /x, write: 1}\n"
+                                          "  - {id: e, prefix: \"s3://one/x\", write: 1}\n"
+                                          "  - {id: f, prefix: \"s3://one/x\", write: 1}\n",
+                                 &n1);
+    size_t other = 9;
+
+    (void)state;
+    assert_false(config_overlap(config, 0, &other));
+    assert_false(config_overlap(config, 1, &other));
+    assert_true(config_overlap(config, 2, &other));
+    assert_uint_equal(other, 1);
+    assert_true(config_overlap(config, 3, &other));
+    assert_uint_equal(other, 0);
+    assert_false(config_overlap(config, 4, &other));
+    assert_true(config_overlap(config, 5, &other));
+    assert_uint_equal(other, 4);
+    config_free(config);
+}
+
 static void print_shows_value_and_source(void **state)
 {
     struct config *config = take(HEAD ONE "policy: {grace: 7s}\n",
@@ -701,6 +741,8 @@ int main(void)
         cmocka_unit_test(flags_are_checked_too),
         cmocka_unit_test(the_flag_insecure_is_the_same_as_in_the_file),
         cmocka_unit_test(a_value_takes_its_unit_or_its_keys),
+        cmocka_unit_test(a_data_folder_may_have_the_members_id_and_name),
+        cmocka_unit_test(a_prefix_in_another_ones_is_told),
         cmocka_unit_test(print_shows_value_and_source),
         cmocka_unit_test(an_absent_file_is_an_error),
         cmocka_unit_test(random_changes_never_crash),

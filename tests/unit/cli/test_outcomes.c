@@ -115,6 +115,34 @@ static void a_restart_says_from_what_it_begins(void **state)
     harness_close(&h);
 }
 
+static void a_prefix_in_another_ones_is_warned_of(void **state)
+{
+    static char a[] = "a", prefix[] = "/x/a";
+    Ckpt__V1__MutationReply done = CKPT__V1__MUTATION_REPLY__INIT;
+    Ckpt__V1__ListTargetsReply reply = CKPT__V1__LIST_TARGETS_REPLY__INIT;
+    Ckpt__V1__TargetStatus target = CKPT__V1__TARGET_STATUS__INIT, *targets[] = {&target};
+    Ckpt__V1__TargetSpec spec = CKPT__V1__TARGET_SPEC__INIT;
+    struct harness h;
+
+    (void)state;
+    spec.target_id = a;
+    spec.prefix = prefix;
+    target.spec = &spec;
+    reply.targets = targets;
+    reply.n_targets = 1;
+    done.index = 7;
+    harness_init(&h);
+    harness_answer(&h, NULL, "OperatorService/PutTarget", RPC_OK, NULL, &done.base);
+    harness_answer(&h, NULL, "OperatorService/ListTargets", RPC_OK, NULL, &reply.base);
+    assert_int_equal(harness_run(&h, "target put b --prefix /x/a/b --write 1GB/s"), CLI_OK);
+    assert_contains(h.error, "warning: its prefix and that of target a are one, or one lies in");
+    assert_int_equal(harness_run(&h, "target put b --prefix /x/ab --write 1GB/s"), CLI_OK);
+    assert_string_equal(h.error, "");
+    assert_int_equal(harness_run(&h, "target put a --prefix /x/a --write 1GB/s"), CLI_OK);
+    assert_string_equal(h.error, ""); /* its own */
+    harness_close(&h);
+}
+
 static void a_target_is_drained_with_and_without_yes(void **state)
 {
     Ckpt__V1__MutationReply reply = CKPT__V1__MUTATION_REPLY__INIT;
@@ -391,6 +419,7 @@ int main(void)
         cmocka_unit_test(each_status_has_its_exit_code_and_next_command),
         cmocka_unit_test(scrub_of_a_target_that_is_unknown_says_so),
         cmocka_unit_test(a_restart_says_from_what_it_begins),
+        cmocka_unit_test(a_prefix_in_another_ones_is_warned_of),
         cmocka_unit_test(a_target_is_drained_with_and_without_yes),
         cmocka_unit_test(an_unknown_outcome_prints_the_request_id_that_was_sent),
         cmocka_unit_test(a_read_without_quorum_says_so_and_not_timeout),
