@@ -19,7 +19,8 @@ size_t text_distance(const char *a, const char *b);
  * where it is done for every message. */
 size_t text_copy(char *to, size_t size, const char *from);
 
-/* Whether the path is the folder or lies in it, as texts; "/" and "s3://" hold all that begin so. */
+/* Whether the path is the folder or lies in it, as texts; "/" and "s3://" hold all that begin
+ * so. */
 bool text_is_below(const char *folder, const char *path);
 
 /* A text that a message of protobuf-c is to point to while it is packed: its fields are not

@@ -349,9 +349,9 @@ static int find_self(struct config *config, const struct config_flags *flags, st
     return 0;
 }
 
-/* The file is the same on all members: "{id}" and "{name}" are this one's, as "{id}" is in the paths
- * of tls. Any other brace is a mistake that would become the name of a folder. Without a member the
- * text stays: it is only checked and shown then. */
+/* The file is the same on all members: "{id}" and "{name}" are this one's, as "{id}" is in the
+ * paths of tls. Any other brace is a mistake that would become the name of a folder. Without a
+ * member the text stays: it is only checked and shown then. */
 static int name_data_dir(struct config *config, struct err *err)
 {
     static const char *const marks[] = {"{id}", "{name}"};

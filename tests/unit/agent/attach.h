@@ -213,6 +213,19 @@ static struct rpc_client_call *attach(void)
     return attach_on(channel, "job");
 }
 
+static void fill_part(Ckpt__V1__AllocationPart *part, char *job)
+{
+    part->allocation_id = job;
+    part->remaining_ms = 40000;
+    part->walltime_ms = 60000;
+    part->grace_ms = 5000;
+    part->joined = joined;
+    part->restored = part_restored;
+    part->begin = may_begin ? CKPT__V1__BEGIN_STATE__BEGIN_STATE_MAY : waits_for;
+    part->read = may_read;
+    part->read_bytes_per_s = 1000000;
+}
+
 static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes, size_t length)
 {
     Ckpt__V1__RestartPoint point = CKPT__V1__RESTART_POINT__INIT;
@@ -235,15 +248,7 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
         rpc_call_finish(call, RPC_NOT_FOUND, "no such job");
         return;
     }
-    part.allocation_id = job;
-    part.remaining_ms = 40000;
-    part.walltime_ms = 60000;
-    part.grace_ms = 5000;
-    part.joined = joined;
-    part.restored = part_restored;
-    part.begin = may_begin ? CKPT__V1__BEGIN_STATE__BEGIN_STATE_MAY : waits_for;
-    part.read = may_read;
-    part.read_bytes_per_s = 1000000;
+    fill_part(&part, job);
     point.target_id = target;
     point.target_prefix = written_there ? prefix : next_path + strlen(next_path);
     point.checkpoints_path = next_path;
