@@ -199,6 +199,7 @@ static void passed_over(struct restore *restore, const Ckpt__V1__RestartPoint *p
     const struct restore_outage *outage = &restore->outage;
     char id[CHECKPOINT_ID_TEXT_BYTES];
 
+    CHECK(restore->worker == NULL);
     if (restore->what == RESTORE_FILES && without != NULL &&
         without->cause == CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_GIVEN_UP &&
         without->checkpoint_id != restore->passed_id &&
@@ -326,6 +327,7 @@ static const char *scratch_text(const struct restore *restore, const Ckpt__V1__R
     const Ckpt__V1__BeginWithout *without = point->without;
     char id[CHECKPOINT_ID_TEXT_BYTES], repeated[WORDS_BYTES];
 
+    CHECK(restore->worker == NULL);
     text[0] = '\0';
     if (restore->what != RESTORE_FILES || without == NULL)
         return text;
