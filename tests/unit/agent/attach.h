@@ -208,7 +208,7 @@ static inline void say_started(struct rpc_client_call *call)
     rpc_client_call_send(call, bytes, ckpt__v1__attach_up__pack(&up, bytes));
 }
 
-static struct rpc_client_call *attach(void)
+static inline struct rpc_client_call *attach(void)
 {
     return attach_on(channel, "job");
 }

@@ -1,5 +1,5 @@
 /* ckpt-runs that attach one after the other (F-026). */
-#include "tests/unit/agent/attach.h"
+#include "tests/unit/agent/attach_restore.h"
 
 /* It goes by paths: it would take away what is restored for the next one meanwhile. */
 static void a_sweep_that_outlives_its_ckpt_run_is_waited_for(void **state)
@@ -49,30 +49,7 @@ static void a_work_folder_that_cannot_be_opened_is_refused_with_the_reason(void 
     assert_false(attached());
 }
 
-static struct rpc_client_call *attach_to_restore(void)
-{
-    struct rpc_client_call *call = attach();
-
-    removal.count = 0;
-    assert_true(becomes(removes, WAIT_US));
-    removal.done(removal.data);
-    return call;
-}
-
 /* ---- what is expected of several ---- */
-
-static void expect_refusal(const char *text)
-{
-    assert_true(becomes(refused, WAIT_US));
-    assert_contains(refusal, text);
-}
-
-/* 0: from scratch. */
-static void expect_start(uint64_t checkpoint_id)
-{
-    assert_true(becomes(starts, WAIT_US));
-    assert_uint_equal(ready.checkpoint_id, checkpoint_id);
-}
 
 static void poll_job(void)
 {
@@ -139,21 +116,6 @@ static void removed_for_another(void)
     assert_false(becomes(starts, POLLS_US));
     assert_uint_equal(strlen(work.did), did);
     removal.done(removal.data);
-}
-
-static Ckpt__V1__AgentReport *last_report(void)
-{
-    uint64_t last = ledger_last_sequence(agent.ledger);
-    const struct ledger_report *report;
-
-    assert_true(last > 0);
-    report = ledger_report_after(agent.ledger, last - 1);
-    return ckpt__v1__agent_report__unpack(NULL, report->length, report->bytes);
-}
-
-static bool reports(void)
-{
-    return ledger_last_sequence(agent.ledger) > 0;
 }
 
 static bool reports_again(void)

@@ -1,6 +1,6 @@
 /* What a ckpt-run that attaches is told: why it waits, what was lost and from what it begins. */
 #include "src/base/check.h"
-#include "tests/unit/agent/attach.h"
+#include "tests/unit/agent/attach_restore.h"
 
 /* In whole words, and it is seen that there was more. */
 static void a_damage_that_needs_many_words_is_cut_between_two(void **state)
