@@ -75,7 +75,7 @@ def files_that_shrink_are_stored_compressed_and_restored():
     with Cluster(members=1, agents=("a",), policy=POLICY, target={"compression": "lz4"}) as cluster:
         cluster.start()
         cluster.register("job", [("a", 1, MIB)], grace_ms=500)
-        job = cluster.run_job("a", "job", heat(cluster, "job"), ["--max-restarts", "10"])
+        job = cluster.run_job("a", "job", heat(cluster, "job", "--delay-us", "50000"), ["--max-restarts", "10"])  # few numbers that are not 0
         all_run(cluster)
 
         def starts_again():
