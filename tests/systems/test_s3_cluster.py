@@ -18,7 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import rgw  # noqa: E402
 import s3_proxy  # noqa: E402
 from cluster import Cluster, Job, checkpoint_text, common_pb2, http_get, metric, tap, wait_until  # noqa: E402
-from jobs import COMPLETE, FAILED, MIB, PAUSED, POLICY, all_run, complete, ends, ends_in, hint, restart, says  # noqa: E402
+from jobs import COMPLETE, FAILED, MIB, PAUSED, POLICY, all_run, allocation_in, complete, ends, ends_in, hint, restart, says  # noqa: E402
 
 USER = pwd.getpwnam("nobody")
 EMPTY = hashlib.sha256(b"").hexdigest()
@@ -101,6 +101,7 @@ def checkpoints_go_to_the_store_and_back_through_a_leaders_death():
         os.kill(jobs[0].application_pid(), signal.SIGKILL)
         for job in jobs:
             ends(job)
+        allocation_in(cluster, "pair", common_pb2.ALLOCATION_STATE_REQUEUED, common_pb2.ALLOCATION_STATE_FAILED)  # both nodes' reports are there
         restart(cluster, "pair", "ab")
         for job in jobs:
             job.start()
