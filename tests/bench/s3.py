@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """A checkpoint of GIB (4) in files of 1 GiB to Ceph's gateway on this machine and back: ckpt-worker beside awscli and rclone, in turns, in one run.
 Prints seconds, MB/s and processor seconds of the client. ckpt-worker's hold its hashing, and its upload is followed by no read-back, as the others'.
-The store's disk, a file of 2 GIB + 2, and what comes back lie in memory where there is enough of it: this machine's disk is nobody's merit, and the
-others leave what they brought unsynced. Else in TMPDIR, as what is sent does. Usage: tests/bench/s3.py [GIB [ROUNDS]]. Ends with 1 when a promise is
-missed."""
+The store's disk, a file of 2 GIB + 2, lies in memory where there is enough of it: a disk of this machine that all share would be the limit of all.
+Else in TMPDIR, as what is sent and what comes back do; ckpt-worker alone makes that durable. Usage: tests/bench/s3.py [GIB [ROUNDS]]. Ends with 1 when
+a promise is missed."""
 import os
 import pathlib
 import resource
@@ -46,10 +46,10 @@ def tools(store, source, folder):
 
 
 def in_memory(gib):
-    """Where the store and what it gives back are to lie; None: in TMPDIR."""
+    """Where the store is to lie; None: in TMPDIR."""
     with open("/proc/meminfo") as lines:
         free = min(next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable")), shutil.disk_usage(MEMORY).free)
-    return MEMORY if free > (2 * gib + 2 + gib + 2) << 30 else None
+    return MEMORY if free > (2 * gib + 2 + 2) << 30 else None
 
 
 def missing():
@@ -63,8 +63,8 @@ def main():
         return 0
     gib, rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 4, int(sys.argv[2]) if len(sys.argv) > 2 else 1
     below = in_memory(gib)
-    folder, target = (pathlib.Path(tempfile.mkdtemp(prefix="s3-bench-", dir=where)) for where in (None, below))
-    print(f"the store's disk and what comes back lie {'in memory' if below else 'on this disk, which bounds them all: too little memory is free'}")
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="s3-bench-"))
+    print(f"the store's disk lies {'in memory' if below else 'on this disk, which bounds them all: too little memory is free'}", flush=True)
     best = {}
     try:
         source = folder / "source"
@@ -72,7 +72,7 @@ def main():
         for i in range(gib):
             subprocess.run(["dd", "if=/dev/urandom", f"of={source}/{i}.bin", "bs=1M", "count=1024", "status=none"], check=True)
         with rgw.Rgw(file_gib=2 * gib + 2, below=below) as store:
-            environment, back, all_tools = tools(store, source, target)
+            environment, back, all_tools = tools(store, source, folder)
             for _ in range(rounds):
                 for name, (up, down, remove) in all_tools.items():
                     for way, arguments in (("up", up), ("down", down)):
@@ -84,8 +84,7 @@ def main():
                     timed(remove, environment)
                     store.free_space()
     finally:
-        for each in (folder, target):
-            shutil.rmtree(each, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
     missed = False
     for way in ("up", "down"):
         other = min(best[name, way] for name in ("awscli", "rclone"))
