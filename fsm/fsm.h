@@ -499,11 +499,15 @@ bool fsm_victim_never(const struct fsm_allocation *allocation);
  * *ret_cost_gpu_ms: what stopping it would cost, as victims are compared. */
 enum fsm_status fsm_victim_hint(const struct fsm *fsm, const struct fsm_allocation *allocation,
                                 uint64_t *ret_cost_gpu_ms);
-/* Of the 4,096 oldest: what those that have begun to write there were granted; what jobs hold that
- * may not answer (none completed, or no answer the last time); what is left to be written. */
+/* What those that write to the target were granted together, without those that have not begun.
+ * Looks at the 4,096 oldest active ones, as the two below. */
 uint64_t fsm_target_writing_rate(const struct fsm *fsm, uint32_t slot);
-uint64_t fsm_target_unproven_rate(const struct fsm *fsm, uint32_t slot);
+/* Nothing tells that it answers: it has completed no checkpoint, or did not answer the last
+ * time. */
 bool fsm_allocation_unproven(const struct fsm_allocation *allocation);
+/* What such jobs hold of the target's bandwidth, from their dispatch on. */
+uint64_t fsm_target_unproven_rate(const struct fsm *fsm, uint32_t slot);
+/* What those that write to the target have left to write, at their granted rates. */
 uint64_t fsm_target_writing_bytes(const struct fsm *fsm, uint32_t slot, uint64_t now_ms);
 size_t fsm_queue_count(const struct fsm *fsm);
 /* i is below fsm_queue_count(). Places change when a queue is withdrawn. */

@@ -397,15 +397,6 @@ uint64_t fsm_target_writing_rate(const struct fsm *fsm, uint32_t slot)
     return target_rate(fsm, slot, has_begun);
 }
 
-/* An application that hangs holds what it was granted until its timeout. Whether it will can only
- * be told from what came before: of the first checkpoint nothing did, and who did not answer the
- * last time may not answer this time either. */
-bool fsm_allocation_unproven(const struct fsm_allocation *allocation)
-{
-    CHECK(allocation->id != NULL);
-    return allocation->learned.count == 0 || allocation->unresponsive;
-}
-
 /* From the dispatch on, and not only when a node has said that it began: the bandwidth is held
  * while the application is asked. */
 static bool is_unproven(const struct fsm *fsm, const struct checkpoint *checkpoint)

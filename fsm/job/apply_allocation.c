@@ -61,15 +61,6 @@ void fsm_shares_take(struct fsm *fsm, struct allocation *allocation,
     fsm_allocation_sum_shares(allocation);
 }
 
-/* A job of a sensitive vCluster is sensitive whether its registration says so or not: one that were
- * no victim, yet wrote to an open target, would be half of both. Neither can change later. */
-static bool register_sensitive(const Ckpt__V1__AllocationSpec *spec)
-{
-    CHECK(spec->allocation_id != NULL);
-    return spec->sensitive ||
-           spec->vcluster_kind == CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_SENSITIVE;
-}
-
 /* The default one when the job names none, or of its pool the first that is in use; NULL: it is not
  * known, or there is no default. */
 static const struct target *register_target(struct fsm *fsm, const Ckpt__V1__AllocationSpec *spec)
@@ -79,7 +70,7 @@ static const struct target *register_target(struct fsm *fsm, const Ckpt__V1__All
     const struct target *pool = fsm_target_sensitive(fsm, NULL);
 
     CHECK(spec->target_id != NULL);
-    if (register_sensitive(spec) && spec->target_id[0] == '\0' && pool != NULL && target != NULL &&
+    if (fsm_spec_sensitive(spec) && spec->target_id[0] == '\0' && pool != NULL && target != NULL &&
         target->view.pool != CKPT__V1__POOL__POOL_SENSITIVE)
         return pool;
     return target;
@@ -137,7 +128,7 @@ static enum fsm_status register_check(struct fsm *fsm, const Ckpt__V1__Allocatio
         return FSM_ALLOCATION_EXISTS;
     if (target == NULL)
         return FSM_TARGET_NOT_FOUND;
-    if (target_refuses(fsm, target, register_sensitive(spec)))
+    if (target_refuses(fsm, target, fsm_spec_sensitive(spec)))
         return FSM_POOL_REFUSED;
     if (fsm->allocations.used >= FSM_ALLOCATIONS_MAX) {
         outcome->current = fsm->allocations.used;
@@ -170,7 +161,7 @@ enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
         fsm_allocation_create(fsm, fsm_pool_free_slot(&fsm->allocations), spec->allocation_id);
     allocation->view.target_slot = target->view.slot;
     fsm_spec_from_message(fsm, spec, &allocation->view);
-    allocation->view.sensitive = register_sensitive(spec);
+    allocation->view.sensitive = fsm_spec_sensitive(spec);
     register_defaults(fsm, &allocation->view);
     register_shares(fsm, allocation, spec, point);
     fsm_allocation_begin_runs(fsm, allocation, true);

@@ -490,6 +490,15 @@ bool fsm_part_on(const struct fsm *fsm, const struct fsm_allocation *view, uint3
     return part != NULL;
 }
 
+/* A job of a sensitive vCluster is sensitive whether its registration says so or not: one that were
+ * no victim, yet wrote to an open target, would be half of both. Neither can change later. */
+bool fsm_spec_sensitive(const Ckpt__V1__AllocationSpec *spec)
+{
+    CHECK(spec->allocation_id != NULL);
+    return spec->sensitive ||
+           spec->vcluster_kind == CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_SENSITIVE;
+}
+
 /* It has completed none since. */
 bool fsm_allocation_continued(const struct allocation *allocation)
 {
@@ -507,6 +516,15 @@ uint32_t fsm_damaged_count(const struct allocation *allocation)
          at = at->next)
         count += LIST_ITEM(at, const struct checkpoint, in_allocation)->view.damaged;
     return count;
+}
+
+/* An application that hangs holds what it was granted until its timeout. Whether it will can only
+ * be told from what came before: of the first checkpoint nothing did, and who did not answer the
+ * last time may not answer this time either. */
+bool fsm_allocation_unproven(const struct fsm_allocation *allocation)
+{
+    CHECK(allocation->id != NULL);
+    return allocation->learned.count == 0 || allocation->unresponsive;
 }
 
 /* It is to give nodes up after a checkpoint, and goes on with the others: they do not leave yet. */

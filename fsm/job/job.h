@@ -32,6 +32,7 @@ bool fsm_allocation_runs(
         *allocation); /* it holds nodes: STARTING, RUNNING, CHECKPOINTING_TO_STOP */
 bool fsm_allocation_restartable(const struct allocation *allocation);
 bool fsm_allocation_shrinks(const struct allocation *allocation); /* facts.c */
+bool fsm_spec_sensitive(const Ckpt__V1__AllocationSpec *spec);    /* facts.c */
 bool fsm_allocation_goes_on(const struct allocation *allocation); /* it has not ended */
 
 /* allocation.c */
@@ -383,7 +384,6 @@ void fsm_release_damaged(struct fsm *fsm, struct checkpoint *checkpoint);
 /* verify_nodes.c: who reads which part. possible: it is complete, whole and kept. give: false when
  * no node can, or so many tried. take: its node reads it no more. end: likewise, nor is it asked
  * for. adopt: of a restored one; false: it cannot be. broken: which of its rules does not hold. */
-bool fsm_verify_possible(const struct checkpoint *checkpoint);
 void fsm_verify_ask(struct fsm *fsm, struct checkpoint *checkpoint); /* at once, and told */
 bool fsm_verify_give(struct fsm *fsm, struct checkpoint *checkpoint, uint32_t part, uint32_t tries);
 /* Likewise, and its job keeps its nodes meanwhile, until that instant at the latest; by no node

@@ -41,7 +41,7 @@ static void verify_tell(struct fsm *fsm, const struct checkpoint *checkpoint,
 /* The instant counts from now: the next reading by the schedule is an interval away. */
 static void verify_whole(struct fsm *fsm, struct checkpoint *checkpoint)
 {
-    CHECK(fsm_verify_possible(checkpoint));
+    CHECK(fsm_checkpoint_restorable(checkpoint));
     checkpoint->view.verified_at_ms = fsm->now_ms;
     checkpoint->verify_tried_at_ms = 0;
     fsm->verified_total++;
@@ -53,7 +53,7 @@ static void verify_whole(struct fsm *fsm, struct checkpoint *checkpoint)
 /* It says nothing of the data, which may be whole: the schedule comes back to it in an hour. */
 static void verify_unreadable(struct fsm *fsm, struct checkpoint *checkpoint, const char *detail)
 {
-    CHECK(fsm_verify_possible(checkpoint));
+    CHECK(fsm_checkpoint_restorable(checkpoint));
     checkpoint->verify_tried_at_ms = fsm->now_ms;
     fsm->unreadable_total++;
     verify_tell(fsm, checkpoint, RESULT(UNREADABLE), detail);
@@ -75,7 +75,7 @@ static void verify_damaged(struct fsm *fsm, struct checkpoint *checkpoint, const
 {
     const struct verification *verification = checkpoint->verification;
 
-    CHECK(fsm_verify_possible(checkpoint));
+    CHECK(fsm_checkpoint_restorable(checkpoint));
     if ((verification == NULL || !verification->view.holds) && verify_waits(fsm, checkpoint)) {
         fsm_verify_end(fsm, checkpoint);
         fsm_verify_ask(fsm, checkpoint);
@@ -109,7 +109,7 @@ static void verify_next_reader(struct fsm *fsm, struct checkpoint *checkpoint, c
     uint32_t part = before.part;
     uint32_t tries = before.tries + 1;
 
-    CHECK(fsm_verify_possible(checkpoint));
+    CHECK(fsm_checkpoint_restorable(checkpoint));
     fsm_verify_take(fsm, checkpoint);
     if (before.holds) {
         if (!fsm_verify_hold(fsm, checkpoint, part, tries, before.deadline_ms))
@@ -196,7 +196,7 @@ enum fsm_status fsm_apply_verify(struct fsm *fsm, const fsm_command *command,
         struct checkpoint *checkpoint =
             checkpoint_edit(fsm, checkpoint_find(fsm, named->checkpoint_ids[i]));
 
-        if (checkpoint == NULL || !fsm_verify_possible(checkpoint))
+        if (checkpoint == NULL || !fsm_checkpoint_restorable(checkpoint))
             continue;
         fsm_verify_ask(fsm, checkpoint);
         outcome->current++;
@@ -238,7 +238,7 @@ enum fsm_status fsm_apply_verified(struct fsm *fsm, const fsm_command *command,
         struct checkpoint *checkpoint =
             checkpoint_edit(fsm, checkpoint_find(fsm, named->items[i]->checkpoint_id));
 
-        if (checkpoint == NULL || !fsm_verify_possible(checkpoint) ||
+        if (checkpoint == NULL || !fsm_checkpoint_restorable(checkpoint) ||
             checkpoint->verification != NULL)
             continue;
         verified_apply(fsm, checkpoint, named->items[i]);
@@ -258,7 +258,7 @@ static bool verify_is_due(const struct fsm *fsm, const struct checkpoint *checkp
 
     if (fsm->policy.scrub_interval_ms != 0)
         again_ms = fsm_min(again_ms, fsm->policy.scrub_interval_ms);
-    if (!fsm_verify_possible(checkpoint) || checkpoint->verification != NULL ||
+    if (!fsm_checkpoint_restorable(checkpoint) || checkpoint->verification != NULL ||
         verify_waits(fsm, checkpoint) ||
         !target_at(fsm, checkpoint->view.target_slot)->view.available ||
         (checkpoint->verify_tried_at_ms != 0 &&

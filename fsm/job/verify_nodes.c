@@ -19,14 +19,6 @@ enum {
     VERIFY_SLOWEST_BYTES_PER_S = 100000000, /* that a storage system is waited for */
 };
 
-/* What nothing may begin from need not be read. */
-bool fsm_verify_possible(const struct checkpoint *checkpoint)
-{
-    CHECK(checkpoint->view.id != 0);
-    return checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE &&
-           !checkpoint->expired && !checkpoint->view.damaged;
-}
-
 /* Twice what the bytes take at the pace of the policy, or of a slow storage system: a part of
  * terabytes is read as well as a small one. */
 uint64_t fsm_verify_part_ms(const struct fsm *fsm, const struct fsm_checkpoint *of, uint32_t part)
@@ -46,7 +38,7 @@ uint64_t fsm_verify_part_ms(const struct fsm *fsm, const struct fsm_checkpoint *
 /* Whatever came of it before. */
 void fsm_verify_ask(struct fsm *fsm, struct checkpoint *checkpoint)
 {
-    CHECK(fsm_verify_possible(checkpoint));
+    CHECK(fsm_checkpoint_restorable(checkpoint));
     checkpoint->verify_asked_at_ms = fsm_max(fsm->now_ms, 1);
     checkpoint->verify_tried_at_ms = 0;
     fsm_moved(fsm, FSM_RECORD_CHECKPOINT, checkpoint->view.id);
@@ -188,7 +180,7 @@ static void verify_link(struct fsm *fsm, struct checkpoint *checkpoint,
 static bool verify_order(struct fsm *fsm, struct checkpoint *checkpoint,
                          struct fsm_verification *view)
 {
-    CHECK(fsm_verify_possible(checkpoint));
+    CHECK(fsm_checkpoint_restorable(checkpoint));
     if (view->tries >= FSM_VERIFY_TRIES_MAX ||
         !verify_reader(fsm, checkpoint, view, &view->node_slot))
         return false;
@@ -294,7 +286,7 @@ bool fsm_verify_adopt(struct fsm *fsm, struct checkpoint *checkpoint,
     const struct node *node = node_find_slot(fsm, view->node_slot);
 
     CHECK(checkpoint->verification == NULL);
-    if (!fsm_verify_possible(checkpoint) || view->part >= checkpoint->view.shard_count ||
+    if (!fsm_checkpoint_restorable(checkpoint) || view->part >= checkpoint->view.shard_count ||
         view->deadline_ms <= view->given_at_ms || node == NULL || node->removed ||
         node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN ||
         node->verification_count >= FSM_VERIFICATIONS_PER_NODE_MAX)
@@ -318,7 +310,7 @@ const char *fsm_verify_broken(const struct fsm *fsm, const struct checkpoint *ch
     CHECK(checkpoint->view.id != 0);
     if (verification == NULL)
         return NULL;
-    if (!fsm_verify_possible(checkpoint))
+    if (!fsm_checkpoint_restorable(checkpoint))
         return "I52 what is read again is complete, whole and kept";
     if (verification->view.part >= checkpoint->view.shard_count)
         return "I52 a part that is read again is one of the checkpoint's";

@@ -31,7 +31,8 @@ static void note_unwritten(struct restore *restore, const char *cause, const cha
     char what[WORDS_BYTES];
     int reason = CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE;
 
-    CHECK(cause != NULL && text != NULL);
+    CHECK(cause != NULL);
+    CHECK(text != NULL);
     (void)fsm_enum_parse(&ckpt__v1__reason__descriptor, cause, &reason);
     snprintf(
         restore->unwritten, sizeof(restore->unwritten),

@@ -370,12 +370,14 @@ int object_list_buckets(struct client *client, object_bucket_fn *fn, void *data,
     return result;
 }
 
-/* Takes over page, whose callback is set. */
-static int list_uploads(struct client *client, const char *bucket, const char *prefix,
-                        struct page *page, struct err *err)
+/* One of the two is called for each. */
+static int list_uploads(struct client *client, const struct object_below *below,
+                        object_upload_fn *upload, object_listed_fn *listed, void *data,
+                        struct err *err)
 {
-    char *between = encoded_prefix(prefix, NULL);
-    const struct listing listing = {.bucket = bucket,
+    struct page *page = check_calloc(1, sizeof(*page));
+    char *between = encoded_prefix(below->prefix, NULL);
+    const struct listing listing = {.bucket = below->bucket,
                                     .key = "",
                                     .head = "encoding-type=url",
                                     .next_name = "key-marker",
@@ -384,7 +386,11 @@ static int list_uploads(struct client *client, const char *bucket, const char *p
                                     .tail = "uploads="};
     int result;
 
-    page->prefix = prefix;
+    CHECK((upload == NULL) != (listed == NULL));
+    page->prefix = below->prefix;
+    page->upload = upload;
+    page->listed = listed;
+    page->data = data;
     result = read_pages(client, &listing, page, err);
     free(between);
     free(page);
@@ -394,21 +400,15 @@ static int list_uploads(struct client *client, const char *bucket, const char *p
 int object_list_uploads(struct client *client, const char *bucket, const char *prefix,
                         object_upload_fn *fn, void *data, struct err *err)
 {
-    struct page *page = check_calloc(1, sizeof(*page));
-
-    page->upload = fn;
-    page->data = data;
-    return list_uploads(client, bucket, prefix, page, err);
+    return list_uploads(client, &(struct object_below){.bucket = bucket, .prefix = prefix}, fn,
+                        NULL, data, err);
 }
 
 int object_list_begun(struct client *client, const char *bucket, const char *prefix,
                       object_listed_fn *fn, void *data, struct err *err)
 {
-    struct page *page = check_calloc(1, sizeof(*page));
-
-    page->listed = fn;
-    page->data = data;
-    return list_uploads(client, bucket, prefix, page, err);
+    return list_uploads(client, &(struct object_below){.bucket = bucket, .prefix = prefix}, NULL,
+                        fn, data, err);
 }
 
 int object_list_parts(struct client *client, const struct object_upload *upload, object_part_fn *fn,

@@ -230,9 +230,28 @@ static void a_stranger_is_refused(void **unused)
     expect_status(&script, CONTINUES_OTHERS, "register j2 nodes=n5 continues=j1 tenant=biology");
     expect_status(&script, CONTINUES_OTHERS, "register j2 nodes=n5 continues=j1 project=other");
     expect_status(&script, CONTINUES_OTHERS, "register j2 nodes=n5 continues=j1 sensitive");
+    expect_status(&script, CONTINUES_OTHERS, "register j2 nodes=n5 continues=j1 kind=sensitive");
     expect_status(&script, INVALID_ID, "register j2 nodes=n5 continues=../j1");
     assert_null(fsm_allocation_find(script.fsm, "j2"));
     assert_string_equal(owner_of(&script, 2)->id, "j1");
+    script_close(&script);
+}
+
+/* Whether the flag or the kind of the vCluster says so, on either side. */
+static void a_sensitive_job_is_continued_by_a_sensitive_one(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register s1 nodes=n1 gpus=4 kind=sensitive");
+    expect_complete(&script, "s1", 1);
+    expect_ok(&script, "end s1 failed node_failure");
+    expect_status(&script, CONTINUES_OTHERS, "register s2 nodes=n5 continues=s1");
+    expect_ok(&script, "register s2 nodes=n5 continues=s1 kind=sensitive");
+    expect_ok(&script, "end s2 failed node_failure");
+    expect_ok(&script, "register s3 nodes=n5 continues=s2 sensitive");
+    assert_string_equal(owner_of(&script, 1)->id, "s3");
     script_close(&script);
 }
 
@@ -573,6 +592,7 @@ int main(void)
         cmocka_unit_test(the_third_job_has_what_the_first_wrote),
         cmocka_unit_test(it_lies_at_home_again_under_the_first_id),
         cmocka_unit_test(a_stranger_is_refused),
+        cmocka_unit_test(a_sensitive_job_is_continued_by_a_sensitive_one),
         cmocka_unit_test(a_job_that_holds_nodes_is_not_continued),
         cmocka_unit_test(a_checkpoint_that_can_be_restored_is_required),
         cmocka_unit_test(what_is_damaged_or_failed_stays_with_the_old_job),
