@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 """A checkpoint of GIB (4) in files of 1 GiB to Ceph's gateway on this machine and back: ckpt-worker beside awscli and rclone, in turns, in one run.
 Prints seconds, MB/s and processor seconds of the client. ckpt-worker's hold its hashing, and its upload is followed by no read-back, as the others'.
-The store's disk, a file of 2 GIB + 2, lies in memory where there is enough of it: a disk of this machine that all share would be the limit of all.
-Else in TMPDIR, as what is sent and what comes back do; ckpt-worker alone makes that durable. Usage: tests/bench/s3.py [GIB [ROUNDS]]. Ends with 1 when
-a promise is missed."""
+What comes back is durable: ckpt-worker sees to that, and a sync(1) after the others counts as theirs. The store's disk, a file of GIB + 4, and the one
+for what comes back, an ext4 of GIB + 1 (as root), lie in memory where there is enough of it: one disk that all share would be the limit of all. Else
+they lie in TMPDIR, as the source does. Usage: tests/bench/s3.py [GIB [ROUNDS]]. Ends with 1 when a promise is missed."""
+import contextlib
 import os
 import pathlib
 import resource
@@ -29,15 +30,15 @@ def timed(arguments, environment):
     return took_s, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def tools(store, source, folder):
+def tools(store, source, back):
     """name: upload, download, what makes room again."""
     environment = store.environment(RCLONE_CONFIG_S_TYPE="s3", RCLONE_CONFIG_S_PROVIDER="Ceph", RCLONE_CONFIG_S_ENDPOINT=store.endpoint,
                                     RCLONE_CONFIG_S_ACCESS_KEY_ID=store.access, RCLONE_CONFIG_S_SECRET_ACCESS_KEY=store.secret)
-    path, back = f"{PREFIX}/t/p/job/checkpoints/1-1", folder / "back"
+    path = f"{PREFIX}/t/p/job/checkpoints/1-1"
     worker = [str(BIN / "ckpt-worker")]
     place = ["--prefix", PREFIX, "--path", path, "--part", "part-0000"]
     aws = ["/usr/bin/aws", "--endpoint-url", store.endpoint, "s3"]
-    return environment, back, {
+    return environment, {
         "ckpt-worker": (worker + ["put", *place, "--source", str(source), "--read-back", "never"], worker + ["restore", *place, "--to", str(back)],
                         worker + ["collect", "--prefix", PREFIX, "--path", path]),
         "awscli": (aws + ["cp", "--recursive", "--only-show-errors", str(source), "s3://ckpt/aws"],
@@ -49,7 +50,27 @@ def in_memory(gib):
     """Where the store is to lie; None: in TMPDIR."""
     with open("/proc/meminfo") as lines:
         free = min(next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable")), shutil.disk_usage(MEMORY).free)
-    return MEMORY if free > (2 * gib + 2 + 2) << 30 else None
+    return MEMORY if free > (2 * gib + 5 + 2) << 30 else None
+
+
+@contextlib.contextmanager
+def disk_for(gib, below, otherwise):
+    """A folder for what comes back."""
+    if below is None or os.geteuid() != 0:
+        yield otherwise
+        return
+    with tempfile.NamedTemporaryFile(prefix="s3-bench-", dir=below) as image:
+        os.posix_fallocate(image.fileno(), 0, (gib + 1) << 30)
+        subprocess.run(["mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", image.name], check=True)
+        folder = otherwise / "disk"
+        folder.mkdir()
+        if subprocess.run(["mount", "-o", "loop", image.name, str(folder)]).returncode != 0:
+            yield otherwise
+            return
+        try:
+            yield folder
+        finally:
+            subprocess.run(["umount", str(folder)], check=True)
 
 
 def missing():
@@ -64,23 +85,26 @@ def main():
     gib, rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 4, int(sys.argv[2]) if len(sys.argv) > 2 else 1
     below = in_memory(gib)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="s3-bench-"))
-    print(f"the store's disk lies {'in memory' if below else 'on this disk, which bounds them all: too little memory is free'}", flush=True)
     best = {}
     try:
         source = folder / "source"
         source.mkdir()
         for i in range(gib):
             subprocess.run(["dd", "if=/dev/urandom", f"of={source}/{i}.bin", "bs=1M", "count=1024", "status=none"], check=True)
-        with rgw.Rgw(file_gib=2 * gib + 2, below=below) as store:
-            environment, back, all_tools = tools(store, source, folder)
+        with disk_for(gib, below, folder) as disk, rgw.Rgw(file_gib=gib + 4, below=below) as store:
+            for what, fast in (("the store's disk", below is not None), ("the disk for what comes back", disk != folder)):
+                print(f"{what} lies {'in memory' if fast else f'in {folder.parent}, whose disk is the limit of all'}", flush=True)
+            environment, all_tools = tools(store, source, disk / "back")
             for _ in range(rounds):
                 for name, (up, down, remove) in all_tools.items():
                     for way, arguments in (("up", up), ("down", down)):
                         took_s, cpu_s = timed(arguments, environment)
+                        if way == "down" and name != "ckpt-worker":
+                            took_s += timed(["sync", "-f", str(disk)], environment)[0]
                         print(f"{name:12} {way:5} {took_s:7.1f} s {gib * 1073.741824 / took_s:7.0f} MB/s {cpu_s:6.1f} s of processor", flush=True)
                         key = (name, way)
                         best[key] = min(best.get(key, (took_s, cpu_s)), (took_s, cpu_s))
-                    shutil.rmtree(back)
+                    shutil.rmtree(disk / "back")
                     timed(remove, environment)
                     store.free_space()
     finally:

@@ -60,7 +60,7 @@ class Rgw:
         d = self.dir
         (d / "osd").mkdir()
         disk = (["osd objectstore = bluestore", f"bluestore block size = {self.file_gib << 30}", "bluestore block create = true",
-                 "bluestore fsck on mount = false", "bluestore fsck on umount = false"] if self.file_gib else
+                 "bluestore block preallocate file = true", "bluestore fsck on mount = false", "bluestore fsck on umount = false"] if self.file_gib else
                 ["osd objectstore = memstore", f"memstore device bytes = {self.memory_mib << 20}"])
         front = f"beast endpoint=127.0.0.1:{self.port}"
         if self.tls:
