@@ -6,7 +6,7 @@
  *          names one after the other in a buffer. Queries are written in the order of their names'
  *          bytes, which is what is signed.
  * Errors   what Ceph 16 and Swift 2.30 do differently is met here: no ETag in the answer to the
- *          end of an upload (none is needed), If-None-Match refused with 501 (then without it),
+ *          end of an upload (HEAD tells then), If-None-Match refused with 501 (then without it),
  *          names in lists encoded or not (the list says so), errors without a message
  *          (answer.c).
  */
@@ -491,36 +491,71 @@ static void write_parts(const struct object_whole *whole, struct buf *body)
     buf_printf(body, "</CompleteMultipartUpload>");
 }
 
-/* The answer may take minutes, as a store may copy all parts together; meanwhile nothing moves.
- * Ceph's answer has no ETag and needs none here. */
+/* Of the answer to the end of an upload. */
+static int take_whole(void *data, const char *path, const char *text)
+{
+    bool *is_whole = data;
+
+    if (strcmp(path, "CompleteMultipartUploadResult/ETag") == 0 && text[0] != '\0')
+        *is_whole = true;
+    return 0;
+}
+
+/* True: the store has said yes, and of which object. Ceph's yes has no ETag, and that of something
+ * in between may have nothing at all. */
+static bool ask_whole(struct client *client, const struct call_request *request, struct err *err)
+{
+    struct call *call = ask_store(client, request, err);
+    bool is_whole = false;
+    const struct buf *answer;
+
+    if (call == NULL)
+        return false;
+    answer = call_answer(call);
+    if (xml_read(answer->bytes, answer->length, take_whole, &is_whole, NULL) != 0)
+        is_whole = false;
+    call_free(call);
+    return is_whole;
+}
+
+/* The answer may take minutes, as a store may copy all parts together; meanwhile nothing moves. A
+ * try whose answer was lost has ended the upload: where the answer does not tell, the object
+ * does. */
 int object_complete_upload(struct client *client, const char *bucket, const char *key,
                            const struct object_whole *whole, struct err *err)
 {
     struct buf body = {0}, query = {0};
     struct err why = {0};
     uint64_t size_bytes = 0;
-    int result;
+    bool is_whole;
 
     write_parts(whole, &body);
     buf_printf(&query, "uploadId=");
     sigv4_encode(&query, whole->upload_id, false);
     buf_append(&query, "", 1);
-    result = ask_only(client,
-                      &(struct call_request){.method = "POST",
-                                             .bucket = bucket,
-                                             .key = key,
-                                             .query = (const char *)query.bytes,
-                                             .body = body.bytes,
-                                             .body_bytes = body.length,
-                                             .stall_ms = COMPLETE_STALL_MS},
-                      &why);
+    is_whole = ask_whole(client,
+                         &(struct call_request){.method = "POST",
+                                                .bucket = bucket,
+                                                .key = key,
+                                                .query = (const char *)query.bytes,
+                                                .body = body.bytes,
+                                                .body_bytes = body.length,
+                                                .stall_ms = COMPLETE_STALL_MS},
+                         &why);
     buf_close(&body);
     buf_close(&query);
-    /* a try whose answer was lost has ended the upload: the object tells */
-    if (result != 0 && object_head(client, bucket, key, &size_bytes, NULL) == 0 &&
-        size_bytes == whole->size_bytes)
+    if (is_whole)
         return 0;
-    return result == 0 ? 0 : err_set(err, why.code, "%s", why.text);
+    if (object_head(client, bucket, key, &size_bytes, why.code == ERR_NONE ? &why : NULL) != 0)
+        return err_set(err, why.code, "%s", why.text);
+    if (size_bytes == whole->size_bytes)
+        return 0;
+    if (why.code == ERR_NONE)
+        err_set(&why, ERR_IO,
+                "s3://%.63s/%.500s has %" PRIu64 " bytes after its upload was ended, and %" PRIu64
+                " were sent; check the store, then retry",
+                bucket, key, size_bytes, whole->size_bytes);
+    return err_set(err, why.code, "%s", why.text);
 }
 
 int object_abort_upload(struct client *client, const char *bucket, const char *key,

@@ -154,6 +154,75 @@ static void what_is_no_list_is_refused(void **unused)
     }
 }
 
+/* ---- the end of an upload ---- */
+
+enum { WHOLE_BYTES = 20 << 20 };
+
+/* What the store says to the end of an upload, and then of the object. */
+struct ending {
+    const char *answer, *head; /* a status; NULL: nobody asks */
+    long length;
+    int result;
+    const char *said; /* in the error */
+};
+
+static void answer_ending(void *data, const struct lying_request *request, int fd)
+{
+    const struct ending *ending = data;
+
+    if (strncmp(request->head, "POST ", 5) == 0) {
+        lying_answer_text(fd, ending->answer);
+        return;
+    }
+    assert_memory_equal(request->head, "HEAD /bucket/a/1 ", 17);
+    assert_non_null(ending->head);
+    lying_answer(fd, ending->head, &(struct lying_body){"", 0, ending->length});
+}
+
+#define WHOLE(etag)                                                                                \
+    "<?xml version=\"1.0\"?><CompleteMultipartUploadResult><Key>a/1</Key>" etag                    \
+    "</CompleteMultipartUploadResult>"
+
+/* A yes alone does not make an object: Ceph's has no ETag, what lies in between may have no body,
+ * and a manifest above it would vouch for what is not there. */
+static void an_upload_is_whole_when_the_store_names_or_has_the_object(void **unused)
+{
+    static const struct ending endings[] = {
+        {.answer = WHOLE("<ETag>&quot;9b2cf5-2&quot;</ETag>")},
+        {.answer = WHOLE(""), .head = "200 OK", .length = WHOLE_BYTES},
+        {.answer = WHOLE("<ETag></ETag>"), .head = "200 OK", .length = WHOLE_BYTES},
+        {.answer = "", .head = "200 OK", .length = WHOLE_BYTES},
+        {.answer = "", .head = "404 Not Found", .result = -1, .said = "status 404"},
+        {.answer = "<html>welcome</html>", .head = "404 Not Found", .result = -1, .said = "404"},
+        {.answer = WHOLE(""), .head = "404 Not Found", .result = -1, .said = "status 404"},
+        {.answer = WHOLE(""), .head = "200 OK", .length = 5, .result = -1, .said = "has 5 bytes"},
+        {.answer = "<Error><Code>EntityTooLarge</Code></Error>",
+         .head = "404 Not Found",
+         .result = -1,
+         .said = "EntityTooLarge"},
+        {.answer = "<Error><Code>EntityTooLarge</Code></Error>",
+         .head = "200 OK",
+         .length = WHOLE_BYTES},
+    };
+    static char etags[2][CALL_ETAG_BYTES] = {"\"1\"", "\"2\""};
+    const struct object_whole whole = {"id", etags, 2, WHOLE_BYTES};
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+        struct lying_store *store = lying_store_open(answer_ending, (void *)&endings[i]);
+        struct client *client = client_open(&(struct client_how){.patience_ms = 0}, NULL);
+        struct err err = {0};
+
+        assert_non_null(client);
+        if (object_complete_upload(client, "bucket", "a/1", &whole, &err) != endings[i].result)
+            fail_msg("%zu: %s", i, err.text);
+        if (endings[i].result != 0)
+            assert_contains(err.text, endings[i].said);
+        client_close(client);
+        assert_int_equal(lying_store_close(store), endings[i].head == NULL ? 1 : 2);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +231,7 @@ int main(void)
         cmocka_unit_test(a_list_that_is_cut_and_does_not_say_where_is_refused),
         cmocka_unit_test(what_is_not_below_the_prefix_is_passed_over),
         cmocka_unit_test(what_is_no_list_is_refused),
+        cmocka_unit_test(an_upload_is_whole_when_the_store_names_or_has_the_object),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
