@@ -159,6 +159,7 @@ static int remove_held(int parent, const char *at, int *file, const char *name,
                        struct wipe_result *result, struct err *err)
 {
     bool in_place = writes_in_place(*file);
+    struct stat status;
 
     if (in_place && overwrite_file(*file, 1, name, result, err) != 0)
         return -1;
@@ -169,7 +170,9 @@ static int remove_held(int parent, const char *at, int *file, const char *name,
     if (unlinkat(parent, at, 0) != 0)
         return errno == ENOENT ? 0 : fault_set(err, "unlink", name);
     result->removed = true;
-    if (in_place && *file >= 0 && overwrite_file(*file, 0, name, result, NULL) != 0)
+    if (!in_place)
+        result->unwiped = fstat(*file, &status) == 0 && status.st_nlink == 0 && status.st_size > 0;
+    else if (*file >= 0 && overwrite_file(*file, 0, name, result, NULL) != 0)
         result->unwiped = true;
     return 0;
 }

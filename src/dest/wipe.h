@@ -1,10 +1,10 @@
 /* Overwrites what a file holds before its name goes: what a sensitive job wrote.
  *
  * Shapes   only where the bytes that are written take the place of those that were: not on file
- *          systems that copy on write (btrfs, ZFS, bcachefs), where nothing is overwritten; nor of
- *          a file with another name, whose bytes are somebody's still: its last name wipes it, even
- *          when two go at a time; but for NFS, where a file that is open keeps a name.
- *          Nor of blocks that another file has as well (reflinks).
+ *          systems that copy on write (btrfs, ZFS, bcachefs), where none are, which is told
+ *          (unwiped); nor of a file with another name, whose bytes are somebody's still: its last
+ *          name wipes it, even when two go at a time; but for NFS, where a file that is open keeps
+ *          a name. Nor of blocks that another file has as well (reflinks).
  * Errors   a file that cannot be overwritten is not to be removed: who looks for it finds it. But
  *          where a file system has no room for it, or blocks are shared, waiting helps nothing: it
  *          goes, and is told (unwiped).

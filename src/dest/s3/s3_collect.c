@@ -7,11 +7,13 @@
 #include "src/base/check.h"
 #include "src/dest/s3/s3.h"
 #include "src/dest/s3/shards.h"
+#include "src/dest/tree.h"
 
 enum { PROBE_BYTES = 4096, PROBE_STALE_S = 600, PROBE_NAME_BYTES = 17 };
 
 /* A checkpoint that is not there is success: collecting may be asked for again, and one of which
- * nothing was ever written has nothing to be removed. The buckets stay. */
+ * nothing was ever written has nothing to be removed. The buckets stay. Where the store keeps the
+ * bytes is its own matter, so that nothing can be overwritten, which is told. */
 int s3_collect(const char *prefix, const char *path, struct destination_removed *ret_removed,
                struct err *err)
 {
@@ -31,7 +33,8 @@ int s3_collect(const char *prefix, const char *path, struct destination_removed 
     result = object_remove_below(client, location.bucket, key, MANIFEST_NAME, &removed, err);
     *ret_removed = (struct destination_removed){.removed = removed.object_count > 0,
                                                 .bytes = removed.size_bytes,
-                                                .files = removed.object_count};
+                                                .files = removed.object_count,
+                                                .unwiped = tree_wipes() ? removed.object_count : 0};
     client_close(client);
     return result;
 }
