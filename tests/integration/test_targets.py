@@ -175,29 +175,47 @@ def an_outage_that_lasts_fails_over():
         cluster.debug_check()
 
 
+def hint(cluster):
+    return next(h for h in json.loads(cluster.ctl("placement", "-o", "json").stdout)["placement_hints"] if h["allocation_id"] == "job")
+
+
+def leave_its_node(cluster, rule):
+    """A job of one node of the domain `left`, with a checkpoint there, that waits for a node."""
+    cluster.start()
+    cluster.register("job", [("a", 1, MIB)], requeue_policy=common_pb2.REQUEUE_POLICY_ALWAYS, max_requeue=9,
+                     domain_rule=common_pb2.DomainRule.Value(f"DOMAIN_RULE_{rule}"))
+    assert (hint(cluster)["domain_rule"], hint(cluster)["domain"]) == (rule, ""), hint(cluster)
+    job = cluster.run_job("a", "job", heat(cluster, "job"), ("--max-restarts", "0"))
+    all_run(cluster)
+    complete(cluster, "job")
+    assert (hint(cluster)["domain"], hint(cluster)["waits"]) == ("left", False), hint(cluster)
+    assert f"left {rule}" in cluster.ctl("placement").stdout
+    job.process.send_signal(signal.SIGTERM)
+    job.process.wait(20)
+    allocation_in(cluster, "job", REQUEUED)
+    assert (hint(cluster)["domain"], hint(cluster)["waits"]) == ("left", True), hint(cluster)
+
+
 def a_required_domain_is_exported_and_holds():
     """S2-028, S2-030: unbound before the first checkpoint; then hints name the domain, and a restart elsewhere is refused."""
     with Domains() as cluster:
-        cluster.start()
-        cluster.register("job", [("a", 1, MIB)], requeue_policy=common_pb2.REQUEUE_POLICY_ALWAYS, max_requeue=9,
-                         domain_rule=common_pb2.DOMAIN_RULE_REQUIRED)
-
-        def hint():
-            return next(h for h in json.loads(cluster.ctl("placement", "-o", "json").stdout)["placement_hints"] if h["allocation_id"] == "job")
-        assert (hint()["domain_rule"], hint()["domain"]) == ("REQUIRED", ""), hint()
-        job = cluster.run_job("a", "job", heat(cluster, "job"), ("--max-restarts", "0"))
-        all_run(cluster)
-        complete(cluster, "job")
-        assert (hint()["domain"], hint()["waits"]) == ("left", False), hint()
-        assert "left REQUIRED" in cluster.ctl("placement").stdout
-        job.process.send_signal(signal.SIGTERM)
-        job.process.wait(20)
-        allocation_in(cluster, "job", REQUEUED)
-        assert (hint()["domain"], hint()["waits"]) == ("left", True), hint()
+        leave_its_node(cluster, "REQUIRED")
         refused = cluster.ctl("restart", "job", "--node", "b:1", check=False)
         assert refused.returncode != 0 and "NODE_OUTSIDE_DOMAIN" in refused.stderr and "--from-scratch" in refused.stderr, refused.stderr
         cluster.ctl("restart", "job", "--node", "a:1")
 
 
+def a_preferred_domain_is_exported_and_may_be_left():
+    """S2-029: a wish alone: the job may go elsewhere, and its next checkpoint then lies there."""
+    with Domains() as cluster:
+        leave_its_node(cluster, "PREFERRED")
+        cluster.ctl("restart", "job", "--node", "b:1")
+        cluster.run_job("b", "job", heat(cluster, "job"), ("--max-restarts", "0"))
+        all_run(cluster)
+        complete(cluster, "job")
+        assert (hint(cluster)["domain_rule"], hint(cluster)["domain"]) == ("PREFERRED", "right"), hint(cluster)
+
+
 tap([what_is_not_said_of_a_target_stays, checkpoints_go_to_the_target_of_the_nodes_domain, a_restart_reads_where_the_checkpoint_lies,
-     the_target_of_a_job_can_be_changed, a_target_is_drained_and_removed, an_outage_that_lasts_fails_over, a_required_domain_is_exported_and_holds])
+     the_target_of_a_job_can_be_changed, a_target_is_drained_and_removed, an_outage_that_lasts_fails_over, a_required_domain_is_exported_and_holds,
+     a_preferred_domain_is_exported_and_may_be_left])

@@ -109,6 +109,36 @@ static void a_worker_learns_where_its_store_is(void **state)
                                         "style=path\nca_file=\n");
 }
 
+/* Of the section `s3`, as a site with an authority of its own and buckets in host names has
+ * it. */
+static void a_worker_learns_the_style_and_the_authority_of_its_store(void **state)
+{
+    static char host[] = "host", endpoint[] = "https://s3.example:7443";
+    struct s3_store_item item = item_of();
+    char authority[128], expected[300];
+    int fd;
+
+    (void)state;
+    snprintf(authority, sizeof(authority), "%s/ca.pem", folder);
+    item.style = host;
+    item.endpoint = endpoint;
+    item.ca_file = authority;
+    assert_int_equal(s3_stores_open(&item, 1, told, &err), -1);
+    assert_contains(err.text, "/ca.pem: No such file");
+    fd = open(authority, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(fchmod(fd, 0600), 0);
+    assert_int_equal(s3_stores_open(&item, 1, told, &err), -1);
+    assert_contains(err.text, "all users may read (mode 600): chmod 644");
+    assert_int_equal(fchmod(fd, 0644), 0);
+    close(fd);
+    assert_int_equal(s3_stores_open(&item, 1, told, &err), 0);
+    snprintf(expected, sizeof(expected), "endpoint=%s\nregion=us-east-1\nstyle=host\nca_file=%s\n",
+             endpoint, authority);
+    assert_string_equal(ask("store\n"), expected);
+    assert_int_equal(unlink(authority), 0);
+}
+
 static void a_request_of_the_task_is_signed(void **state)
 {
     (void)state;
@@ -432,6 +462,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_worker_learns_where_its_store_is, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_worker_learns_the_style_and_the_authority_of_its_store,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(a_request_of_the_task_is_signed, setup, teardown),
         cmocka_unit_test_setup_teardown(headers_that_would_change_what_is_done_are_sealed, setup,
                                         teardown),
