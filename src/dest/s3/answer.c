@@ -75,6 +75,9 @@ static struct meaning meaning_of_status(long status)
     }
 }
 
+/* An error's document is short. */
+enum { ERROR_MAX_BYTES = 65536 };
+
 /* Of <Error>. */
 struct said {
     char code[64], message[200];
@@ -104,7 +107,7 @@ int answer_judge(long status, const struct buf *body, const char *what, bool *re
     struct meaning meaning = meaning_of_status(status);
     struct said said = {"", ""};
 
-    if (body->length > 0 && body->length < 65536 && body->bytes[0] == '<')
+    if (body->length < ERROR_MAX_BYTES)
         (void)xml_read(body->bytes, body->length, take_said, &said, NULL);
     if (is_yes(status, &said))
         return 0;

@@ -86,6 +86,11 @@ int xml_read(const uint8_t *bytes, size_t length, xml_fn *fn, void *data, struct
     enum XML_Status status;
 
     CHECK(reading.parser != NULL);
+    /* a store that is still at it says so by blanks, ahead of everything */
+    while (length > 0 && bytes[0] != '\0' && strchr(" \t\r\n", bytes[0]) != NULL) {
+        bytes++;
+        length--;
+    }
     if (length > INT32_MAX) {
         XML_ParserFree(reading.parser);
         return err_set(err, ERR_IO, "an answer of %zu bytes is too long", length);

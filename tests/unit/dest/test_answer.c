@@ -22,6 +22,9 @@ static const struct {
     /* the end of a long upload: the status was sent before */
     {200, ERROR("InternalError", "again"), ERR_IO, true, "InternalError: again"},
     {200, ERROR("SlowDown", ""), ERR_BUSY, true, "SlowDown; the store asks"},
+    /* blanks, by which a store says that it is still at it */
+    {200, "  \n\r\n" ERROR("InternalError", ""), ERR_IO, true, "InternalError"},
+    {200, " \n ", ERR_NONE, false, NULL},
     /* a hash that is missing or wrong: Ceph, then Swift */
     {403, ERROR("XAmzContentSHA256Mismatch", ""), ERR_IO, true, "damaged on the way"},
     {400, ERROR("XAmzContentSHA256Mismatch", ""), ERR_IO, true, "damaged on the way"},

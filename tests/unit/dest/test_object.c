@@ -189,6 +189,7 @@ static void an_upload_is_whole_when_the_store_names_or_has_the_object(void **unu
 {
     static const struct ending endings[] = {
         {.answer = WHOLE("<ETag>&quot;9b2cf5-2&quot;</ETag>")},
+        {.answer = " \n \n" WHOLE("<ETag>&quot;9b2cf5-2&quot;</ETag>")},
         {.answer = WHOLE(""), .head = "200 OK", .length = WHOLE_BYTES},
         {.answer = WHOLE("<ETag></ETag>"), .head = "200 OK", .length = WHOLE_BYTES},
         {.answer = "", .head = "200 OK", .length = WHOLE_BYTES},
