@@ -404,15 +404,27 @@ static void send_read(struct sending *sending)
     client_move(sending->request->client); /* the first bytes leave while the next chunk is read */
 }
 
+/* How many bytes may be on their way: two chunks at least, which are hashed together. */
+static uint64_t bytes_at_a_time(const struct send_request *request)
+{
+    uint64_t most = SEND_BYTES_MAX, least = (uint64_t)READ_MAX * MANIFEST_CHUNK_BYTES;
+
+    if (request->rate_bytes_per_s == 0 || request->rate_bytes_per_s >= most / SEND_AHEAD_S)
+        return most;
+    most = request->rate_bytes_per_s * SEND_AHEAD_S;
+    return most < least ? least : most;
+}
+
 /* One with room for so many bytes. NULL: sending has failed. Memory is bounded by bytes, and
  * connections by number: small files are many at a time, chunks are few. A part that is larger
  * than all of it goes alone. */
 static struct slot *take_slot(struct sending *sending, size_t length)
 {
+    const uint64_t most = bytes_at_a_time(sending->request);
     struct slot *slot = sending->slots;
 
     while (sending->busy == SEND_CALLS_MAX ||
-           (sending->busy > 0 && sending->busy_bytes + length > SEND_BYTES_MAX)) {
+           (sending->busy > 0 && sending->busy_bytes + length > most)) {
         if (sending->read_count == sending->busy)
             send_read(sending);
         else
