@@ -518,44 +518,50 @@ static bool ask_whole(struct client *client, const struct call_request *request,
     return is_whole;
 }
 
+/* Whether the object is there with all its bytes. That it is not is the store's failure, since
+ * whoever puts looks for nothing. said: how the upload's end failed; ERR_NONE: it did not. */
+static int find_whole(struct client *client, const struct call_request *ended, uint64_t size_bytes,
+                      const struct err *said, struct err *err)
+{
+    struct err why = {0};
+    uint64_t length = 0;
+    int result = object_head(client, ended->bucket, ended->key, &length, &why);
+
+    if (result == 0 && length == size_bytes)
+        return 0;
+    if (said->code != ERR_NONE)
+        return err_set(err, said->code == ERR_NOT_FOUND ? ERR_IO : said->code, "%s", said->text);
+    if (result != 0 && why.code != ERR_NOT_FOUND)
+        return err_set(err, why.code, "%s", why.text);
+    return err_set(err, ERR_IO,
+                   "s3://%.63s/%.500s has %" PRIu64 " of %" PRIu64
+                   " bytes after its upload was ended; check the store, then retry",
+                   ended->bucket, ended->key, length, size_bytes);
+}
+
 /* The answer may take minutes, as a store may copy all parts together; meanwhile nothing moves. A
  * try whose answer was lost has ended the upload: where the answer does not tell, the object
  * does. */
 int object_complete_upload(struct client *client, const char *bucket, const char *key,
                            const struct object_whole *whole, struct err *err)
 {
+    struct call_request request = {
+        .method = "POST", .bucket = bucket, .key = key, .stall_ms = COMPLETE_STALL_MS};
     struct buf body = {0}, query = {0};
     struct err why = {0};
-    uint64_t size_bytes = 0;
     bool is_whole;
 
     write_parts(whole, &body);
     buf_printf(&query, "uploadId=");
     sigv4_encode(&query, whole->upload_id, false);
     buf_append(&query, "", 1);
-    is_whole = ask_whole(client,
-                         &(struct call_request){.method = "POST",
-                                                .bucket = bucket,
-                                                .key = key,
-                                                .query = (const char *)query.bytes,
-                                                .body = body.bytes,
-                                                .body_bytes = body.length,
-                                                .stall_ms = COMPLETE_STALL_MS},
-                         &why);
+    request.query = (const char *)query.bytes;
+    request.body = body.bytes;
+    request.body_bytes = body.length;
+    is_whole = ask_whole(client, &request, &why);
     buf_close(&body);
     buf_close(&query);
-    if (is_whole)
-        return 0;
-    if (object_head(client, bucket, key, &size_bytes, why.code == ERR_NONE ? &why : NULL) != 0)
-        return err_set(err, why.code, "%s", why.text);
-    if (size_bytes == whole->size_bytes)
-        return 0;
-    if (why.code == ERR_NONE)
-        err_set(&why, ERR_IO,
-                "s3://%.63s/%.500s has %" PRIu64 " bytes after its upload was ended, and %" PRIu64
-                " were sent; check the store, then retry",
-                bucket, key, size_bytes, whole->size_bytes);
-    return err_set(err, why.code, "%s", why.text);
+    return is_whole ? 0 : find_whole(client, &request, whole->size_bytes, &why, err);
 }
 
 int object_abort_upload(struct client *client, const char *bucket, const char *key,
