@@ -104,7 +104,7 @@ struct destination_removed {
     uint64_t bytes; /* of files, as far as they could be told */
     uint64_t files;
     uint64_t wiped;   /* of these: overwritten before */
-    uint64_t unwiped; /* of these: to be overwritten, but there was no room, or blocks are shared */
+    uint64_t unwiped; /* of these: to be overwritten, and were not, or not all of it: wipe.h; S3 */
 };
 
 /* Which checkpoints are looked for. Texts are the caller's. */

@@ -9,6 +9,7 @@ import os
 import pathlib
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -64,13 +65,11 @@ def disk_for(gib, below, otherwise):
         subprocess.run(["mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", image.name], check=True)
         folder = otherwise / "disk"
         folder.mkdir()
-        if subprocess.run(["mount", "-o", "loop", image.name, str(folder)]).returncode != 0:
-            yield otherwise
-            return
         try:
-            yield folder
+            mounted = subprocess.run(["mount", "-o", "loop", image.name, str(folder)]).returncode == 0
+            yield folder if mounted else otherwise
         finally:
-            subprocess.run(["umount", str(folder)], check=True)
+            subprocess.run(["umount", "--lazy", "--quiet", str(folder)])
 
 
 def missing():
@@ -91,6 +90,7 @@ def main():
         source.mkdir()
         for i in range(gib):
             subprocess.run(["dd", "if=/dev/urandom", f"of={source}/{i}.bin", "bs=1M", "count=1024", "status=none"], check=True)
+        os.sync()  # what follows pays for nothing of it
         with disk_for(gib, below, folder) as disk, rgw.Rgw(file_gib=gib + 4, below=below) as store:
             for what, fast in (("the store's disk", below is not None), ("the disk for what comes back", disk != folder)):
                 print(f"{what} lies {'in memory' if fast else f'in {folder.parent}, whose disk is the limit of all'}", flush=True)
@@ -120,4 +120,5 @@ def main():
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # what was mounted and started goes as well
     sys.exit(main())

@@ -62,7 +62,8 @@ int object_list_parts(struct client *client, const struct object_upload *upload,
  * below a prefix finds it in the list of uploads. */
 int object_create_upload(struct client *client, const char *bucket, const char *key,
                          char ret_upload_id[OBJECT_UPLOAD_ID_BYTES], struct err *err);
-/* One whose outcome is not known is looked for: it is there when the object has its size. */
+/* One whose outcome the answer does not tell is looked for: it is there when the object has its
+ * size. */
 struct object_whole {
     const char *upload_id;
     char (*etags)[CALL_ETAG_BYTES];

@@ -272,12 +272,8 @@ static void put_remove_others(struct put *put)
 /* ERR_CORRUPT of what the store has copied: its bytes there are not what they were. */
 static int put_write(struct put *put, struct err *err)
 {
-    const struct send_request request = {.client = put->client,
-                                         .at = &put->at,
-                                         .source = put->source,
-                                         .label = put->label,
-                                         .previous = &put->previous,
-                                         .rate_bytes_per_s = put->how->rate_bytes_per_s};
+    const struct send_request request = {put->client, &put->at, put->source, put->label,
+                                         &put->previous};
 
     if (send_files(&request, &put->manifest, &put->sent, err) != 0 ||
         source_check(put->source, put->label, &put->manifest, err) != 0)

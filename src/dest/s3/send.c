@@ -22,6 +22,7 @@
 #include "src/base/list.h"
 #include "src/dest/copy.h"
 #include "src/dest/fault.h"
+#include "src/dest/pace.h"
 #include "src/dest/s3/upload.h"
 #include "src/dest/s3/xml.h"
 #include "src/dest/sha256_pair.h"
@@ -42,10 +43,12 @@ struct slot {
     bool is_copy;              /* the call on its way has the store copy these bytes */
     uint8_t *bytes;
     size_t length, capacity;
+    uint64_t started_us; /* its PUT */
     bool is_busy;
 };
 
-enum { READ_MAX = 2 };
+/* Hashed together; and what is quick and slow of a chunk's answer (send_window). */
+enum { READ_MAX = 2, QUICK_US = 2000000, SLOW_US = 4000000 };
 
 /* The whole of it. */
 struct sending {
@@ -56,13 +59,24 @@ struct sending {
     struct slot *read[READ_MAX]; /* and not hashed yet */
     size_t read_count;
     size_t busy;
-    uint64_t busy_bytes;
+    uint64_t busy_bytes, window_bytes;
     size_t copying; /* without a buffer, all files together */
     bool may_copy;  /* no copy has failed */
     struct send_result result;
     bool failed;
     struct err err;
 };
+
+uint64_t send_window(uint64_t bytes, uint64_t took_us)
+{
+    if (bytes == 0)
+        return SEND_BYTES_MAX / 2;
+    if (took_us < QUICK_US && bytes + MANIFEST_CHUNK_BYTES <= SEND_BYTES_MAX)
+        return bytes + MANIFEST_CHUNK_BYTES;
+    if (took_us > SLOW_US && bytes >= (READ_MAX + 1) * (uint64_t)MANIFEST_CHUNK_BYTES)
+        return bytes - MANIFEST_CHUNK_BYTES;
+    return bytes;
+}
 
 /* What failed first is told; what fails after it is mostly a consequence. */
 static void sending_fail(struct sending *sending, const struct err *why)
@@ -248,6 +262,9 @@ static void slot_done(void *data, struct call *call)
             note_copied(sending, slot->entry, slot->length);
         if (slot->upload != NULL)
             upload_part_done(slot->upload, slot->part, copied ? etag : result->etag);
+        if (!copied && slot->length >= MANIFEST_CHUNK_BYTES)
+            sending->window_bytes =
+                send_window(sending->window_bytes, pace_clock_us() - slot->started_us);
     }
     release_slot(slot);
     call_free(call);
@@ -294,6 +311,7 @@ static void start_slot(struct slot *slot)
         if (slot->chunk_count == 1)
             request.body_sha256 = sha256_format(manifest_chunk_hash(slot->entry, slot->chunk), hex);
     }
+    slot->started_us = pace_clock_us();
     call_start(slot->is_copy ? copy_of_slot(slot, &request)
                              : call_new(sending->request->client, &request),
                slot_done, slot);
@@ -404,27 +422,15 @@ static void send_read(struct sending *sending)
     client_move(sending->request->client); /* the first bytes leave while the next chunk is read */
 }
 
-/* How many bytes may be on their way: two chunks at least, which are hashed together. */
-static uint64_t bytes_at_a_time(const struct send_request *request)
-{
-    uint64_t most = SEND_BYTES_MAX, least = (uint64_t)READ_MAX * MANIFEST_CHUNK_BYTES;
-
-    if (request->rate_bytes_per_s == 0 || request->rate_bytes_per_s >= most / SEND_AHEAD_S)
-        return most;
-    most = request->rate_bytes_per_s * SEND_AHEAD_S;
-    return most < least ? least : most;
-}
-
 /* One with room for so many bytes. NULL: sending has failed. Memory is bounded by bytes, and
  * connections by number: small files are many at a time, chunks are few. A part that is larger
  * than all of it goes alone. */
 static struct slot *take_slot(struct sending *sending, size_t length)
 {
-    const uint64_t most = bytes_at_a_time(sending->request);
     struct slot *slot = sending->slots;
 
     while (sending->busy == SEND_CALLS_MAX ||
-           (sending->busy > 0 && sending->busy_bytes + length > most)) {
+           (sending->busy > 0 && sending->busy_bytes + length > sending->window_bytes)) {
         if (sending->read_count == sending->busy)
             send_read(sending);
         else
@@ -685,6 +691,7 @@ int send_files(const struct send_request *request, struct manifest *manifest,
 {
     struct sending sending = {.request = request,
                               .uploads = {request->client, request->at->part.bucket},
+                              .window_bytes = send_window(0, 0),
                               .may_copy = true};
     struct err why = {0};
 

@@ -1,10 +1,10 @@
 /* The files of a source into a folder of the store, each byte read and hashed once.
  *
- * Flow     send_files() reads chunk after chunk; up to SEND_BYTES_MAX of them are on their way at a
- *          time, and of a rate not more than it lets through in SEND_AHEAD_S: parts go side by
- *          side, and a kill loses those that are not whole. What the folder holds already is read
- *          and hashed, and not sent. What the part's previous shard holds is copied from there by
- *          the store: a file of which all chunks are the same as a whole, else its parts that are.
+ * Flow     send_files() reads chunk after chunk; as many of them are on their way at a time as the
+ *          store answers within seconds (send_window), SEND_BYTES_MAX at most. What the folder
+ *          holds already is read and hashed, and not sent. What the part's previous shard holds is
+ *          copied from there by the store: a file of which all chunks are the same as a whole, else
+ *          its parts that are.
  * Shapes   a file over a chunk is an upload in parts. A part is a chunk; of a file over
  *          OBJECT_PARTS_MAX chunks (156 GiB) it is as many as are needed, and hashed as a part as
  *          well.
@@ -15,9 +15,15 @@
 
 #include "src/dest/s3/previous.h"
 
-/* Eight chunks, as many as a restore asks for. With four of them one store's cores were idle for a
+/* Eight chunks, as many as a restore asks for: with four of them one store's cores were idle for a
  * tenth of the time, as each part waits for the disks before it is answered. */
-enum { SEND_BYTES_MAX = 128 << 20, SEND_CALLS_MAX = 16, SEND_AHEAD_S = 4 };
+enum { SEND_BYTES_MAX = 128 << 20, SEND_CALLS_MAX = 16 };
+
+/* How many bytes may be on their way after a chunk of which the last answer took so long; 0 to
+ * begin with. A chunk more after a quick answer, one less after a slow one, two at least: parts go
+ * side by side, so that at a low rate none would be whole for long, which a kill loses, and which
+ * looks like a store where nothing succeeds. */
+uint64_t send_window(uint64_t bytes, uint64_t took_us);
 
 /* Where from and where to. All of it is the caller's and stays as it is during the call. */
 struct send_request {
@@ -26,7 +32,6 @@ struct send_request {
     int source;
     const char *label; /* of the source, for errors */
     const struct previous *previous;
-    uint64_t rate_bytes_per_s; /* the client's; 0: unlimited */
 };
 
 struct send_result {

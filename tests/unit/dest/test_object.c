@@ -183,8 +183,8 @@ static void answer_ending(void *data, const struct lying_request *request, int f
     "<?xml version=\"1.0\"?><CompleteMultipartUploadResult><Key>a/1</Key>" etag                    \
     "</CompleteMultipartUploadResult>"
 
-/* A yes alone does not make an object: Ceph's has no ETag, what lies in between may have no body,
- * and a manifest above it would vouch for what is not there. */
+/* A yes alone does not make an object: Ceph's has no ETag, and what lies in between may have no
+ * body. */
 static void an_upload_is_whole_when_the_store_names_or_has_the_object(void **unused)
 {
     static const struct ending endings[] = {
@@ -205,6 +205,14 @@ static void an_upload_is_whole_when_the_store_names_or_has_the_object(void **unu
          .head = "404 Not Found",
          .result = -1,
          .said = "EntityTooLarge"},
+        /* the first try has ended it, and its answer was lost; or somebody else did */
+        {.answer = "<Error><Code>NoSuchUpload</Code></Error>",
+         .head = "200 OK",
+         .length = WHOLE_BYTES},
+        {.answer = "<Error><Code>NoSuchUpload</Code></Error>",
+         .head = "404 Not Found",
+         .result = -1,
+         .said = "ended by somebody else"},
         {.answer = "<Error><Code>EntityTooLarge</Code></Error>",
          .head = "200 OK",
          .length = WHOLE_BYTES},
