@@ -142,6 +142,13 @@ def a_put_that_was_killed_goes_on_where_it_was(store):
         process.wait()
         site.run("abandon", part="part-0001")
         assert not store.uploads("ckpt") and not any("part-0001" in key for key in store.keys("ckpt"))
+        other = PATH.replace("42", "43")
+        process = site.start("put", "--rate", str(12 * MIB), "--read-back", "never", path=other)
+        time.sleep(5)  # at least one part is there
+        process.kill()
+        process.wait()
+        gone = site.run("collect", "--wipe", "yes", path=other)
+        assert gone["removed"] == "1" and int(gone["bytes"]) >= CHUNK and gone["unwiped"] != "0" and not store.uploads("ckpt"), gone
         assert site.run("verify")["manifest_sha256"] == put["manifest_sha256"], "a finished shard stays"
         site.fill(("big.bin", 2 * CHUNK))
         site.run("put")

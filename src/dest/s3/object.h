@@ -1,4 +1,4 @@
-/* What is asked of a store, each as one function: lists, uploads in parts, removals.
+/* What is asked of a store, each as one function: lists, uploads in parts, objects.
  *
  * Flow     all of them step the client until they are done; what else was started goes on
  *          meanwhile.
@@ -94,16 +94,5 @@ int object_put_once(struct client *client, const char *bucket, const char *key,
                     const struct buf *bytes, struct err *err);
 /* One that is not there is success for most stores, and ERR_NOT_FOUND for some. */
 int object_delete(struct client *client, const char *bucket, const char *key, struct err *err);
-
-/* What is below a prefix goes: objects, those named `first` before all others, and uploads. */
-/* What was listed; it has gone when the removal succeeded. Uploads are counted alone, as they have
- * no size that a store tells without listing their parts. */
-struct object_removed {
-    uint64_t object_count, upload_count, size_bytes;
-};
-/* Can be asked for again after any failure. prefix: with a slash at its end, or it would take
- * what only begins alike. ret_removed may be NULL. */
-int object_remove_below(struct client *client, const char *bucket, const char *prefix,
-                        const char *first, struct object_removed *ret_removed, struct err *err);
 
 #endif

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "src/base/check.h"
+#include "src/dest/s3/removal.h"
 #include "src/dest/s3/s3.h"
 #include "src/dest/s3/shards.h"
 #include "src/dest/tree.h"
@@ -19,7 +20,7 @@ int s3_collect(const char *prefix, const char *path, struct destination_removed 
 {
     const struct client_how how = {.patience_ms = S3_SHORT_PATIENCE_MS};
     char key[OBJECT_KEY_MAX_BYTES + 1];
-    struct object_removed removed = {0};
+    struct removed removed = {0};
     struct location location;
     struct client *client;
     int result;
@@ -30,11 +31,12 @@ int s3_collect(const char *prefix, const char *path, struct destination_removed 
     if (client == NULL)
         return -1;
     snprintf(key, sizeof(key), "%s/", location.key);
-    result = object_remove_below(client, location.bucket, key, MANIFEST_NAME, &removed, err);
-    *ret_removed = (struct destination_removed){.removed = removed.object_count > 0,
-                                                .bytes = removed.size_bytes,
-                                                .files = removed.object_count,
-                                                .unwiped = tree_wipes() ? removed.object_count : 0};
+    result = remove_below(client, location.bucket, key, MANIFEST_NAME, &removed, err);
+    *ret_removed =
+        (struct destination_removed){.removed = removed.object_count + removed.upload_count > 0,
+                                     .bytes = removed.size_bytes,
+                                     .files = removed.object_count + removed.upload_count,
+                                     .unwiped = tree_wipes() ? removed.with_bytes : 0};
     client_close(client);
     return result;
 }
@@ -54,41 +56,7 @@ static int abandon_folder(struct client *client, const struct shard_at *at, stru
     if (why.code != ERR_NOT_FOUND)
         return err_set(err, why.code, "%s", why.text);
     key[strlen(key) - strlen(MANIFEST_NAME)] = '\0';
-    return object_remove_below(client, at->part.bucket, key, MANIFEST_NAME, NULL, err);
-}
-
-struct upload_list {
-    struct client *client;
-    const char *bucket;
-    struct buf uploads;
-};
-
-/* Collected first, since aborting changes the list that is being read. */
-static int note_upload(void *data, const char *key, const char *upload_id, struct err *err)
-{
-    struct upload_list *list = data;
-
-    (void)err;
-    buf_append(&list->uploads, key, strlen(key) + 1);
-    buf_append(&list->uploads, upload_id, strlen(upload_id) + 1);
-    return 0;
-}
-
-/* Nothing was completed yet where there is an upload only, so that no folder is listed. */
-static int abandon_uploads(struct client *client, const struct location *part, struct err *err)
-{
-    struct upload_list list = {.client = client, .bucket = part->bucket};
-    int result = object_list_uploads(client, part->bucket, part->key, note_upload, &list, err);
-
-    for (size_t at = 0; result == 0 && at < list.uploads.length;) {
-        const char *key = (const char *)list.uploads.bytes + at;
-        const char *upload_id = key + strlen(key) + 1;
-
-        result = object_abort_upload(client, part->bucket, key, upload_id, err);
-        at += strlen(key) + strlen(upload_id) + 2;
-    }
-    buf_close(&list.uploads);
-    return result;
+    return remove_below(client, at->part.bucket, key, MANIFEST_NAME, NULL, err);
 }
 
 int s3_abandon(const struct destination_place *place, struct err *err)
@@ -110,7 +78,7 @@ int s3_abandon(const struct destination_place *place, struct err *err)
         result = abandon_folder(client, &one, err);
     }
     if (result == 0)
-        result = abandon_uploads(client, &one.part, err);
+        result = remove_uploads(client, one.part.bucket, one.part.key, err);
     buf_close(&folders);
     client_close(client);
     return result;

@@ -15,6 +15,7 @@
 #include "src/base/check.h"
 #include "src/dest/posix/transfer.h"
 #include "src/dest/s3/receive.h"
+#include "src/dest/s3/removal.h"
 #include "src/dest/s3/s3.h"
 #include "src/dest/s3/send.h"
 #include "src/dest/source.h"
@@ -204,7 +205,7 @@ static int put_read_back(struct put *put, struct err *err)
         return 0;
     put->read_back_failed = err->code == ERR_CORRUPT;
     if (put->read_back_failed && shard_key(&put->at, "", key, NULL) == 0)
-        (void)object_remove_below(put->client, put->at.part.bucket, key, MANIFEST_NAME, NULL, NULL);
+        (void)remove_below(put->client, put->at.part.bucket, key, MANIFEST_NAME, NULL, NULL);
     return -1;
 }
 
@@ -250,8 +251,7 @@ static void put_remove_others(struct put *put)
     for (size_t at = 0; at < put->folders.length; at += SHARD_FOLDER_BYTES) {
         memcpy(other.folder, put->folders.bytes + at, SHARD_FOLDER_BYTES);
         if (strcmp(other.folder, put->at.folder) != 0 && shard_key(&other, "", key, NULL) == 0)
-            (void)object_remove_below(put->client, put->at.part.bucket, key, MANIFEST_NAME, NULL,
-                                      NULL);
+            (void)remove_below(put->client, put->at.part.bucket, key, MANIFEST_NAME, NULL, NULL);
     }
     /* Tries whose answer was lost. Uploads of other folders may be of a writer that is at work. */
     if (shard_key(&put->at, "", key, NULL) == 0)

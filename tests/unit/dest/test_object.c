@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "src/dest/s3/object.h"
+#include "src/dest/s3/removal.h"
 #include "tests/support/test.h"
 #include "tests/unit/dest/lying_store.h"
 
@@ -238,6 +239,60 @@ static void an_upload_is_whole_when_the_store_names_or_has_the_object(void **unu
     }
 }
 
+/* Of a removal: three uploads, the first in two parts, the second in none, the third has gone when
+ * its parts are asked for. */
+static void answer_uploads(void *data, const struct lying_request *request, int fd)
+{
+    char *aborted = data;
+    const char *head = request->head;
+
+    if (strncmp(head, "DELETE ", 7) == 0) {
+        strcat(aborted, strstr(head, "uploadId=u1") != NULL   ? "u1 "
+                        : strstr(head, "uploadId=u2") != NULL ? "u2 "
+                                                              : "? ");
+        lying_answer(fd, "204 No Content", &(struct lying_body){"", 0, 0});
+    } else if (strstr(head, "uploads=") != NULL) {
+        lying_answer_text(fd, "<ListMultipartUploadsResult>"
+                              "<Upload><Key>a/big</Key><UploadId>u1</UploadId></Upload>"
+                              "<Upload><Key>a/new</Key><UploadId>u2</UploadId></Upload>"
+                              "<Upload><Key>a/old</Key><UploadId>u3</UploadId></Upload>"
+                              "</ListMultipartUploadsResult>");
+    } else if (strstr(head, "uploadId=u1") != NULL) {
+        lying_answer_text(fd, "<ListPartsResult>"
+                              "<Part><PartNumber>1</PartNumber><Size>16777216</Size></Part>"
+                              "<Part><PartNumber>3</PartNumber><Size>5</Size></Part>"
+                              "</ListPartsResult>");
+    } else if (strstr(head, "uploadId=u2") != NULL) {
+        lying_answer_text(fd, "<ListPartsResult></ListPartsResult>");
+    } else if (strstr(head, "uploadId=u3") != NULL) {
+        lying_answer(fd, "404 Not Found",
+                     &(struct lying_body){"<Error><Code>NoSuchUpload</Code></Error>", 40, 40});
+    } else {
+        lying_answer_text(fd, "<ListBucketResult>" CONTENTS("a/1") "</ListBucketResult>");
+    }
+}
+
+static void what_was_sent_in_parts_counts_when_it_is_removed(void **unused)
+{
+    char aborted[64] = "";
+    struct lying_store *store = lying_store_open(answer_uploads, aborted);
+    struct client *client = client_open(&(struct client_how){0}, NULL);
+    struct removed removed = {0};
+    struct err err;
+
+    (void)unused;
+    assert_non_null(client);
+    if (remove_below(client, "bucket", "a/", "MANIFEST", &removed, &err) != 0)
+        fail_msg("%s", err.text);
+    client_close(client);
+    (void)lying_store_close(store);
+    assert_string_equal(aborted, "? u1 u2 "); /* the object before them */
+    assert_int_equal(removed.object_count, 1);
+    assert_int_equal(removed.upload_count, 2);
+    assert_int_equal(removed.size_bytes, 1 + (16 << 20) + 5);
+    assert_int_equal(removed.with_bytes, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +302,7 @@ int main(void)
         cmocka_unit_test(what_is_not_below_the_prefix_is_passed_over),
         cmocka_unit_test(what_is_no_list_is_refused),
         cmocka_unit_test(an_upload_is_whole_when_the_store_names_or_has_the_object),
+        cmocka_unit_test(what_was_sent_in_parts_counts_when_it_is_removed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
