@@ -16,11 +16,9 @@
 
 enum { NODES = 1024, NODES_PER_JOB = 64, GPUS = 8, SAMPLES_PER_GPU = 12, POLLS = 4 };
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define TURN_MAX_MS 50.0
-#else
-#define TURN_MAX_MS 5.0
-#endif
+/* Of the processor time of all turns together, so that a slow or busy machine says nothing: the
+ * longest one is about a hundredth; that of a document that is taken at once is a seventh. */
+#define TURN_MAX_SHARE (1.0 / 30)
 
 /* ---- a source: one connection after the other, one document per request ---- */
 
@@ -104,7 +102,7 @@ struct turns {
     bool (*done)(void *context);
     void *context;
     struct timespec before;
-    double max_ms;
+    double max_ms, sum_ms;
     size_t count;
 };
 
@@ -127,7 +125,10 @@ static void on_turn(uv_prepare_t *prepare)
 
     if (turns->done(turns->context))
         uv_stop(prepare->loop);
-    if (turns->count++ > 0 && passed_ms > turns->max_ms)
+    if (turns->count++ == 0)
+        return;
+    turns->sum_ms += passed_ms;
+    if (passed_ms > turns->max_ms)
         turns->max_ms = passed_ms;
 }
 
@@ -240,9 +241,10 @@ static void a_large_document_is_taken_in_short_turns(void **state)
                                            &age_ms),
                          NODE_HEALTH_FRESH);
     }
-    print_message("longest of %zu turns %.2f ms of processor time\n", site.turns.count,
-                  site.turns.max_ms);
-    assert_true(site.turns.max_ms < TURN_MAX_MS);
+    print_message("longest of %zu turns %.2f of %.2f ms of processor time\n", site.turns.count,
+                  site.turns.max_ms, site.turns.sum_ms);
+    assert_true(site.turns.max_ms < TURN_MAX_SHARE * site.turns.sum_ms);
+    assert_true(site.turns.count >= NODES * GPUS * SAMPLES_PER_GPU / SOURCE_TURN_SAMPLES);
     site_stop(&site);
 }
 
