@@ -270,6 +270,7 @@ struct fsm_target {
     bool is_default;
     uint64_t made; /* by which command: the slot of a removed one may be another one's later */
     uint64_t granted_bytes_per_s;                      /* sum over DISPATCHED and WRITING */
+    uint32_t writing_count;                            /* their parts */
     uint32_t reading_count, waiting_count, line_count; /* parts that read there, wait; their jobs */
     uint64_t read_granted_bytes_per_s;                 /* sum over those that read */
     uint64_t budget_bytes_per_s; /* of write_bytes_per_s what staging leaves, at most measured; 0
@@ -697,6 +698,8 @@ uint64_t fsm_verify_part_ms(const struct fsm *fsm, const struct fsm_checkpoint *
 uint32_t fsm_verify_attempt(const struct fsm *fsm, const struct fsm_verification *verification);
 /* For which a victim still keeps its nodes; NULL: for none. */
 const struct fsm_verification *fsm_release_held(const struct fsm *fsm, uint32_t allocation_slot);
+/* How much another node reads before the nodes of a victim are given away: never nothing. */
+Ckpt__V1__ReadBack fsm_release_read_back(const struct fsm_target *target);
 /* Copies of parts that the node keeps, and is to keep; what it has of others may go. Returns how
  * many there are. */
 struct fsm_copy {

@@ -16,6 +16,7 @@ enum {
     /* records kept; the oldest collected or failed ones go first */
     FSM_CHECKPOINTS_PER_ALLOCATION_MAX = 64,
     /* uncollected complete ones of an allocation; older ones expire at once */
+    FSM_COMPLETE_KEPT_MIN = 2, /* the newest may turn out to be damaged */
     FSM_COMPLETE_KEPT_MAX = 32,
     FSM_ENDED_KEPT_MAX = 16,   /* records without a folder kept as history of an allocation */
     FSM_UNDELETED_MAX = 16384, /* folders that could not be removed; then the oldest is forgotten */
@@ -31,6 +32,7 @@ enum {
     FSM_ORPHANS_PER_COMMAND_MAX = 256,
     FSM_TARGETS_MAX = 64,
     FSM_RESTORES_MAX = 1 << 20, /* parts that read from a target at a time */
+    FSM_WRITES_MAX = 1 << 20,   /* that are written to it */
     FSM_TENANTS_MAX = 1024,     /* with sums of their own; all others are the last one */
     FSM_QUEUES_MAX = 256,
     FSM_WAITING_PER_QUEUE_MAX = 64,

@@ -204,7 +204,9 @@
     X(76, CONTINUED, 9,                                                                            \
       "the checkpoints of the job are another one's by now, which continues it under its own id",  \
       "ckptctl job JOB names that one (continued_by): restart or continue it, or this one "        \
-      "--from-scratch")
+      "--from-scratch")                                                                            \
+    X(77, WRITES_FULL, 9, "{c} parts are being written to the target, its max_writes is {l}",      \
+      "wait for running writers, or raise it: ckptctl target put TARGET --max-writes N")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

@@ -198,15 +198,17 @@ enum fsm_status fsm_apply_put_tenant(struct fsm *fsm, const fsm_command *command
     return FSM_OK;
 }
 
-/* What a job was registered with comes before what its tenant has, and that before the policy. */
+/* What a job was registered with comes before what its tenant has, and that before the policy. An
+ * earlier build let them be one. */
 uint32_t fsm_keep_complete(const struct fsm *fsm, const struct allocation *allocation)
 {
     const struct fsm_quota *quota = &fsm->tenants[allocation->tenant_slot]->quota;
+    uint32_t keep = allocation->view.keep_complete;
 
     CHECK(allocation->view.id != NULL);
-    if (allocation->view.keep_complete != 0)
-        return allocation->view.keep_complete;
-    return quota->keep_complete != 0 ? quota->keep_complete : fsm->policy.keep_complete;
+    if (keep == 0)
+        keep = quota->keep_complete != 0 ? quota->keep_complete : fsm->policy.keep_complete;
+    return (uint32_t)fsm_max(keep, FSM_COMPLETE_KEPT_MIN);
 }
 
 uint64_t fsm_retention_ms(const struct fsm *fsm, const struct allocation *allocation)

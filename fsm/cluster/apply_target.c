@@ -96,6 +96,7 @@ enum {
     FAILOVER = 11,
     GENERATIONS = 13,
     RESTORES = 15,
+    WRITES = 18,
     STAGING_PPM = 300000,
     GENERATIONS_DEFAULT = 8
 };
@@ -153,6 +154,8 @@ static void target_fill(Ckpt__V1__TargetSpec *spec, const struct target *target,
         spec->pool = target->view.pool;
     if (spec->max_restores == 0 && (zeros >> RESTORES & 1) == 0)
         spec->max_restores = target->view.max_restores;
+    if (spec->max_writes == 0 && (zeros >> WRITES & 1) == 0)
+        spec->max_writes = target->view.max_writes;
 }
 
 /* A change says only what is different. It is made whole here, where the old one is known, and is

@@ -33,7 +33,7 @@
     COUNT32(max_victims, 1, FSM_VICTIMS_MAX, 3)                                                    \
     DURATION(near_completion, 0, FSM_DAY_MS, 300000)                                               \
     DURATION(retention, FSM_SECOND_MS, FSM_DURATION_MAX_MS, 604800000)                             \
-    COUNT32(keep_complete, 1, FSM_COMPLETE_KEPT_MAX, 2)                                            \
+    COUNT32(keep_complete, FSM_COMPLETE_KEPT_MIN, FSM_COMPLETE_KEPT_MAX, 2)                        \
     COUNT32(max_attempts, 1, FSM_ATTEMPTS_MAX, 3)                                                  \
     DURATION(retry_backoff, 1, FSM_HOUR_MS, 5000)                                                  \
     DURATION(node_degraded_after, 100, 30 * FSM_DAY_MS, 30000)                                     \
@@ -67,7 +67,8 @@
     COUNT32(f8_weight_sensitive_ppm, 0, FSM_PPM, 0)                                                \
     COUNT32(f8_weight_interactive_ppm, 0, FSM_PPM, 0)                                              \
     CHOICE(owner_rule, 1, 2, 1)                                                                    \
-    DURATION(scale_cooldown, 0, FSM_DAY_MS, 300000)
+    DURATION(scale_cooldown, 0, FSM_DAY_MS, 300000)                                                \
+    CHOICE(domain_rule, 1, 3, 1)
 /* clang-format on */
 
 /* The first must not be above the second. It is asked of the whole policy, when the changes have

@@ -468,9 +468,8 @@ static void check_checkpoint(struct checker *checker, const struct checkpoint *c
  * list. */
 static void check_target(struct checker *checker, const struct target *target)
 {
-    uint64_t granted = 0;
-    uint64_t budgeted = 0;
-    uint64_t last_id = 0;
+    const struct fsm_target *view = &target->view;
+    uint64_t granted = 0, budgeted = 0, writing = 0, last_id = 0;
     uint32_t paused = 0;
     const char *broken;
 
@@ -480,37 +479,37 @@ static void check_target(struct checker *checker, const struct target *target)
 
         granted += checkpoint->view.granted_bytes_per_s;
         budgeted += checkpoint->bypass_budget ? 0 : checkpoint->view.granted_bytes_per_s;
+        writing += fsm_checkpoint_writes(checkpoint) ? checkpoint->view.shard_count : 0;
         paused += checkpoint->view.state == STATE(PAUSED);
         check_expect(checker, fsm_checkpoint_state_active(checkpoint->view.state),
-                     "INDEX an ended checkpoint is listed as active", target->view.id,
+                     "INDEX an ended checkpoint is listed as active", view->id,
                      checkpoint->view.id);
-        check_expect(checker, checkpoint->view.id > last_id, "INDEX active list by id",
-                     target->view.id, checkpoint->view.id);
+        check_expect(checker, checkpoint->view.id > last_id, "INDEX active list by id", view->id,
+                     checkpoint->view.id);
         last_id = checkpoint->view.id;
         checker->active--;
     }
     checker->armed += target->timer.position != 0;
-    check_expect(checker, granted == target->view.granted_bytes_per_s, "I36 sum of grants",
-                 target->view.id, granted);
+    check_expect(checker, granted == view->granted_bytes_per_s, "I36 sum of grants", view->id,
+                 granted);
+    check_expect(checker, writing == view->writing_count, "I36 parts that write", view->id,
+                 writing);
     check_expect(checker, budgeted == target->budgeted_bytes_per_s, "I36 sum of budgeted grants",
-                 target->view.id, budgeted);
+                 view->id, budgeted);
     check_expect(checker,
-                 budgeted <= fsm_max(target->view.budget_bytes_per_s, target->excused_bytes_per_s),
-                 "I36 grants within the budget", target->view.id, budgeted);
+                 budgeted <= fsm_max(view->budget_bytes_per_s, target->excused_bytes_per_s),
+                 "I36 grants within the budget", view->id, budgeted);
+    check_expect(
+        checker,
+        view->budget_bytes_per_s == (view->available ? fsm_target_budget_when_up(view) : 0),
+        "I36 budget of what is configured and measured", view->id, view->budget_bytes_per_s);
     check_expect(checker,
-                 target->view.budget_bytes_per_s ==
-                     (target->view.available ? fsm_target_budget_when_up(&target->view) : 0),
-                 "I36 budget of what is configured and measured", target->view.id,
-                 target->view.budget_bytes_per_s);
-    check_expect(checker,
-                 target->view.measured_bytes_per_s == 0 ||
-                     (target->view.measured_at_ms > 0 &&
-                      target->view.measured_at_ms <= checker->fsm->now_ms),
-                 "RANGE instant of what is measured", target->view.id, target->view.measured_at_ms);
-    check_expect(checker, paused == target->view.paused_count, "INDEX paused count",
-                 target->view.id, paused);
+                 view->measured_bytes_per_s == 0 ||
+                     (view->measured_at_ms > 0 && view->measured_at_ms <= checker->fsm->now_ms),
+                 "RANGE instant of what is measured", view->id, view->measured_at_ms);
+    check_expect(checker, paused == view->paused_count, "INDEX paused count", view->id, paused);
     broken = fsm_read_target_broken(checker->fsm, target);
-    check_expect(checker, broken == NULL, broken, target->view.id, target->view.reading_count);
+    check_expect(checker, broken == NULL, broken, view->id, view->reading_count);
 }
 
 static void check_node(struct checker *checker, const struct node *node)

@@ -265,6 +265,8 @@ static void target_check(const struct fsm *fsm, const struct target *target, str
            fsm_max(view->budget_bytes_per_s, target->excused_bytes_per_s));
     EXPECT(view->paused_count <= target->checkpoint_count);
     EXPECT(!empty || view->granted_bytes_per_s == 0);
+    EXPECT(!empty || view->writing_count == 0);
+    EXPECT(view->writing_count > 0 || view->granted_bytes_per_s == 0);
     EXPECT(!empty || view->paused_count == 0);
     EXPECT(target->going_count <= target->job_count);
     EXPECT(!target->removed || target->going_count == 0 || view->draining);

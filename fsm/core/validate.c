@@ -134,6 +134,13 @@ static void check_profile(const char *profile, struct fsm_outcome *outcome)
     outcome->status = FSM_PROFILE_UNKNOWN;
 }
 
+/* 0 leaves it to the tenant or the policy. */
+static void check_keep_complete(uint32_t keep_complete, struct fsm_outcome *outcome)
+{
+    if (keep_complete != 0)
+        check_range(keep_complete, FSM_COMPLETE_KEPT_MIN, FSM_COMPLETE_KEPT_MAX, outcome);
+}
+
 /* A text of the record's table is an id or empty. The bounds of numbers are the table's, so that
  * what is taken here can be read from a snapshot. */
 static enum fsm_status validate_spec(const Ckpt__V1__AllocationSpec *spec,
@@ -146,6 +153,7 @@ static enum fsm_status validate_spec(const Ckpt__V1__AllocationSpec *spec,
     FSM_ALLOCATION_SPEC(ROW_SKIP, TEXT)
 #undef TEXT
     check_profile(spec->profile, outcome);
+    check_keep_complete(spec->keep_complete, outcome);
     check_id_or_empty(spec->target_id, outcome);
 #define FIELD(type, name, highest)                                                                 \
     if (!record_within((uint64_t)spec->name, highest, sizeof(type)))                               \
@@ -190,6 +198,7 @@ static enum fsm_status validate_target_spec(const Ckpt__V1__TargetSpec *spec,
     check_id_or_empty(spec->failover_target_id, outcome);
     check_range(spec->read_bytes_per_s, 0, FSM_BANDWIDTH_MAX, outcome);
     check_range(spec->max_restores, 0, FSM_RESTORES_MAX, outcome);
+    check_range(spec->max_writes, 0, FSM_WRITES_MAX, outcome);
     check_range(spec->write_bytes_per_s, 1, FSM_BANDWIDTH_MAX, outcome);
     check_range(spec->staging_share_ppm, 0, FSM_PPM, outcome);
     check_range(spec->read_back, 0, CKPT__V1__READ_BACK__READ_BACK_ALWAYS, outcome);
@@ -269,7 +278,8 @@ static void check_zeros(uint64_t zeros, uint64_t allowed, struct fsm_outcome *ou
 
 enum {
     UPDATE_ZEROS = 1 << 4 | 1 << 5,
-    TARGET_ZEROS = 1 << 5 | 1 << 6 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 13 | 1 << 15
+    TARGET_ZEROS =
+        1 << 5 | 1 << 6 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 13 | 1 << 15 | 1 << 18
 };
 
 static enum fsm_status validate_update(const fsm_command *command, struct fsm_outcome *outcome)
@@ -647,7 +657,7 @@ static enum fsm_status validate_put_tenant(const fsm_command *command, struct fs
         return FSM_INVALID_ARGUMENT;
     check_id(spec->tenant, outcome);
     check_range(spec->max_bytes, 0, FSM_ALLOCATION_BYTES_MAX, outcome);
-    check_range(spec->keep_complete, 0, FSM_COMPLETE_KEPT_MAX, outcome);
+    check_keep_complete(spec->keep_complete, outcome);
     return spec->retention_ms == 0
                ? outcome->status
                : check_range(spec->retention_ms, FSM_SECOND_MS, FSM_DURATION_MAX_MS, outcome);

@@ -95,6 +95,8 @@ static void register_defaults(struct fsm *fsm, struct fsm_allocation *view)
         view->strategy = CKPT__V1__STRATEGY__STRATEGY_AUTO;
     if (view->restore == CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED)
         view->restore = CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN;
+    if (view->domain_rule == CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_UNSPECIFIED)
+        view->domain_rule = fsm->policy.domain_rule;
     if (view->requeue_policy == CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_UNSPECIFIED)
         view->requeue_policy = CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_ON_NODE_FAILURE;
     if (view->submitted_at_ms == 0)

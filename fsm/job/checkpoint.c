@@ -430,6 +430,7 @@ static void checkpoint_take_grant(struct fsm *fsm, struct checkpoint *checkpoint
     checkpoint->view.granted_bytes_per_s = bytes_per_s;
     checkpoint->bypass_budget = bypass;
     target->view.granted_bytes_per_s += bytes_per_s;
+    target->view.writing_count += checkpoint->view.shard_count;
     if (!bypass)
         target->budgeted_bytes_per_s += bytes_per_s;
 }
@@ -444,6 +445,10 @@ static void checkpoint_give_grant(struct fsm *fsm, struct checkpoint *checkpoint
 
     CHECK(target->view.granted_bytes_per_s >= bytes_per_s);
     target->view.granted_bytes_per_s -= bytes_per_s;
+    if (fsm_checkpoint_writes(checkpoint)) {
+        CHECK(target->view.writing_count >= checkpoint->view.shard_count);
+        target->view.writing_count -= checkpoint->view.shard_count;
+    }
     if (!checkpoint->bypass_budget) {
         CHECK(target->budgeted_bytes_per_s >= bytes_per_s);
         target->budgeted_bytes_per_s -= bytes_per_s;

@@ -39,8 +39,10 @@ static enum fsm_status continue_nodes(const struct fsm *fsm, const struct fsm_ch
                                       struct fsm_outcome *outcome)
 {
     const char *domain = target_at(fsm, point->target_slot)->view.domain;
-    bool bound =
-        spec->domain_rule == CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_REQUIRED && domain[0] != '\0';
+    Ckpt__V1__DomainRule rule = spec->domain_rule == CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_UNSPECIFIED
+                                    ? fsm->policy.domain_rule
+                                    : spec->domain_rule;
+    bool bound = rule == CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_REQUIRED && domain[0] != '\0';
 
     CHECK(point->id != 0);
     outcome->limit = spec->n_nodes;

@@ -6,10 +6,11 @@
  *          nobody can read or the time is over: the job is ended as ever. damaged(): another
  *          checkpoint is asked for, as long as its stop has time; else it is ended without.
  * Shapes   at most the policy's release_check in all, and no longer than the stop has, so that no
- *          preemption waits for ever. As the target's read_back says: never nothing, sampled 16
- *          parts at most, and a sample of each, always all of it. A job whose end is ordered for
- *          another reason holds nothing any more. One that shrinks goes on meanwhile, and writes no
- *          other checkpoint before that.
+ *          preemption waits for ever. Of 16 parts at most a sample is read, of a target whose
+ *          read_back is always all of it; one that reads nothing back before a checkpoint counts is
+ *          sampled here all the same. A job whose end is ordered for another reason holds nothing
+ *          any more. One that shrinks goes on meanwhile, and writes no other checkpoint before
+ *          that.
  */
 #include <stdio.h>
 
@@ -42,15 +43,13 @@ static struct fsm_plan release_plan(const struct checkpoint *checkpoint)
  * scheduler takes out of its own job. */
 static bool release_wanted(const struct fsm *fsm, const struct checkpoint *checkpoint)
 {
-    const struct target *target = target_at(fsm, checkpoint->view.target_slot);
     const struct allocation *job = allocation_at(fsm, checkpoint->view.allocation_slot);
     bool stops = checkpoint->view.purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT &&
                  checkpoint->view.after == CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_STOP;
 
     CHECK(checkpoint->view.id != 0);
     return (stops || (fsm_allocation_shrinks(job) && job->view.preemption_id != 0)) &&
-           fsm->policy.release_check_ms != 0 &&
-           target->view.read_back != CKPT__V1__READ_BACK__READ_BACK_NEVER;
+           fsm->policy.release_check_ms != 0;
 }
 
 /* The operator hears of each victim that is ended although nobody else has read what it saved. */
@@ -111,13 +110,21 @@ void fsm_release_begin(struct fsm *fsm, struct checkpoint *checkpoint)
     release_go(fsm, allocation, checkpoint);
 }
 
+Ckpt__V1__ReadBack fsm_release_read_back(const struct fsm_target *target)
+{
+    CHECK(target->id != NULL);
+    return target->read_back == CKPT__V1__READ_BACK__READ_BACK_NEVER
+               ? CKPT__V1__READ_BACK__READ_BACK_SAMPLED
+               : target->read_back;
+}
+
 uint32_t fsm_release_step(const struct fsm *fsm, const struct checkpoint *checkpoint)
 {
+    const struct target *target = target_at(fsm, checkpoint->view.target_slot);
     uint32_t count = checkpoint->view.shard_count;
 
     CHECK(count > 0);
-    if (target_at(fsm, checkpoint->view.target_slot)->view.read_back ==
-        CKPT__V1__READ_BACK__READ_BACK_ALWAYS)
+    if (fsm_release_read_back(&target->view) == CKPT__V1__READ_BACK__READ_BACK_ALWAYS)
         return 1;
     return (count + RELEASE_PARTS_SAMPLED - 1) / RELEASE_PARTS_SAMPLED;
 }

@@ -3,7 +3,7 @@
  * Flow     review() runs whenever an allocation's checkpoints or its restartability change: it arms
  *          each unprotected one with the instant it expires. Expired ones form the collectable
  *          list; the collector removes their folders and says so. Protected: the newest
- *          keep_complete (at least one) COMPLETE ones of a restartable allocation that are not
+ *          keep_complete (two at least) COMPLETE ones of a restartable allocation that are not
  *          damaged. COMPLETE ones expire retention_ms after completion; at once beyond
  *          FSM_COMPLETE_KEPT_MAX, and beyond keep_complete where they lie on another target than
  *          the newest one. Folders of failed attempts expire one checkpoint timeout after the end,
@@ -18,8 +18,6 @@
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
 #include "fsm/quota.h"
-
-enum { RETENTION_KEPT_LEAST = 2 }; /* complete ones of a job that may be started again */
 
 static bool retention_complete(const struct checkpoint *checkpoint)
 {
@@ -65,9 +63,7 @@ static bool retention_begins(const struct allocation *job, const struct checkpoi
 
 static uint32_t retention_keep(const struct fsm *fsm, const struct allocation *allocation)
 {
-    if (!fsm_allocation_restartable(allocation))
-        return 0;
-    return (uint32_t)fsm_max(fsm_keep_complete(fsm, allocation), 1);
+    return fsm_allocation_restartable(allocation) ? fsm_keep_complete(fsm, allocation) : 0;
 }
 
 /* A walk from the end of the list meets the newest first, which are the protected ones. Folders of
@@ -218,7 +214,7 @@ bool fsm_retention_may_leave_early(const struct fsm *fsm, const struct checkpoin
     CHECK(job->view.id != NULL);
     return retention_complete(checkpoint) && !checkpoint->expired && !checkpoint->view.pinned &&
            !retention_needed(fsm, checkpoint,
-                             (uint32_t)fsm_min(retention_keep(fsm, job), RETENTION_KEPT_LEAST));
+                             fsm_allocation_restartable(job) ? FSM_COMPLETE_KEPT_MIN : 0);
 }
 
 bool fsm_retention_leave_early(struct fsm *fsm, struct checkpoint *checkpoint)

@@ -71,6 +71,7 @@
     FIELD(Ckpt__V1__Compression, compression, RECORD_ANY)                                          \
     FIELD(Ckpt__V1__Pool, pool, RECORD_ANY)                                                        \
     FIELD(uint32_t, max_restores, FSM_RESTORES_MAX)        /* parts at a time; 0: no limit */      \
+    FIELD(uint32_t, max_writes, FSM_WRITES_MAX)            /* likewise, of checkpoints */          \
     FIELD(uint32_t, staging_share_ppm, FSM_PPM)
 
 #define FSM_TARGET_STATUS(FIELD, TEXT)                                                             \

@@ -76,13 +76,17 @@ static bool restore_header(struct fsm *fsm, const Ckpt__Log__V1__SnapshotHeader 
     return restore_fleet(fsm, header);
 }
 
-static bool restore_policy(struct fsm *fsm, const Ckpt__V1__Policy *policy)
+/* An earlier build let one complete checkpoint be kept. */
+static bool restore_policy(struct fsm *fsm, const Ckpt__V1__Policy *saved)
 {
+    Ckpt__V1__Policy policy = *saved;
     struct fsm_outcome ignored;
 
-    if (fsm_policy_check_values(policy, &ignored) != FSM_OK)
+    if (policy.keep_complete == 1)
+        policy.keep_complete = FSM_COMPLETE_KEPT_MIN;
+    if (fsm_policy_check_values(&policy, &ignored) != FSM_OK)
         return false;
-    fsm_policy_merge(&fsm->policy, policy);
+    fsm_policy_merge(&fsm->policy, &policy);
     return fsm_policy_check_order(&fsm->policy, &ignored) == FSM_OK;
 }
 
@@ -407,6 +411,8 @@ static void restore_checkpoint_indices(struct fsm *fsm, struct checkpoint *check
     fsm_checkpoint_link(fsm, checkpoint);
     fsm_checkpoint_adopt(fsm, checkpoint);
     target->view.granted_bytes_per_s += checkpoint->view.granted_bytes_per_s;
+    if (fsm_checkpoint_writes(checkpoint))
+        target->view.writing_count += checkpoint->view.shard_count;
     if (!checkpoint->bypass_budget)
         target->budgeted_bytes_per_s += checkpoint->view.granted_bytes_per_s;
     if (fsm_checkpoint_state_active(checkpoint->view.state)) {

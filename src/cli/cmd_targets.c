@@ -41,7 +41,17 @@ static const struct output_column columns[] = {
     {"TO READ", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
     {"RESTORES", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
     {"POOL", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
+    {"WRITING", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"MAX WRITES", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
 };
+
+static void limit_cell(struct output_table *table, uint32_t limit)
+{
+    if (limit > 0)
+        output_cell(table, "%u", limit);
+    else
+        output_cell(table, "-");
+}
 
 static void target_row(struct output_table *table, const ProtobufCMessage *item)
 {
@@ -89,11 +99,10 @@ static void target_row(struct output_table *table, const ProtobufCMessage *item)
                 human_enum(&ckpt__v1__compression__descriptor, (int)spec->compression, text));
     output_cell(table, "%u", target->restores_reading);
     output_cell(table, "%u", target->restores_waiting);
-    if (spec->max_restores > 0)
-        output_cell(table, "%u", spec->max_restores);
-    else
-        output_cell(table, "-");
+    limit_cell(table, spec->max_restores);
     output_cell(table, "%s", human_enum(&ckpt__v1__pool__descriptor, (int)spec->pool, text));
+    output_cell(table, "%u", target->parts_writing);
+    limit_cell(table, spec->max_writes);
 }
 
 static const char *target_name(const ProtobufCMessage *item, char text[64])
@@ -134,8 +143,9 @@ enum cli_exit command_targets(struct cli *cli)
 static const struct {
     const char *option;
     unsigned field;
-} emptied[] = {{"staging-share", 5}, {"price", 6},     {"domain", 8},       {"tier", 9},
-               {"read", 10},         {"failover", 11}, {"generations", 13}, {"max-restores", 15}};
+} emptied[] = {{"staging-share", 5}, {"price", 6},         {"domain", 8},
+               {"tier", 9},          {"read", 10},         {"failover", 11},
+               {"generations", 13},  {"max-restores", 15}, {"max-writes", 18}};
 
 /* "-" stands for the empty text, which no option takes. */
 static void set_text_or_none(const struct cli *cli, const char *option, char **text)
@@ -152,7 +162,8 @@ static uint64_t target_zeros(const struct cli *cli, const Ckpt__V1__TargetSpec *
     const bool zero[] = {spec->staging_share_ppm == 0, spec->cost_micro_usd_per_gb_month == 0,
                          spec->domain[0] == '\0',      spec->tier[0] == '\0',
                          spec->read_bytes_per_s == 0,  spec->failover_target_id[0] == '\0',
-                         spec->generations == 0,       spec->max_restores == 0};
+                         spec->generations == 0,       spec->max_restores == 0,
+                         spec->max_writes == 0};
     uint64_t zeros = 0;
 
     for (size_t i = 0; i < ARRAY_COUNT(emptied); i++)
@@ -211,6 +222,7 @@ enum cli_exit command_target_put(struct cli *cli)
     spec.compression = (Ckpt__V1__Compression)cli_number(cli, "compression", 0);
     spec.pool = (Ckpt__V1__Pool)cli_number(cli, "pool", 0);
     spec.max_restores = (uint32_t)cli_number(cli, "max-restores", 0);
+    spec.max_writes = (uint32_t)cli_number(cli, "max-writes", 0);
     request.zeros = target_zeros(cli, &spec);
     spec.is_default = cli_flag(cli, "default");
     request.spec = &spec;

@@ -169,6 +169,8 @@ static const struct option_spec target_put_options[] = {
            RATE_MAX),
     COUNT("max-restores", "N", "parts of jobs that read at a time, others wait; 0: no limit", 0,
           1048576),
+    COUNT("max-writes", "N", "parts of checkpoints that are written at a time; 0: no limit", 0,
+          1048576),
     TEXT("failover", "TARGET", "where checkpoints go when an outage lasts; -: none, they wait"),
     CHOICE("read-back", "WORD", "of what is written: sampled (of a new one), never, always",
            read_back),
@@ -184,7 +186,7 @@ static const struct option_spec target_put_options[] = {
 static const struct option_spec tenant_put_options[] = {
     NUMBER("max-bytes", "SIZE", "of all its checkpoints together, like 10TB; 0: no limit",
            NUMBER_SIZE, 0, INT64_MAX / 2),
-    COUNT("keep", "N", "complete ones of each job, whatever their age; 0: as the policy has it", 0,
+    COUNT("keep", "N", "complete ones of each job, whatever their age, 2 to 32; 0: the policy's", 0,
           32),
     DURATION("retention", "how long older ones are kept; 0: as the policy has it", 0),
     {0}};

@@ -162,6 +162,9 @@ static void print_grant(struct cli *cli, const Ckpt__V1__ExplainGrant *grant)
     fprintf(cli->out, " grant: %s of %s granted on %s", human_rate(grant->granted_bytes_per_s, a),
             human_rate(grant->budget_bytes_per_s, b),
             human_safe(grant->target_id, name, sizeof(name)));
+    if (grant->max_writes > 0)
+        fprintf(cli->out, ", %u of %u parts written at a time", grant->parts_writing,
+                grant->max_writes);
     if (!grant->available)
         fprintf(cli->out, " (unavailable: %s)",
                 fsm_enum_word(&ckpt__v1__reason__descriptor, (int)grant->outage, word));

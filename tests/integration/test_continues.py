@@ -38,7 +38,7 @@ def saved_twice(cluster, job, node):
 def a_requeued_job_goes_on_under_its_new_id():
     """Its scheduler gives it another id and another node: it goes on from the first one's step. What it saves lies in its own folder beside
     what somebody had put there; the first one's folder goes when the retention of the second lets it."""
-    with Cluster(members=3, agents=("a", "b"), policy={**POLICY, "keep_complete": 1}, copies=False) as cluster:
+    with Cluster(members=3, agents=("a", "b"), policy={**POLICY, "keep_complete": 2}, copies=False) as cluster:
         cluster.start()
         run, (first, second) = saved_twice(cluster, "one", "a")
         refused = register(cluster, "two", "b", "--continues", "one", check=False)
@@ -74,8 +74,11 @@ def a_requeued_job_goes_on_under_its_new_id():
         third = complete(cluster, "two")
         assert third.home == "" and pathlib.Path(third.path).parent == there.parent
         assert saved_step(third.path) > step
+        fourth = complete(cluster, "two")  # two of its own are kept
+        assert fourth.home == "" and pathlib.Path(fourth.path).parent == there.parent
         wait_until("the first one's folder is gone", lambda: not folder(cluster, "one").exists(), 60, 0.2)
-        assert pathlib.Path(third.path).is_dir() and (there / "somebody's").read_text() == "own"
+        assert pathlib.Path(third.path).is_dir() and pathlib.Path(fourth.path).is_dir()
+        assert (there / "somebody's").read_text() == "own"
         for member in cluster.members:
             if not member.running():
                 member.start()

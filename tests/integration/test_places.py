@@ -13,7 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import Cluster, broker_pb2, checkpoint_text, common_pb2, metric, own_name, tap, wait_until  # noqa: E402
 
 # quick: every checkpoint but the newest two expires within a second
-POLICY = {"evaluation_interval": "1h", "min_interval": "1ms", "checkpoint_timeout": "30s", "retention": "1s", "keep_complete": 1,
+POLICY = {"evaluation_interval": "1h", "min_interval": "1ms", "checkpoint_timeout": "30s", "retention": "1s", "keep_complete": 2,
           "retry_backoff": "100ms", "grace": "1s"}
 ANN, BOB, SERVICE, SERVICE_GROUP, PROJECT = 20001, 20002, 20003, 20004, 20005
 COMPLETE, FAILED = common_pb2.CHECKPOINT_STATE_COMPLETE, common_pb2.CHECKPOINT_STATE_FAILED
@@ -99,7 +99,7 @@ def two_users_share_a_destination_and_the_service_deletes_what_expired():
         try:
             for name, user in (("anns", ANN), ("bobs", BOB)):
                 site.start_job(name, user)
-                for _ in range(5):
+                for _ in range(6):
                     site.checkpoint(name)
                 assert (cluster.scratch / "physics" / "heat" / name).stat().st_uid == user
             for path in (cluster.scratch / "physics", cluster.scratch / "physics" / "heat"):
@@ -111,7 +111,7 @@ def two_users_share_a_destination_and_the_service_deletes_what_expired():
             result = sh(SERVICE, 'cat "$1"/checkpoints/*/*/*', anns, gid=SERVICE_GROUP)
             assert result.returncode != 0, "the service removes checkpoints, it does not read them"
             for name in ("anns", "bobs"):
-                wait_until(f"old checkpoints of {name} are deleted", lambda n=name: len(site.folders(n)) == 1, 60, 0.5)
+                wait_until(f"old checkpoints of {name} are deleted", lambda n=name: len(site.folders(n)) == 2, 60, 0.5)
             assert cluster.ctl("undeleted", "-o", "name").stdout == ""
             assert cluster.checkpoints("anns", common_pb2.CHECKPOINT_STATE_COLLECTED)
             cluster.debug_check()
@@ -160,18 +160,18 @@ def what_its_user_alone_may_delete_is_deleted_by_its_node():
             made = {}
             for name, user in (("anns", ANN), ("bobs", BOB)):
                 site.start_job(name, user)
-                made[name] = [site.checkpoint(name) for _ in range(5)]
+                made[name] = [site.checkpoint(name) for _ in range(6)]
                 status = (cluster.scratch / "physics" / "heat" / name).stat()
                 assert status.st_uid == user and status.st_mode & 0o7777 == 0o700, oct(status.st_mode)
             result = sh(SERVICE, 'ls "$1"', cluster.scratch / "physics" / "heat" / "anns", gid=SERVICE_GROUP)
             assert result.returncode != 0 and "Permission denied" in result.stderr, result
             for name in made:
-                wait_until(f"old checkpoints of {name} are deleted", lambda n=name: len(site.folders(n)) == 1, 60, 0.5)
+                wait_until(f"old checkpoints of {name} are deleted", lambda n=name: len(site.folders(n)) == 2, 60, 0.5)
                 wait_until(f"that is told of {name}", lambda n=name: len(deleted(cluster, n)) == 4, 20, 0.5)
                 by_text = {checkpoint_text(c.checkpoint_id): c.size_bytes for c in made[name]}
                 for identifier, size in deleted(cluster, name).items():
                     assert size > 0 and identifier in by_text, (identifier, size, by_text)  # others may share files with it
-                assert site.folders(name) == [checkpoint_text(made[name][-1].checkpoint_id)]
+                assert site.folders(name) == sorted(checkpoint_text(c.checkpoint_id) for c in made[name][-2:])
             assert cluster.ctl("undeleted", "-o", "name").stdout == ""
             assert "could not be deleted" not in cluster.ctl("status").stdout + cluster.ctl("events").stdout
             log = cluster.agents["a"].log.read_text()
@@ -225,12 +225,12 @@ def what_a_dead_node_was_to_delete_another_one_deletes():
         cluster.start()
         try:
             site.start_job("anns", ANN)
-            for _ in range(3):
+            for _ in range(4):
                 site.checkpoint("anns")
             cluster.agents["a"].kill()
             wait_until("another node has deleted it", lambda: "kind=REPORT_KIND_COLLECTED allocation=anns" in
                        cluster.agents["b"].log.read_text(), 90, 0.5)
-            wait_until("old checkpoints are deleted", lambda: len(site.folders("anns")) == 1, 60, 0.5)
+            wait_until("old checkpoints are deleted", lambda: len(site.folders("anns")) == 2, 60, 0.5)
             cluster.debug_check()
         finally:
             site.close()
@@ -269,11 +269,11 @@ def checkpoints_go_on_although_none_can_be_deleted():
             documented_prefix(cluster)
             subprocess.run(command, shell=True, check=True)
             assert not os.path.isdir(first.path)
-            new = [site.checkpoint("anns") for _ in range(3)]
+            new = [site.checkpoint("anns") for _ in range(4)]
 
             def all_deleted():
                 subprocess.run(command, shell=True, check=True)  # more come to the list as they are tried
-                return cluster.client.broker("ListUndeleted", broker_pb2.ListUndeletedRequest()).count == 0 and len(site.folders("anns")) == 1
+                return cluster.client.broker("ListUndeleted", broker_pb2.ListUndeletedRequest()).count == 0 and len(site.folders("anns")) == 2
             wait_until("all of them are deleted", all_deleted, 150, 1)
             log = "".join(m.log.read_text() for m in cluster.members)
             assert not re.search(rf"event=collect_failed checkpoint={checkpoint_text(new[0].checkpoint_id)} ", log)

@@ -69,6 +69,8 @@ def what_cannot_be_is_refused_with_its_limit():
         cluster.start()
         refused = cluster.ctl("tenant", "put", "physics", "--keep", "33", check=False)
         assert refused.returncode == 2 and "32" in refused.stderr, refused
+        refused = cluster.ctl("tenant", "put", "physics", "--keep", "1", check=False)  # the newest one may turn out to be damaged
+        assert refused.returncode == 2 and "keep_complete" in refused.stderr and "found 1, limit 2" in refused.stderr, refused
         refused = cluster.ctl("tenant", "put", "physics", check=False)
         assert refused.returncode == 2 and "--max-bytes" in refused.stderr, refused
         cluster.ctl("tenant", "put", "physics", "--max-bytes", "10TB", "--keep", "3", "--retention", "14d")

@@ -88,8 +88,9 @@ def checkpoints_go_to_the_target_of_the_nodes_domain():
 
 
 def a_restart_reads_where_the_checkpoint_lies():
-    """A job that moves to another domain is restored from the target of the old one and writes to the new one; the old copy leaves then."""
-    with Domains(keep_complete=1, retention="1h") as cluster:
+    """A job that moves to another domain is restored from the target of the old one and writes to the new one; the old copy leaves when two are
+    there."""
+    with Domains(keep_complete=2, retention="1h") as cluster:
         cluster.start()
         cluster.register("job", [("a", 1, MIB)], requeue_policy=common_pb2.REQUEUE_POLICY_ALWAYS, max_requeue=9)
         job = cluster.run_job("a", "job", heat(cluster, "job"), ("--max-restarts", "0"))
@@ -106,8 +107,10 @@ def a_restart_reads_where_the_checkpoint_lies():
         assert pathlib.Path(first.path).exists()
         second = complete(cluster, "job")
         assert second.target_id == "right", second
+        third = complete(cluster, "job")
+        assert third.target_id == "right", third
         wait_until("the copy elsewhere is collected", lambda: not pathlib.Path(first.path).exists(), 20)
-        assert pathlib.Path(second.path).exists()
+        assert pathlib.Path(second.path).exists() and pathlib.Path(third.path).exists()
         cluster.debug_check()
 
 
@@ -132,7 +135,7 @@ def the_target_of_a_job_can_be_changed():
 
 def a_target_is_drained_and_removed():
     """New checkpoints go to the default one; the removal is refused while one lies there, says how many, and works when they have gone."""
-    with Domains(keep_complete=1, retention="1s") as cluster:
+    with Domains(keep_complete=2, retention="1s") as cluster:
         cluster.start()
         cluster.register("job", [("a", 1, MIB)], target_id="left")
         cluster.run_job("a", "job", heat(cluster, "job"))
@@ -146,7 +149,7 @@ def a_target_is_drained_and_removed():
         assert "draining" in cluster.ctl("targets").stdout and cluster.targets()["left"]["draining"]
         refused = cluster.ctl("target", "remove", "left", "--yes", check=False)
         assert "TARGET_HAS_FOLDERS" in refused.stderr and "1 checkpoints" in refused.stderr, refused.stderr
-        assert complete(cluster, "job").target_id == "scratch"
+        assert [complete(cluster, "job").target_id for _ in range(2)] == ["scratch", "scratch"]
         wait_until("the copy elsewhere is collected", lambda: not pathlib.Path(first.path).exists(), 20)
         wait_until("it can be removed", lambda: cluster.ctl("target", "remove", "left", "--yes", check=False).returncode == 0, 10)
         assert "left" not in cluster.targets() and cluster.job("job")["next_target_id"] == "scratch"

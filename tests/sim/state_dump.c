@@ -200,8 +200,9 @@ static void add_target(uint64_t *hash, const struct target *target)
         view->reason, view->since_ms, view->write_bytes_per_s, view->measured_bytes_per_s,
         view->measured_at_ms, view->staging_share_ppm, view->cost_micro_usd_per_gb_month,
         view->granted_bytes_per_s, view->budget_bytes_per_s, view->paused_count, view->read_back,
-        view->generations, view->staging, view->compression, view->max_restores,
-        view->reading_count, view->waiting_count, view->line_count, view->read_granted_bytes_per_s);
+        view->generations, view->staging, view->compression, view->max_restores, view->max_writes,
+        view->writing_count, view->reading_count, view->waiting_count, view->line_count,
+        view->read_granted_bytes_per_s);
     ADD(hash, target->budgeted_bytes_per_s, target->excused_bytes_per_s, target->checkpoint_count,
         target->excused_restores, target->excused_read_bytes_per_s);
 }

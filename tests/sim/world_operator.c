@@ -156,7 +156,7 @@ static void policy_draw(struct world *world, Ckpt__V1__Policy *policy)
         break;
     case 3:
         policy->retention_ms = 2000 + sim_random(sim, 20000);
-        policy->keep_complete = 1 + (uint32_t)sim_random(sim, 3);
+        policy->keep_complete = 2 + (uint32_t)sim_random(sim, 3);
         break;
     case 4:
         policy->max_attempts = 1 + (uint32_t)sim_random(sim, 4);
@@ -241,7 +241,8 @@ static void put_target(struct world_operator *desk)
     if (desk->world->options.readers > 0) {
         spec.max_restores = (uint32_t)sim_random(sim, 4);
         spec.read_bytes_per_s = spec.write_bytes_per_s / 8;
-        message.zeros = 1 << 15;
+        spec.max_writes = (uint32_t)sim_random(sim, 6);
+        message.zeros = 1 << 15 | 1 << 18;
     }
     if (desk->world->options.domains > 0 && sim_chance(sim, 3)) {
         spec.domain = (char *)(uintptr_t)world_domain_draw(desk->world);

@@ -22,127 +22,55 @@ static int set_target_kind(const struct settings_row *row, void *place, bool in_
     return value[0] == '\0' ? 0 : target_kind_parse(value, kind, err);
 }
 
+/* An enum of the messages by its words; its 0 is never said. words: for people. */
+static int set_word(const ProtobufCEnumDescriptor *descriptor, const char *words, void *place,
+                    const char *value, struct err *err)
+{
+    int number;
+
+    if (!fsm_enum_parse(descriptor, value, &number) || number == 0)
+        return err_set(err, ERR_INVALID, "is '%.300s', must be %s", value, words);
+    memcpy(place, &number, sizeof(number));
+    return 0;
+}
+
+static void show_word(const ProtobufCEnumDescriptor *descriptor, const void *place, char *text,
+                      size_t size)
+{
+    char word[FSM_WORD_BYTES];
+    int number;
+
+    memcpy(&number, place, sizeof(number));
+    snprintf(text, size, "%s", fsm_enum_word(descriptor, number, word));
+}
+
+#define WORD_KINDS(X)                                                                              \
+    X(owner_rule, "registered or first")                                                           \
+    X(domain_rule, "any, preferred or required")                                                   \
+    X(read_back, "sampled, never or always")                                                       \
+    X(staging, "local, direct or memory")                                                          \
+    X(compression, "none or lz4")                                                                  \
+    X(pool, "open or sensitive")
+
+#define X(name, words)                                                                             \
+    static int set_##name(const struct settings_row *row, void *place, bool in_unit,               \
+                          const char *value, struct err *err)                                      \
+    {                                                                                              \
+        (void)row;                                                                                 \
+        (void)in_unit;                                                                             \
+        return set_word(&ckpt__v1__##name##__descriptor, words, place, value, err);                \
+    }                                                                                              \
+    static void show_##name(const void *place, char *text, size_t size)                            \
+    {                                                                                              \
+        show_word(&ckpt__v1__##name##__descriptor, place, text, size);                             \
+    }                                                                                              \
+    static const struct settings_kind name##_kind = {set_##name, show_##name, false, NULL};
+WORD_KINDS(X)
+#undef X
+
 static void show_target_kind(const void *place, char *text, size_t size)
 {
-    char word[FSM_WORD_BYTES];
-
-    snprintf(text, size, "%s",
-             fsm_enum_word(&ckpt__v1__target_kind__descriptor,
-                           (int)*(const Ckpt__V1__TargetKind *)place, word));
-}
-
-static int set_owner_rule(const struct settings_row *row, void *place, bool in_unit,
-                          const char *value, struct err *err)
-{
-    int rule;
-
-    (void)row;
-    (void)in_unit;
-    if (!fsm_enum_parse(&ckpt__v1__owner_rule__descriptor, value, &rule) ||
-        rule == CKPT__V1__OWNER_RULE__OWNER_RULE_UNSPECIFIED)
-        return err_set(err, ERR_INVALID, "is '%.300s', must be registered or first", value);
-    *(Ckpt__V1__OwnerRule *)place = (Ckpt__V1__OwnerRule)rule;
-    return 0;
-}
-
-static void show_owner_rule(const void *place, char *text, size_t size)
-{
-    char word[FSM_WORD_BYTES];
-
-    snprintf(text, size, "%s",
-             fsm_enum_word(&ckpt__v1__owner_rule__descriptor,
-                           (int)*(const Ckpt__V1__OwnerRule *)place, word));
-}
-
-static int set_read_back(const struct settings_row *row, void *place, bool in_unit,
-                         const char *value, struct err *err)
-{
-    int policy;
-
-    (void)row;
-    (void)in_unit;
-    if (!fsm_enum_parse(&ckpt__v1__read_back__descriptor, value, &policy) ||
-        policy == CKPT__V1__READ_BACK__READ_BACK_UNSPECIFIED)
-        return err_set(err, ERR_INVALID, "is '%.300s', must be sampled, never or always", value);
-    *(Ckpt__V1__ReadBack *)place = (Ckpt__V1__ReadBack)policy;
-    return 0;
-}
-
-static void show_read_back(const void *place, char *text, size_t size)
-{
-    char word[FSM_WORD_BYTES];
-
-    snprintf(text, size, "%s",
-             fsm_enum_word(&ckpt__v1__read_back__descriptor,
-                           (int)*(const Ckpt__V1__ReadBack *)place, word));
-}
-
-static int set_staging(const struct settings_row *row, void *place, bool in_unit, const char *value,
-                       struct err *err)
-{
-    int staging;
-
-    (void)row;
-    (void)in_unit;
-    if (!fsm_enum_parse(&ckpt__v1__staging__descriptor, value, &staging) ||
-        staging == CKPT__V1__STAGING__STAGING_UNSPECIFIED)
-        return err_set(err, ERR_INVALID, "is '%.300s', must be local or direct", value);
-    *(Ckpt__V1__Staging *)place = (Ckpt__V1__Staging)staging;
-    return 0;
-}
-
-static void show_staging(const void *place, char *text, size_t size)
-{
-    char word[FSM_WORD_BYTES];
-
-    snprintf(text, size, "%s",
-             fsm_enum_word(&ckpt__v1__staging__descriptor, (int)*(const Ckpt__V1__Staging *)place,
-                           word));
-}
-
-static int set_compression(const struct settings_row *row, void *place, bool in_unit,
-                           const char *value, struct err *err)
-{
-    int compression;
-
-    (void)row;
-    (void)in_unit;
-    if (!fsm_enum_parse(&ckpt__v1__compression__descriptor, value, &compression) ||
-        compression == CKPT__V1__COMPRESSION__COMPRESSION_UNSPECIFIED)
-        return err_set(err, ERR_INVALID, "is '%.300s', must be none or lz4", value);
-    *(Ckpt__V1__Compression *)place = (Ckpt__V1__Compression)compression;
-    return 0;
-}
-
-static void show_compression(const void *place, char *text, size_t size)
-{
-    char word[FSM_WORD_BYTES];
-
-    snprintf(text, size, "%s",
-             fsm_enum_word(&ckpt__v1__compression__descriptor,
-                           (int)*(const Ckpt__V1__Compression *)place, word));
-}
-
-static int set_pool(const struct settings_row *row, void *place, bool in_unit, const char *value,
-                    struct err *err)
-{
-    int pool;
-
-    (void)row;
-    (void)in_unit;
-    if (!fsm_enum_parse(&ckpt__v1__pool__descriptor, value, &pool) ||
-        pool == CKPT__V1__POOL__POOL_UNSPECIFIED)
-        return err_set(err, ERR_INVALID, "is '%.300s', must be open or sensitive", value);
-    *(Ckpt__V1__Pool *)place = (Ckpt__V1__Pool)pool;
-    return 0;
-}
-
-static void show_pool(const void *place, char *text, size_t size)
-{
-    char word[FSM_WORD_BYTES];
-
-    snprintf(text, size, "%s",
-             fsm_enum_word(&ckpt__v1__pool__descriptor, (int)*(const Ckpt__V1__Pool *)place, word));
+    show_word(&ckpt__v1__target_kind__descriptor, place, text, size);
 }
 
 static int set_source_kind(const struct settings_row *row, void *place, bool in_unit,
@@ -162,12 +90,6 @@ static void show_source_kind(const void *place, char *text, size_t size)
 }
 
 static const struct settings_kind target_kind = {set_target_kind, show_target_kind, false, NULL};
-static const struct settings_kind read_back_kind = {set_read_back, show_read_back, false, NULL};
-static const struct settings_kind staging_kind = {set_staging, show_staging, false, NULL};
-static const struct settings_kind compression_kind = {set_compression, show_compression, false,
-                                                      NULL};
-static const struct settings_kind pool_kind = {set_pool, show_pool, false, NULL};
-static const struct settings_kind owner_rule_kind = {set_owner_rule, show_owner_rule, false, NULL};
 static const struct settings_kind source_kind = {set_source_kind, show_source_kind, false, NULL};
 
 /* ---- rows ---- */
@@ -197,7 +119,8 @@ static const struct settings_kind source_kind = {set_source_kind, show_source_ki
     POLICY(&settings_count, #name, name, min, max, #initial)
 #define POLICY_CHOICE(name, min, max, initial)                                                     \
     POLICY(&name##_kind, #name, name, min, max, POLICY_USUAL_##name)
-#define POLICY_USUAL_owner_rule "registered"
+#define POLICY_USUAL_owner_rule  "registered"
+#define POLICY_USUAL_domain_rule "any"
 #define BACKUPS(kind, name, member, min, max, initial)                                             \
     {CONFIG_BACKUPS, kind, name, offsetof(struct config, backups.member), min, max, initial},
 #define WATCH(kind, name, member, min, max, initial)                                               \
@@ -265,6 +188,7 @@ static const struct settings_row rows[] = {
     TARGET(&settings_path, "failover", failover_target_id, 0, ID_MAX_BYTES, "")
     TARGET(&settings_count, "read_bytes_per_s", read_bytes_per_s, 0, RATE_MAX, "0")
     TARGET(&settings_count32, "max_restores", max_restores, 0, FSM_RESTORES_MAX, "0")
+    TARGET(&settings_count32, "max_writes", max_writes, 0, FSM_WRITES_MAX, "0")
     WATCH(&settings_count, "interval_ms", interval_ms, 50, HOUR_MS, "5s")
     WATCH(&settings_count, "timeout_ms", timeout_ms, 50, HOUR_MS, "5s")
     WATCH(&settings_count, "failures_down", failures_down, 1, 1000, "3")

@@ -106,6 +106,7 @@ static struct grant_candidate candidate_of(const struct fsm *fsm, const struct w
         .timeout_ms = allocation->checkpoint_timeout_ms > 0
                           ? allocation->checkpoint_timeout_ms
                           : fsm_policy(fsm)->checkpoint_timeout_ms,
+        .parts = checkpoint->shard_count,
         .gain_gpu_s_per_byte = fsm_grant_weighed(checkpoint) ? waiting->gain_gpu_s_per_byte : 0,
         .bypass = fsm_grant_urgent(checkpoint),
         .unproven = !checkpoint->resumed_from_outage && fsm_allocation_unproven(allocation)};
@@ -123,6 +124,8 @@ static void targets_of(const struct fsm *fsm, struct grant_target targets[FSM_TA
             continue;
         targets[slot].budget_bytes_per_s = target->budget_bytes_per_s;
         targets[slot].granted_bytes_per_s = target->granted_bytes_per_s;
+        targets[slot].places = target->max_writes;
+        targets[slot].writing = target->writing_count;
         targets[slot].unproven_bytes_per_s = fsm_target_unproven_rate(fsm, slot);
     }
 }

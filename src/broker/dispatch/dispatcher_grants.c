@@ -52,6 +52,13 @@ static bool waits_for_unproven(const struct grant_candidate *candidate,
            unproven_room(target) < worthwhile_rate(candidate, target);
 }
 
+/* Whoever has a deadline is asked for no place. */
+static bool has_places(const struct grant_candidate *candidate, const struct grant_target *target)
+{
+    return candidate->bypass || target->places == 0 || target->writing == 0 ||
+           (uint64_t)target->writing + candidate->parts <= target->places;
+}
+
 /* The rate to grant; 0: it does not fit. */
 static uint64_t rate_for(const struct grant_candidate *candidate, const struct grant_target *target,
                          bool *ret_over_budget)
@@ -60,6 +67,8 @@ static uint64_t rate_for(const struct grant_candidate *candidate, const struct g
     uint64_t least = worthwhile_rate(candidate, target);
 
     *ret_over_budget = false;
+    if (!has_places(candidate, target))
+        return 0;
     if (candidate->unproven && !candidate->bypass)
         left = smaller_of(left, unproven_room(target));
     if (left >= least && (!target->full || candidate->bypass))
@@ -91,6 +100,7 @@ size_t grants_pack(const struct grant_candidate *candidates, size_t candidate_co
             continue;
         }
         target->granted_bytes_per_s += rate;
+        target->writing += candidate->parts;
         target->unproven_bytes_per_s += candidate->unproven ? rate : 0;
         ret_grants[count++] = (struct grant){
             .checkpoint_id = candidate->checkpoint_id,

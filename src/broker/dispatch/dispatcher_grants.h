@@ -2,12 +2,15 @@
  *
  * Flow     candidates in the order of granting, targets with their budget and what is granted ->
  *          grants.
- * Shapes   per target: strict order. The first that does not fit holds back all after it, except
- *          those that bypass. Half of a budget at most is for jobs of which nothing tells that they
- *          answer: who waits for such ones alone holds back nobody, so that a few applications
- *          that hang do not stop the checkpoints of all others until their time is over.
+ * Shapes   per target: strict order. A checkpoint takes a place per part, all at once; one that has
+ *          more parts than there are places goes when nothing else is written. The first that does
+ *          not fit holds back all after it, except those that bypass. Half of a budget at most is
+ *          for jobs of which nothing tells that they answer: who waits for such ones alone holds
+ *          back nobody, so that a few applications that hang do not stop the checkpoints of all
+ *          others until their time is over.
  * Units    bytes per second, milliseconds.
- * Source   S1-045, D-001, D-002; strict order, no skipping, deadline candidates are not held back.
+ * Source   S1-045, D-001, D-002, S2-032; strict order, no skipping, deadline candidates are not
+ *          held back.
  * Errors   none: what does not fit is not granted. A candidate without a rate is a bug of the
  *          caller (CHECK).
  */
@@ -25,6 +28,7 @@ struct grant_candidate {
     uint64_t wanted_bytes_per_s; /* what its nodes can write together; > 0 */
     uint64_t size_bytes;
     uint64_t timeout_ms;        /* the policy's or the allocation's */
+    uint32_t parts;             /* places that it takes; > 0 */
     double gain_gpu_s_per_byte; /* 0: it is not weighed, since somebody asked for it */
     bool bypass;                /* a deadline stands behind it */
     bool unproven;              /* others go past: fsm_allocation_unproven() */
@@ -33,6 +37,8 @@ struct grant_target {
     uint64_t budget_bytes_per_s;   /* 0: nothing is granted */
     uint64_t granted_bytes_per_s;  /* brought up to date */
     uint64_t unproven_bytes_per_s; /* of these, of unproven ones; likewise */
+    uint32_t places;               /* parts that may be written at a time; 0: no limit */
+    uint32_t writing;              /* of these, taken; brought up to date */
     bool full;                     /* the first in line did not fit; set here */
 };
 /* What a checkpoint may write with, and for how long. */

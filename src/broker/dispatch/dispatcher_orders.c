@@ -142,7 +142,7 @@ static void fill_verification(const struct fsm *fsm, const struct fsm_verificati
     message->granted_bytes_per_s = fsm_policy(fsm)->scrub_bytes_per_s;
     if (!verification->holds)
         return;
-    message->read_back = fsm_target_at(fsm, checkpoint->target_slot)->read_back;
+    message->read_back = fsm_release_read_back(fsm_target_at(fsm, checkpoint->target_slot));
     message->timeout_ms = verification->deadline_ms - verification->given_at_ms;
     message->granted_bytes_per_s = 0;
 }

@@ -196,6 +196,8 @@ static void write_grant(struct reply_space *space, const struct explained *expla
         grant->outage = target->available ? CKPT__V1__REASON__REASON_NONE : target->reason;
         grant->budget_bytes_per_s = target->budget_bytes_per_s;
         grant->granted_bytes_per_s = target->granted_bytes_per_s;
+        grant->parts_writing = target->writing_count;
+        grant->max_writes = target->max_writes;
     }
     if (active != NULL) {
         grant->active_checkpoint_id = active->id;

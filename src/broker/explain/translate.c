@@ -336,6 +336,7 @@ void translate_target(const struct fsm_target *target, struct scratch *scratch,
     ret_target->restores_waiting = target->waiting_count;
     ret_target->restores_line = target->line_count;
     ret_target->read_granted_bytes_per_s = target->read_granted_bytes_per_s;
+    ret_target->parts_writing = target->writing_count;
 }
 
 const char *translate_role(const struct consensus_status *status)

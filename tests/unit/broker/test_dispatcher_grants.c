@@ -1,4 +1,4 @@
-/* Bandwidth grants: S1-045, D-001, D-002. */
+/* Bandwidth grants: S1-045, D-001, D-002, S2-032. */
 #include "src/broker/dispatch/dispatcher_grants.h"
 
 #include "src/broker/dispatch/dispatcher_queue.h"
@@ -12,6 +12,7 @@ static struct grant_candidate candidate(uint64_t id, uint64_t wanted)
     return (struct grant_candidate){.checkpoint_id = id,
                                     .wanted_bytes_per_s = wanted,
                                     .size_bytes = 100 * GB,
+                                    .parts = 1,
                                     .timeout_ms = 600000};
 }
 
@@ -144,6 +145,38 @@ static void one_that_may_hang_waits_in_line_for_the_others(void **state)
     target = (struct grant_target){.budget_bytes_per_s = 8 * GB, .unproven_bytes_per_s = 4 * GB};
     assert_uint_equal(grants_pack(candidates, 1, &target, grants), 1);
     assert_uint_equal(grants[0].bytes_per_s, 8 * GB);
+}
+
+/* S2-032: a place for each part, all at once; who has more parts than there are places is not held
+ * back for ever, and a deadline asks for none. */
+static void parts_take_places(void **state)
+{
+    struct grant_candidate candidates[] = {candidate(1, GB), candidate(2, GB), candidate(3, GB),
+                                           candidate(4, GB)};
+    struct grant_target target = {.budget_bytes_per_s = 8 * GB, .places = 4};
+    struct grant grants[4];
+
+    (void)state;
+    candidates[0].parts = 3;
+    candidates[1].parts = 2;
+    assert_uint_equal(grants_pack(candidates, 3, &target, grants), 1); /* none goes past */
+    assert_true(target.full);
+    assert_uint_equal(target.writing, 3);
+    candidates[1].parts = 1;
+    target = (struct grant_target){.budget_bytes_per_s = 8 * GB, .places = 4};
+    assert_uint_equal(grants_pack(candidates, 3, &target, grants), 2);
+    assert_uint_equal(target.writing, 4);
+    candidates[3].bypass = true;
+    target = (struct grant_target){.budget_bytes_per_s = 8 * GB, .places = 4};
+    assert_uint_equal(grants_pack(candidates, 4, &target, grants), 3);
+    assert_uint_equal(grants[2].checkpoint_id, 4);
+    assert_false(grants[2].bypass_budget);
+    candidates[0].parts = 100;
+    target = (struct grant_target){.budget_bytes_per_s = 8 * GB, .places = 4, .writing = 1};
+    assert_uint_equal(grants_pack(candidates, 3, &target, grants), 0);
+    target = (struct grant_target){.budget_bytes_per_s = 8 * GB, .places = 4};
+    assert_uint_equal(grants_pack(candidates, 3, &target, grants), 1);
+    assert_uint_equal(grants[0].checkpoint_id, 1);
 }
 
 /* Random candidates: the sum without bypass stays within each budget, order is kept, nobody
@@ -295,6 +328,7 @@ int main(void)
         cmocka_unit_test(those_that_wait_have_places_and_waves),
         cmocka_unit_test(applications_that_may_hang_leave_half_to_the_others),
         cmocka_unit_test(one_that_may_hang_waits_in_line_for_the_others),
+        cmocka_unit_test(parts_take_places),
         cmocka_unit_test(grants_never_exceed_the_budget_and_keep_the_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

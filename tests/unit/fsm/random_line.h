@@ -398,7 +398,7 @@ static inline void random_rare(struct script *script, uint64_t *state, char *lin
         snprintf(line, size,
                  "policy keep=%" PRIu64 " retention=%" PRIu64 " attempts=%" PRIu64
                  " discarded=%" PRIu64 " release=%" PRIu64,
-                 1 + random_draw(state, 3), 1 + random_draw(state, 100000),
+                 2 + random_draw(state, 3), 1 + random_draw(state, 100000),
                  1 + random_draw(state, 3), 1 + random_draw(state, 100000),
                  1 + random_draw(state, 2) * 40000);
     else if (which == 10)

@@ -385,6 +385,7 @@ static inline enum fsm_status script_put_target(struct script *script,
     spec.compression = (Ckpt__V1__Compression)script_enum(
         script, &ckpt__v1__compression__descriptor, "COMPRESSION_", "compression", "unspecified");
     spec.max_restores = (uint32_t)script_number(script, "restores", 0);
+    spec.max_writes = (uint32_t)script_number(script, "writes_max", 0);
     put.zeros = script_number(script, "zeros", 0);
     put.direct_kinds = ~(UINT64_C(1) << CKPT__V1__TARGET_KIND__TARGET_KIND_S3);
     put.compressing_kinds = put.direct_kinds;
@@ -423,6 +424,8 @@ static inline enum fsm_status script_policy(struct script *script, Ckpt__Log__V1
     policy.release_check_ms = script_number(script, "release", 0);
     policy.scrub_bytes_per_s = script_number(script, "scrub_rate", 0);
     policy.node_chooses_target = (uint32_t)script_number(script, "node_chooses", 0);
+    policy.domain_rule = (Ckpt__V1__DomainRule)script_enum(
+        script, &ckpt__v1__domain_rule__descriptor, "DOMAIN_RULE_", "domain_rule", "unspecified");
     set.policy = &policy;
     SCRIPT_BODY(SET_POLICY, set_policy, &set);
     return script_apply(script, command);

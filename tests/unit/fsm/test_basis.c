@@ -30,7 +30,7 @@ static void assert_numbers(const struct fsm_inputs *inputs, uint64_t first, uint
 static void begin(struct script *script)
 {
     script_start(script);
-    expect_ok(script, "policy retention=10000 keep=1 min_interval=1");
+    expect_ok(script, "policy retention=10000 keep=2 min_interval=1");
     for (int job = 1; job <= 3; job++)
         expect_ok(script, "register j%d nodes=n%d", job, job);
 }
@@ -82,16 +82,21 @@ static void inputs_leave_with_the_folder(void **unused)
     expect_ok(&script, "decide j1 inputs=12 basis=6");
     expect_ok(&script, "grant 1-2 bytes=1");
     expect_ok(&script, "report n1 shard_verified j1 ckpt=1-2");
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "decide j1 inputs=13 basis=6");
+    expect_ok(&script, "grant 1-3 bytes=1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-3");
     expect_ok(&script, "after 10000");
     expect_ok(&script, "tick");
     expect_ok(&script, "collected 1-1");
     assert_null(inputs_of(&script, 1));
     assert_non_null(fsm_checkpoint_find(script.fsm, checkpoint_id_make(1, 1))->terms);
     assert_numbers(inputs_of(&script, 2), 12, 6);
+    assert_numbers(inputs_of(&script, 3), 13, 6);
     expect_ok(&script, "after 1000");
-    expect_ok(&script, "decide j1 inputs=13 basis=6");
-    expect_ok(&script, "cancel 1-3"); /* was never dispatched: has no folder */
-    assert_null(inputs_of(&script, 3));
+    expect_ok(&script, "decide j1 inputs=14 basis=6");
+    expect_ok(&script, "cancel 1-4"); /* was never dispatched: has no folder */
+    assert_null(inputs_of(&script, 4));
     script_close(&script);
 }
 

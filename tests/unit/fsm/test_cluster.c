@@ -177,6 +177,7 @@ static void a_policy_out_of_range_or_against_itself_changes_nothing(void **unuse
                     {"policy interval=36000000", "evaluation_interval_ms", 36000000, 3600000},
                     {"policy stall=1000001", "stall_fraction_ppm", 1000001, 1000000},
                     {"policy keep=33", "keep_complete", 33, 32},
+                    {"policy keep=1", "keep_complete", 1, 2},
                     {"policy grace=5 retention=999", "retention_ms", 999, 1000},
                     {"policy min_interval=25200000", "min_interval_ms (limited by max_interval_ms)",
                      25200000, 21600000},
@@ -546,7 +547,7 @@ static void a_target_stays_while_it_is_needed(void **unused)
     expect_ok(&script, "register j1 nodes=n1 target=fast");
     expect_status(&script, TARGET_HAS_JOBS, "remove_target fast");
     assert_int_equal(script.outcome.current, 1);
-    expect_ok(&script, "policy keep=1 retention=1000");
+    expect_ok(&script, "policy keep=2 retention=1000");
     expect_ok(&script, "request j1");
     expect_ok(&script, "grant 1-1");
     expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");

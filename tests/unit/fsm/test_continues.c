@@ -278,7 +278,7 @@ static void a_checkpoint_that_can_be_restored_is_required(void **unused)
 
     (void)unused;
     script_start(&script);
-    expect_ok(&script, "policy min_interval=1 retention=10000 keep=1");
+    expect_ok(&script, "policy min_interval=1 retention=10000 keep=2");
     expect_ok(&script, "register j1 nodes=n1");
     expect_ok(&script, "request j1");
     expect_ok(&script, "end j1 failed node_failure");
@@ -337,6 +337,39 @@ static void a_job_that_could_not_begin_is_refused(void **unused)
     assert_string_equal(owner_of(&script, 1)->id, "j1");
     expect_ok(&script, "register j2 nodes=n4 continues=j1 restore=all starting");
     assert_string_equal(owner_of(&script, 1)->id, "j2");
+    script_close(&script);
+}
+
+/* The rule of a job that says nothing is the policy's, as at any registration. */
+static void the_policys_rule_for_domains_binds_who_goes_on(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "policy min_interval=1 domain_rule=required");
+    expect_ok(&script, "node n1 ready domain=d0");
+    expect_ok(&script, "node n2 ready domain=d0");
+    expect_ok(&script, "node n4 ready domain=d1");
+    expect_ok(&script, "put scratch domain=d0 unsaid keep write=1000");
+    expect_ok(&script, "register j1 nodes=n1 domain_rule=any");
+    expect_complete(&script, "j1", 1);
+    expect_ok(&script, "end j1");
+    expect_status(&script, NODE_OUTSIDE_DOMAIN, "register j2 nodes=n4 continues=j1");
+    assert_uint_equal(script.outcome.current, 1);
+    assert_uint_equal(script.outcome.limit, 1);
+    assert_null(fsm_allocation_find(script.fsm, "j2"));
+    assert_string_equal(owner_of(&script, 1)->id, "j1");
+    expect_ok(&script, "register j2 nodes=n2 continues=j1");
+    assert_int_equal(job_of(&script, "j2")->domain_rule,
+                     CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_REQUIRED);
+    expect_ok(&script, "end j2");
+    expect_ok(&script, "register j3 nodes=n4 continues=j2 domain_rule=any starting");
+    assert_string_equal(owner_of(&script, 1)->id, "j3");
+    expect_ok(&script, "end j3");
+    expect_ok(&script, "policy domain_rule=preferred");
+    expect_ok(&script, "register j4 nodes=n4 continues=j3 starting");
+    assert_string_equal(owner_of(&script, 1)->id, "j4");
     script_close(&script);
 }
 
@@ -509,7 +542,7 @@ static void an_old_job_whose_time_is_over_leaves(void **unused)
 
     (void)unused;
     script_start(&script);
-    expect_ok(&script, "policy min_interval=1 retention=10000 keep=1");
+    expect_ok(&script, "policy min_interval=1 retention=10000 keep=2");
     expect_ok(&script, "register j1 nodes=n1");
     expect_complete(&script, "j1", 1);
     expect_ok(&script, "pin 1-1");
@@ -597,6 +630,7 @@ int main(void)
         cmocka_unit_test(a_checkpoint_that_can_be_restored_is_required),
         cmocka_unit_test(what_is_damaged_or_failed_stays_with_the_old_job),
         cmocka_unit_test(a_job_that_could_not_begin_is_refused),
+        cmocka_unit_test(the_policys_rule_for_domains_binds_who_goes_on),
         cmocka_unit_test(a_node_that_wrote_a_part_gets_it_again),
         cmocka_unit_test(it_goes_over_once),
         cmocka_unit_test(copies_on_nodes_do_not_go_over),

@@ -133,24 +133,26 @@ static void copies_elsewhere_leave_after_success(void **unused)
 
     (void)unused;
     start_domains(&script);
-    expect_ok(&script, "policy keep=1 retention=1000000000");
+    expect_ok(&script, "policy keep=2 retention=1000000000");
     expect_ok(&script, "register j1 nodes=n1");
     expect_complete(&script, "j1", 1);
+    expect_complete(&script, "j1", 2);
     expect_ok(&script, "node n1 ready domain=b");
     expect_ok(&script, "request j1");
-    expect_ok(&script, "grant 1-2");
+    expect_ok(&script, "grant 1-3");
     assert_int_equal(fsm_collectable(script.fsm, 0, ids, 2), 0);
-    expect_ok(&script, "report n1 checkpoint_failed j1 ckpt=1-2 reason=write_failed");
+    expect_ok(&script, "report n1 checkpoint_failed j1 ckpt=1-3 reason=write_failed");
     assert_int_equal(fsm_collectable(script.fsm, 0, ids, 2), 0);
     first = fsm_restart_point(script.fsm, "j1", 0);
     assert_string_equal(fsm_target_name(script.fsm, first->target_slot), "near-a");
     expect_ok(&script, "after 100000");
     expect_ok(&script, "tick");
-    expect_ok(&script, "grant 1-2");
-    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-2 attempt=2");
-    assert_string_equal(target_of(&script, 2), "near-b");
+    expect_ok(&script, "grant 1-3");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-3 attempt=2");
+    assert_string_equal(target_of(&script, 3), "near-b");
     assert_int_equal(fsm_collectable(script.fsm, 0, ids, 2), 1);
-    assert_int_equal(fsm_restart_point(script.fsm, "j1", 0)->id, checkpoint_id_make(1, 2));
+    assert_int_equal(ids[0], checkpoint_id_make(1, 1));
+    assert_int_equal(fsm_restart_point(script.fsm, "j1", 0)->id, checkpoint_id_make(1, 3));
     script_close(&script);
 }
 
@@ -202,7 +204,7 @@ static void a_drained_target_is_left_and_can_go(void **unused)
     script_start(&script);
     expect_ok(&script, "put fast prefix=/fast domain=a");
     expect_ok(&script, "node n1 ready domain=a");
-    expect_ok(&script, "policy keep=1 retention=1000");
+    expect_ok(&script, "policy keep=2 retention=1000");
     expect_ok(&script, "register j1 nodes=n1 target=fast");
     expect_ok(&script, "request j1");
     expect_ok(&script, "grant 1-1");
@@ -221,6 +223,8 @@ static void a_drained_target_is_left_and_can_go(void **unused)
     expect_ok(&script, "drain_target fast");
     expect_complete(&script, "j1", 2);
     assert_string_equal(target_of(&script, 2), "scratch");
+    expect_complete(&script, "j1", 3);
+    assert_string_equal(target_of(&script, 3), "scratch");
     expect_ok(&script, "collected 1-1");
     expect_ok(&script, "remove_target fast");
     script_restore(&script);
@@ -291,6 +295,49 @@ static void a_required_domain_binds_after_the_first_checkpoint(void **unused)
     expect_ok(&script, "restart j1 nodes=n2");
     expect_ok(&script, "end j1 failed");
     expect_ok(&script, "restart j1 nodes=n3 from_scratch");
+    script_close(&script);
+}
+
+/* A job that says nothing has the policy's rule of the moment when it came, and keeps it; one that
+ * says ANY is bound by none. */
+static void the_policys_rule_is_that_of_jobs_that_say_nothing(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start_domains(&script);
+    assert_int_equal(fsm_policy(script.fsm)->domain_rule, CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_ANY);
+    expect_ok(&script, "register before nodes=n1 requeue=always");
+    expect_ok(&script, "policy domain_rule=required");
+    expect_ok(&script, "register j1 nodes=n1 requeue=always");
+    expect_ok(&script, "register free nodes=n1 domain_rule=any requeue=always");
+    expect_ok(&script, "policy keep=3"); /* says nothing of it */
+    assert_int_equal(fsm_policy(script.fsm)->domain_rule,
+                     CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_REQUIRED);
+    expect_ok(&script, "policy domain_rule=preferred");
+    expect_ok(&script, "register wish nodes=n1 requeue=always");
+    script_restore(&script);
+    assert_int_equal(fsm_policy(script.fsm)->domain_rule,
+                     CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_PREFERRED);
+    assert_int_equal(job_of(&script, "before")->domain_rule,
+                     CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_ANY);
+    assert_int_equal(job_of(&script, "j1")->domain_rule,
+                     CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_REQUIRED);
+    assert_int_equal(job_of(&script, "free")->domain_rule, CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_ANY);
+    assert_int_equal(job_of(&script, "wish")->domain_rule,
+                     CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_PREFERRED);
+    expect_ok(&script, "policy domain_rule=required");
+    expect_complete(&script, "before", 1);
+    expect_complete(&script, "free", 2);
+    expect_ok(&script, "policy domain_rule=any");
+    expect_complete(&script, "j1", 3);
+    expect_ok(&script, "end before failed");
+    expect_ok(&script, "end free failed");
+    expect_ok(&script, "end j1 failed");
+    expect_status(&script, NODE_OUTSIDE_DOMAIN, "restart j1 nodes=n3");
+    expect_ok(&script, "policy domain_rule=required");
+    expect_ok(&script, "restart before nodes=n3");
+    expect_ok(&script, "restart free nodes=n3");
     script_close(&script);
 }
 
@@ -568,6 +615,7 @@ int main(void)
         cmocka_unit_test(a_drained_target_is_left_and_can_go),
         cmocka_unit_test(an_outage_that_lasts_fails_over_where_a_target_is_named),
         cmocka_unit_test(a_required_domain_binds_after_the_first_checkpoint),
+        cmocka_unit_test(the_policys_rule_is_that_of_jobs_that_say_nothing),
         cmocka_unit_test(a_preferred_domain_forbids_nothing),
         cmocka_unit_test(why_a_run_begins_from_scratch_is_known),
         cmocka_unit_test(little_work_is_discarded_in_an_outage_and_much_is_waited_for),

@@ -1,6 +1,8 @@
-/* The order of granting: found in steps of any size, it is the order of all that wait. */
+/* The order of granting: found in steps of any size, it is the order of all that wait. And who
+ * finds a place among those that are written at a time. */
 #include "tests/support/test.h"
 
+#include "tests/unit/fsm/expect.h"
 #include "tests/unit/fsm/random_line.h"
 
 enum { RUNS = 16, LINES = 3000, WAITING_MAX = 4096 };
@@ -169,11 +171,74 @@ static void the_price_is_the_best_index_of_all_that_wait(void **unused)
     script_close(&script);
 }
 
+static uint32_t writing(const struct script *script)
+{
+    return fsm_target_find(script->fsm, "scratch")->writing_count;
+}
+
+/* S2-032: a place for each part, given back when the checkpoint is over, whatever it came to. */
+static void so_many_parts_are_written_at_a_time(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "put scratch keep writes_max=3");
+    expect_ok(&script, "register j1 nodes=n1,n2");
+    for (int i = 2; i < 6; i++) {
+        expect_ok(&script, "register j%d nodes=m%d", i, i);
+        expect_ok(&script, "request j%d", i);
+    }
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1 bytes=1");
+    expect_ok(&script, "grant 1-2 bytes=1");
+    expect_status(&script, WRITES_FULL, "grant 1-5 bytes=1"); /* both its parts or none */
+    expect_ok(&script, "grant 1-3 bytes=1");
+    expect_status(&script, WRITES_FULL, "grant 1-4 bytes=1");
+    assert_int_equal(writing(&script), 3);
+    script_restore(&script);
+    assert_int_equal(writing(&script), 3);
+    expect_ok(&script, "report m2 shard_verified j2 ckpt=1-1");
+    expect_ok(&script, "end j3");
+    assert_int_equal(writing(&script), 1);
+    expect_ok(&script, "grant 1-5 bytes=1");
+    assert_int_equal(writing(&script), 3);
+    expect_ok(&script, "preempt class=9 useful=m5"); /* a deadline waits for no place */
+    expect_ok(&script, "grant 1-4 bytes=1");
+    assert_int_equal(writing(&script), 4);
+    expect_ok(&script, "put scratch keep zeros=262144");
+    assert_int_equal(fsm_target_find(script.fsm, "scratch")->max_writes, 0);
+    script_close(&script);
+}
+
+/* It would wait for ever. */
+static void who_has_more_parts_than_places_is_written_alone(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "put scratch keep writes_max=1");
+    expect_ok(&script, "register j1 nodes=n1,n2");
+    expect_ok(&script, "register j2 nodes=n3");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "request j2");
+    expect_ok(&script, "grant 1-1 bytes=2");
+    assert_int_equal(writing(&script), 2);
+    expect_status(&script, WRITES_FULL, "grant 1-2 bytes=1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    expect_ok(&script, "report n2 shard_verified j1 ckpt=1-1");
+    expect_ok(&script, "grant 1-2 bytes=1");
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_find_the_order_of_all_that_wait),
         cmocka_unit_test(the_price_is_the_best_index_of_all_that_wait),
+        cmocka_unit_test(so_many_parts_are_written_at_a_time),
+        cmocka_unit_test(who_has_more_parts_than_places_is_written_alone),
         cmocka_unit_test(what_waits_all_the_time_is_found_though_others_come_and_go),
     };
 

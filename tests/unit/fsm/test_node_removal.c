@@ -148,7 +148,7 @@ static void a_node_that_is_to_join_a_job_stays(void **unused)
 static void start_moved(struct script *script)
 {
     script_start(script);
-    expect_ok(script, "policy keep=1 retention=1000");
+    expect_ok(script, "policy keep=2 retention=1000");
     expect_ok(script, "register j1 nodes=n1");
     expect_ok(script, "register j2 nodes=n1");
     expect_ok(script, "node n1 ready boot=a");

@@ -58,7 +58,7 @@ static void bytes_follow_a_checkpoint_from_its_request_to_its_removal(void **unu
 
     (void)unused;
     script_start(&script);
-    expect_ok(&script, "policy keep=1 retention=10000");
+    expect_ok(&script, "policy keep=2 retention=10000");
     expect_ok(&script, "register j1 nodes=n1 memory=700");
     expect_ok(&script, "request j1");
     assert_int_equal(quota_of(&script, "physics").running_bytes, 700);
@@ -68,14 +68,16 @@ static void bytes_follow_a_checkpoint_from_its_request_to_its_removal(void **unu
     assert_int_equal(quota_of(&script, "physics").stored_bytes, 600);
     complete_of(&script, "j1", 2, 500);
     assert_int_equal(quota_of(&script, "physics").stored_bytes, 1100);
+    complete_of(&script, "j1", 3, 400);
+    assert_int_equal(quota_of(&script, "physics").stored_bytes, 1500);
     expect_ok(&script, "after 10000");
     expect_ok(&script, "tick");
     assert_int_equal(quota_of(&script, "physics").leaving_bytes, 600);
     expect_ok(&script, "collected 1-1");
-    assert_int_equal(quota_of(&script, "physics").stored_bytes, 500);
+    assert_int_equal(quota_of(&script, "physics").stored_bytes, 900);
     assert_int_equal(quota_of(&script, "physics").leaving_bytes, 0);
     expect_ok(&script, "request j1");
-    expect_ok(&script, "cancel 1-3");
+    expect_ok(&script, "cancel 1-4");
     assert_int_equal(quota_of(&script, "physics").running_bytes, 0);
     script_close(&script);
 }
@@ -138,7 +140,7 @@ static void what_is_pinned_or_of_others_stays(void **unused)
 
     (void)unused;
     script_start(&script);
-    expect_ok(&script, "policy keep=1");
+    expect_ok(&script, "policy keep=2");
     expect_ok(&script, "register j1 nodes=n1 memory=1000");
     expect_ok(&script, "register j2 nodes=n1 tenant=biology memory=1000");
     complete_of(&script, "j2", 1, 1000);
@@ -146,6 +148,8 @@ static void what_is_pinned_or_of_others_stays(void **unused)
     complete_of(&script, "j2", 3, 1000);
     complete_of(&script, "j1", 4, 1000);
     complete_of(&script, "j1", 5, 1000);
+    complete_of(&script, "j2", 6, 1000);
+    complete_of(&script, "j1", 7, 1000);
     expect_ok(&script, "pin 1-2");
     expect_ok(&script, "tenant physics max=1000");
     assert_int_equal(let_go(&script, "physics"), 1);
@@ -153,6 +157,9 @@ static void what_is_pinned_or_of_others_stays(void **unused)
     assert_int_equal(ids[0], checkpoint_id_make(1, 4));
     expect_ok(&script, "over_quota 1-1"); /* biology has no limit */
     assert_int_equal(script.outcome.current, 0);
+    expect_ok(&script, "tenant biology max=1000"); /* which is all that kept it */
+    expect_ok(&script, "over_quota 1-1");
+    assert_int_equal(script.outcome.current, 1);
     script_close(&script);
 }
 
@@ -230,21 +237,44 @@ static void a_tenant_and_a_job_have_their_own_retention(void **unused)
 
     (void)unused;
     script_start(&script);
-    expect_ok(&script, "policy keep=3 retention=1000000");
-    expect_ok(&script, "tenant physics keep=1 retention=20000");
+    expect_ok(&script, "policy keep=4 retention=1000000");
+    expect_ok(&script, "tenant physics keep=2 retention=20000");
     expect_ok(&script, "register j1 nodes=n1 memory=1000");
-    expect_ok(&script, "register j2 nodes=n1 keep=2 retention=10000");
-    for (int i = 1; i <= 3; i++)
+    expect_ok(&script, "register j2 nodes=n1 keep=3 retention=10000");
+    for (int i = 1; i <= 4; i++)
         complete_of(&script, "j1", i, 10);
-    for (int i = 4; i <= 6; i++)
+    for (int i = 5; i <= 8; i++)
         complete_of(&script, "j2", i, 10);
     expect_ok(&script, "after 10000");
     expect_ok(&script, "tick");
     assert_int_equal(collectable(&script, ids), 1);
-    assert_int_equal(ids[0], checkpoint_id_make(1, 4));
+    assert_int_equal(ids[0], checkpoint_id_make(1, 5));
     expect_ok(&script, "after 10000");
     expect_ok(&script, "tick");
     assert_int_equal(collectable(&script, ids), 3);
+    script_close(&script);
+}
+
+/* The newest one may turn out to be damaged. 0 leaves it to who is asked next. */
+static void expect_too_few_kept(struct script *script, const char *line)
+{
+    expect_status(script, INVALID_ARGUMENT, "%s", line);
+    assert_string_equal(script->outcome.subject, "keep_complete");
+    assert_uint_equal(script->outcome.current, 1);
+    assert_uint_equal(script->outcome.limit, 2);
+}
+
+static void a_job_keeps_two_at_least(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_too_few_kept(&script, "register j1 nodes=n1 keep=1");
+    assert_null(fsm_allocation_find(script.fsm, "j1"));
+    expect_ok(&script, "register j1 nodes=n1 keep=0");
+    expect_ok(&script, "register j2 nodes=n1 keep=2");
+    assert_int_equal(job_of(&script, "j2")->keep_complete, 2);
     script_close(&script);
 }
 
@@ -264,6 +294,8 @@ static void a_tenant_is_put_by_what_is_said(void **unused)
     assert_int_equal(quota_of(&script, "physics").retention_ms, 0);
     expect_status(&script, INVALID_ID, "tenant a/b max=1");
     expect_status(&script, INVALID_ARGUMENT, "tenant physics keep=33");
+    expect_too_few_kept(&script, "tenant physics keep=1");
+    assert_int_equal(quota_of(&script, "physics").keep_complete, 0);
     expect_status(&script, INVALID_ARGUMENT, "tenant physics retention=999");
     for (int i = 1; i < FSM_TENANTS_MAX - 1; i++)
         expect_ok(&script, "tenant t%d max=1", i);
@@ -283,6 +315,7 @@ int main(void)
         cmocka_unit_test(nothing_goes_for_what_can_never_fit),
         cmocka_unit_test(a_refusal_is_told_once_in_ten_minutes),
         cmocka_unit_test(a_tenant_and_a_job_have_their_own_retention),
+        cmocka_unit_test(a_job_keeps_two_at_least),
         cmocka_unit_test(a_tenant_is_put_by_what_is_said),
     };
 

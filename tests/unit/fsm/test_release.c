@@ -325,22 +325,103 @@ static void nobody_waits_longer_when_all_deadlines_pass_at_once(void **unused)
     script_close(&script);
 }
 
-static void a_policy_or_a_target_may_have_it_never(void **unused)
+static void a_policy_may_have_it_never(void **unused)
 {
     struct script script;
 
     (void)unused;
-    for (int i = 0; i < 2; i++) {
-        script_start(&script);
-        expect_ok(&script, "node n0 ready");
-        expect_ok(&script, "node n1 ready");
-        expect_ok(&script, i == 0 ? "policy zeros=268435456" : "put scratch read_back=2");
-        expect_ok(&script, "register j1 nodes=n1 class=1");
-        expect_ok(&script, "preempt class=5");
-        expect_ok(&script, "grant 1-1 bytes=1");
-        expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    script_start(&script);
+    expect_ok(&script, "node n0 ready");
+    expect_ok(&script, "node n1 ready");
+    expect_ok(&script, "policy zeros=268435456");
+    expect_ok(&script, "register j1 nodes=n1 class=1");
+    expect_ok(&script, "preempt class=5");
+    expect_ok(&script, "grant 1-1 bytes=1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    assert_true(ends(&script));
+    assert_int_equal(released(&script, false), 0); /* nobody was to read it */
+    script_close(&script);
+}
+
+/* A target that reads nothing back before a checkpoint counts finds no fault of its storage: of a
+ * victim, which computes no further, somebody else reads a sample all the same. */
+static void a_target_that_reads_nothing_back_is_read_before_a_victim_goes(void **unused)
+{
+    const struct fsm_target *target;
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "node n0 ready");
+    expect_ok(&script, "node n1 ready");
+    expect_ok(&script, "put scratch read_back=2");
+    target = fsm_target_find(script.fsm, "scratch");
+    assert_int_equal(target->read_back, CKPT__V1__READ_BACK__READ_BACK_NEVER);
+    assert_int_equal(fsm_release_read_back(target), CKPT__V1__READ_BACK__READ_BACK_SAMPLED);
+    expect_ok(&script, "register j1 nodes=n1 class=1");
+    expect_ok(&script, "preempt class=5");
+    expect_ok(&script, "grant 1-1 bytes=1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    assert_false(ends(&script));
+    expect_job(&script, "j1", CHECKPOINTING_TO_STOP);
+    assert_string_equal(reader(&script), "n0 0 1");
+    assert_int_equal(released(&script, true), 0);
+    expect_ok(&script, "report n0 verified j1 ckpt=1-1 part=0");
+    assert_true(ends(&script));
+    assert_int_equal(released(&script, true), 1);
+    assert_int_equal(released(&script, false), 0);
+    expect_ok(&script, "report n1 terminated j1");
+    expect_job(&script, "j1", SUSPENDED);
+    script_close(&script);
+}
+
+/* j1 on n1 to n64 is a victim whose checkpoint has as many parts; n0 is there to read. */
+static void start_wide(struct script *script, int read_back)
+{
+    char nodes[512] = "n1";
+
+    script_start(script);
+    for (int i = 0; i <= SCRIPT_LIST_MAX; i++) {
+        expect_ok(script, "node n%d ready", i);
+        if (i > 1)
+            snprintf(nodes + strlen(nodes), sizeof(nodes) - strlen(nodes), ",n%d", i);
+    }
+    expect_ok(script, "put scratch read_back=%d", read_back);
+    expect_ok(script, "register j1 nodes=%s class=1", nodes);
+    expect_ok(script, "preempt class=5 need=%d", SCRIPT_LIST_MAX);
+    expect_ok(script, "grant 1-1 bytes=1 timeout=600000");
+    for (int i = 1; i <= SCRIPT_LIST_MAX; i++)
+        expect_ok(script, "report n%d shard_verified j1 ckpt=1-1", i);
+    expect_checkpoint(script, 1, COMPLETE);
+    assert_int_equal(checkpoint_of(script, 1)->shard_count, SCRIPT_LIST_MAX);
+}
+
+/* Of many parts sixteen, evenly, unless the target always reads all of it. */
+static void of_many_parts_a_sample_is_read(void **unused)
+{
+    static const struct {
+        Ckpt__V1__ReadBack read_back;
+        unsigned step;
+    } rows[] = {{CKPT__V1__READ_BACK__READ_BACK_SAMPLED, SCRIPT_LIST_MAX / 16},
+                {CKPT__V1__READ_BACK__READ_BACK_NEVER, SCRIPT_LIST_MAX / 16},
+                {CKPT__V1__READ_BACK__READ_BACK_ALWAYS, 1}};
+    struct script script;
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        start_wide(&script, (int)rows[i].read_back);
+        for (unsigned wanted = 0; wanted < SCRIPT_LIST_MAX; wanted += rows[i].step) {
+            unsigned part, attempt;
+            char node[8];
+
+            assert_false(ends(&script));
+            assert_int_equal(sscanf(reader(&script), "%7s %u %u", node, &part, &attempt), 3);
+            assert_int_equal(part, wanted);
+            expect_ok(&script, "report %s verified j1 ckpt=1-1 part=%u attempt=%u", node, part,
+                      attempt);
+        }
         assert_true(ends(&script));
-        assert_int_equal(released(&script, false), 0); /* nobody was to read it */
+        assert_int_equal(released(&script, true), 1);
         script_close(&script);
     }
 }
@@ -359,7 +440,9 @@ int main(void)
         cmocka_unit_test(what_a_victim_gives_up_is_held_as_well),
         cmocka_unit_test(what_ends_the_job_meanwhile_waits_for_nobody),
         cmocka_unit_test(nobody_waits_longer_when_all_deadlines_pass_at_once),
-        cmocka_unit_test(a_policy_or_a_target_may_have_it_never),
+        cmocka_unit_test(a_policy_may_have_it_never),
+        cmocka_unit_test(a_target_that_reads_nothing_back_is_read_before_a_victim_goes),
+        cmocka_unit_test(of_many_parts_a_sample_is_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -292,12 +292,13 @@ static void what_a_control_node_may_not_remove_is_removed_by_a_node_that_wrote_i
 
     (void)unused;
     script_start(&script);
-    expect_ok(&script, "policy retention=10000 keep=1");
+    expect_ok(&script, "policy retention=10000 keep=2");
     expect_ok(&script, "node n0 ready");
     expect_ok(&script, "node n1 ready");
     expect_ok(&script, "register j1 nodes=n1");
     complete(&script, 1);
     complete(&script, 2);
+    complete(&script, 3);
     expect_ok(&script, "after 10000");
     expect_ok(&script, "tick");
     expect_ok(&script, "collected failed=1-1 why=EACCES elsewhere");
@@ -325,12 +326,13 @@ static void a_removal_goes_to_another_node_when_its_node_is_lost(void **unused)
 
     (void)unused;
     script_start(&script);
-    expect_ok(&script, "policy retention=10000 keep=1");
+    expect_ok(&script, "policy retention=10000 keep=2");
     expect_ok(&script, "node n0 ready");
     expect_ok(&script, "node n1 ready");
     expect_ok(&script, "register j1 nodes=n1");
     complete(&script, 1);
     complete(&script, 2);
+    complete(&script, 3);
     expect_ok(&script, "after 10000");
     expect_ok(&script, "tick");
     expect_ok(&script, "collected failed=1-1 elsewhere");
@@ -371,10 +373,10 @@ static void a_node_removes_so_many_folders_at_a_time(void **unused)
 
     (void)unused;
     script_start(&script);
-    expect_ok(&script, "policy retention=10000 keep=1");
+    expect_ok(&script, "policy retention=10000 keep=2");
     expect_ok(&script, "node n1 ready");
     expect_ok(&script, "register j1 nodes=n1");
-    for (uint64_t sequence = 1; sequence <= FSM_REMOVALS_PER_NODE_MAX + 2; sequence++)
+    for (uint64_t sequence = 1; sequence <= FSM_REMOVALS_PER_NODE_MAX + 3; sequence++)
         complete(&script, sequence);
     expect_ok(&script, "after 10000");
     expect_ok(&script, "tick");
@@ -393,10 +395,10 @@ static void a_restored_member_has_removals_in_the_order_of_the_others(void **unu
 
     (void)unused;
     script_start(&script);
-    expect_ok(&script, "policy retention=10000 keep=1");
+    expect_ok(&script, "policy retention=10000 keep=2");
     expect_ok(&script, "node n1 ready");
     expect_ok(&script, "register j1 nodes=n1");
-    for (uint64_t sequence = 1; sequence <= 3; sequence++)
+    for (uint64_t sequence = 1; sequence <= 4; sequence++)
         complete(&script, sequence);
     expect_ok(&script, "after 10000");
     expect_ok(&script, "tick");
@@ -467,23 +469,28 @@ static void what_is_to_go_back_to_stays_behind_one_that_has_expired(void **unuse
 
     (void)unused;
     script_start(&script);
-    expect_ok(&script, "policy retention=10000 keep=1");
+    expect_ok(&script, "policy retention=10000 keep=2");
     expect_ok(&script, "register j1 nodes=n1");
     complete(&script, 1);
     expect_ok(&script, "pin 1-1");
-    complete(&script, 2);
-    complete(&script, 3);
+    for (uint64_t sequence = 2; sequence <= 5; sequence++)
+        complete(&script, sequence);
     expect_ok(&script, "after 20000");
     expect_ok(&script, "tick");
-    assert_int_equal(collectable(&script), 1); /* 1-2 */
+    assert_int_equal(collectable(&script), 2); /* 1-2 and 1-3 */
     expect_ok(&script, "end j1 failed");
     expect_ok(&script, "restart j1");
-    expect_ok(&script, "report n1 restart_damaged j1 restored=1-3");
+    expect_ok(&script, "report n1 restart_damaged j1 restored=1-5");
+    expect_ok(&script, "report n1 restart_damaged j1 restored=1-4");
     assert_uint_equal(job_of(&script, "j1")->last_complete_id, checkpoint_id_make(1, 1));
+    expect_ok(&script, "report n1 application_started j1 restored=1-1"); /* its run has begun */
     expect_ok(&script, "pin 1-1 undo");
     expect_ok(&script, "after 20000");
     expect_ok(&script, "tick");
     assert_false(may_expire(&script, 1));
+    expect_ok(&script, "collected 1-1"); /* nor has it expired by itself */
+    assert_int_equal(script.outcome.current, 0);
+    expect_checkpoint(&script, 1, COMPLETE);
     assert_uint_equal(job_of(&script, "j1")->last_complete_id, checkpoint_id_make(1, 1));
     script_close(&script);
 }
@@ -506,7 +513,7 @@ static void checkpoints_go_on_however_many_are_damaged(void **unused)
     script_close(&script);
 }
 
-/* The newest one's target is away, so the run begins from the one before, which a smaller
+/* The target of the two newest is away, so the run begins from the one before, which a smaller
  * keep_complete would let go meanwhile (I45). */
 static void what_a_run_is_about_to_begin_from_stays(void **unused)
 {
@@ -515,19 +522,20 @@ static void what_a_run_is_about_to_begin_from_stays(void **unused)
     (void)unused;
     script_start(&script);
     expect_ok(&script, "node n1 ready");
-    expect_ok(&script, "policy discarded=100000000");
+    expect_ok(&script, "policy discarded=100000000 keep=3");
     expect_ok(&script, "register j1 nodes=n1 target=scratch requeue=always");
     expect_complete(&script, "j1", 1);
     expect_ok(&script, "update j1 target=other");
+    expect_complete(&script, "j1", 2);
     expect_ok(&script, "request j1 after=stop");
-    expect_ok(&script, "grant 1-2 bytes=1");
-    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-2");
+    expect_ok(&script, "grant 1-3 bytes=1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-3");
     expect_ok(&script, "report n1 terminated j1");
     expect_ok(&script, "target other down");
     expect_ok(&script, "after 3600000");
     expect_ok(&script, "restart j1 id=r1");
     assert_true(job_of(&script, "j1")->restart_id == checkpoint_id_make(1, 1));
-    expect_ok(&script, "tenant physics keep=1 max=1");
+    expect_ok(&script, "tenant physics keep=2 max=1");
     expect_ok(&script, "over_quota 1-1");
     assert_uint_equal(script.outcome.current, 0);
     expect_ok(&script, "expire 1-1");
@@ -587,7 +595,7 @@ static void ids_are_never_used_twice(void **unused)
 
     (void)unused;
     script_start(&script);
-    expect_ok(&script, "policy retention=1000 keep=1");
+    expect_ok(&script, "policy retention=1000 keep=2");
     expect_ok(&script, "register j1 nodes=n1");
     complete(&script, 1);
     expect_ok(&script, "end j1");

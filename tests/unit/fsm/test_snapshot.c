@@ -292,9 +292,45 @@ static void a_policy_that_no_command_sets_is_refused(void **unused)
     IMPOSSIBLE(script.fsm->policy.max_deferral_ms, 24 * 3600 * 1000 + 1);
     IMPOSSIBLE(script.fsm->policy.keep_complete, FSM_COMPLETE_KEPT_MAX + 1);
     IMPOSSIBLE(script.fsm->policy.max_attempts, UINT32_MAX);
+    IMPOSSIBLE(script.fsm->policy.domain_rule, 4);
     IMPOSSIBLE(script.fsm->policy.min_interval_ms, script.fsm->policy.max_interval_ms + 1);
     IMPOSSIBLE(script.fsm->policy.stall_fraction_ppm, FSM_PPM + 1);
     script_restore(&script);
+    script_close(&script);
+}
+
+/* An earlier build let a policy, a tenant and a job keep one complete checkpoint, and knew no rule
+ * for domains. */
+static void what_an_earlier_build_kept_one_of_has_two(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "policy retention=1000");
+    expect_ok(&script, "tenant physics keep=3");
+    expect_ok(&script, "register j1 nodes=n1 keep=3");
+    expect_ok(&script, "register j2 nodes=n1 tenant=biology");
+    for (unsigned i = 1; i <= 3; i++)
+        expect_complete(&script, "j1", i);
+    for (unsigned i = 4; i <= 6; i++)
+        expect_complete(&script, "j2", i);
+    script.fsm->policy.keep_complete = 1;
+    script.fsm->policy.domain_rule = CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_UNSPECIFIED;
+    script.fsm->tenants[0]->quota.keep_complete = 1;
+    allocation_edit(script.fsm, allocation_find(script.fsm, "j1"))->view.keep_complete = 1;
+    script_restore(&script);
+    assert_int_equal(fsm_policy(script.fsm)->keep_complete, 2);
+    assert_int_equal(fsm_policy(script.fsm)->domain_rule, CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_ANY);
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "tick");
+    expect_ok(&script, "expire 1-1 1-2 1-3 1-4 1-5 1-6");
+    expect_ok(&script, "collected 1-1 1-2 1-3 1-4 1-5 1-6");
+    assert_int_equal(script.outcome.current, 2);
+    expect_checkpoint(&script, 1, COLLECTED);
+    expect_checkpoint(&script, 2, COMPLETE);
+    expect_checkpoint(&script, 4, COLLECTED);
+    expect_checkpoint(&script, 5, COMPLETE);
     script_close(&script);
 }
 
@@ -689,6 +725,7 @@ int main(void)
         cmocka_unit_test(a_stop_without_its_limit_is_refused),
         cmocka_unit_test(a_request_that_was_answered_in_the_future_is_refused),
         cmocka_unit_test(a_policy_that_no_command_sets_is_refused),
+        cmocka_unit_test(what_an_earlier_build_kept_one_of_has_two),
         cmocka_unit_test(numbers_that_have_no_next_one_are_refused),
         cmocka_unit_test(a_checkpoint_that_goes_on_beside_a_newer_one_is_refused),
         cmocka_unit_test(a_last_complete_one_of_another_job_is_refused),

@@ -278,9 +278,10 @@ static void what_expires_is_read_no_more(void **unused)
 
     (void)unused;
     start(&script, "n1");
-    expect_ok(&script, "policy keep=1");
+    expect_ok(&script, "policy keep=2");
     complete(&script, 1, "n1");
     complete(&script, 2, "n1");
+    complete(&script, 3, "n1");
     expect_ok(&script, "verified 1-1 elsewhere");
     assert_string_not_equal(reader(&script), "");
     expect_ok(&script, "expire 1-1");
