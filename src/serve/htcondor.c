@@ -2,6 +2,7 @@
 #include "src/serve/htcondor.h"
 
 #include <string.h>
+#include <strings.h>
 
 bool htcondor_given(const struct htcondor_names *names)
 {
@@ -23,11 +24,17 @@ static const char *text_of(const struct htcondor_names *names, const char *name)
     return "";
 }
 
-const struct htcondor_refusal *htcondor_refused(const struct htcondor_names *names,
-                                                const struct htcondor_refusal *table, size_t count)
+bool htcondor_boolean(const char *value, bool *ret_value)
+{
+    *ret_value = strcasecmp(value, "True") == 0;
+    return *ret_value || strcasecmp(value, "False") == 0;
+}
+
+void htcondor_warn(const struct htcondor_names *names, const struct htcondor_idle *table,
+                   size_t count, FILE *to)
 {
     for (size_t i = 0; i < count; i++)
         if (text_of(names, table[i].name)[0] != '\0')
-            return &table[i];
-    return NULL;
+            fprintf(to, "warning: htcondor.%s has no effect here: %s\n", table[i].name,
+                    table[i].ours);
 }

@@ -2,8 +2,9 @@
  * the section `htcondor` of both daemons' configurations.
  *
  * Flow     the section is read like any other, into texts; a daemon goes over those that are given:
- *          each becomes a setting of its own, or is refused with the name that ours has
- *          (src/broker/daemon/config_htcondor.h, src/agent/daemon/config_htcondor.h).
+ *          each becomes a setting of its own, or has no effect and the operator is told where ours
+ *          is (src/broker/daemon/config_htcondor.h, src/agent/daemon/config_htcondor.h). So one
+ *          list of HTCondor's serves all machines, as it does there.
  * Units    HTCondor's: seconds; True and False.
  */
 #ifndef CKPT_SERVE_HTCONDOR_H
@@ -11,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 /* What becomes of each stands in deploy/RUNBOOK.md, Names of HTCondor. */
 #define HTCONDOR_NAMES(X)                                                                          \
@@ -39,14 +41,17 @@ struct htcondor_names {
 #undef X
 };
 
-/* A name that has no setting of its own in this file; instead: reads on behind the name. */
-struct htcondor_refusal {
-    const char *name, *instead;
+/* A name that is taken and has no effect in a file. */
+struct htcondor_idle {
+    const char *name;
+    const char *ours; /* what is there instead; ends the sentence "NAME has no effect here: ..." */
 };
 
 bool htcondor_given(const struct htcondor_names *names);
-/* The first name that is given and stands in the table; NULL: none. */
-const struct htcondor_refusal *htcondor_refused(const struct htcondor_names *names,
-                                                const struct htcondor_refusal *table, size_t count);
+/* True or False, in any case; false: it is neither. */
+bool htcondor_boolean(const char *value, bool *ret_value);
+/* A line on each name that is given and stands in the table. */
+void htcondor_warn(const struct htcondor_names *names, const struct htcondor_idle *table,
+                   size_t count, FILE *to);
 
 #endif

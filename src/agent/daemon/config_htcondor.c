@@ -2,28 +2,26 @@
 #include "src/agent/daemon/config_htcondor.h"
 
 #include <string.h>
-#include <strings.h>
 
 #include "src/agent/daemon/config.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/text.h"
 
-#define OF_SERVER "is not of this file: the control nodes have it, section htcondor of ckptd.yaml"
+#define OF_SERVER "the control nodes have it, section htcondor of ckptd.yaml"
 
-static const struct htcondor_refusal refusals[] = {
+static const struct htcondor_idle idle[] = {
     {"CKPT_SERVER_DIR", OF_SERVER},
     {"STARTER_CHOOSES_CKPT_SERVER", OF_SERVER},
     {"MAX_DISCARDED_RUN_TIME", OF_SERVER},
-    {"CKPT_SERVER_DEBUG", "is not of this file: the agent's own is `log_level`"},
-    {"CKPT_SERVER_LOG", "has no counterpart: messages go to stderr, which systemd's journal keeps"},
-    {"MAX_CKPT_SERVER_LOG", "has no counterpart: the journal rotates, SystemMaxUse of "
-                            "journald.conf"},
-    {"DAEMON_LIST", "has no counterpart: systemd supervises the daemons, deploy/systemd"},
+    {"CKPT_SERVER_DEBUG", "the agent's own is `log_level`"},
+    {"CKPT_SERVER_LOG", "messages go to stderr, which systemd's journal keeps"},
+    {"MAX_CKPT_SERVER_LOG", "the journal rotates, SystemMaxUse of journald.conf"},
+    {"DAEMON_LIST", "systemd supervises the daemons, deploy/systemd"},
     {"CKPT_SERVER_STALE_CKPT_AGE_CUTOFF", OF_SERVER},
     {"CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL", OF_SERVER},
-    {"APPEND_REQ_STANDARD", "is said of each job: ckptctl register --domain-rule REQUIRED"},
-    {"APPEND_RANK_STANDARD", "is said of each job: ckptctl register --domain-rule PREFERRED"},
+    {"APPEND_REQ_STANDARD", OF_SERVER},
+    {"APPEND_RANK_STANDARD", OF_SERVER},
     {"MAX_STORE_PROCESSES", OF_SERVER},
     {"MAX_RESTORE_PROCESSES", OF_SERVER},
 };
@@ -32,34 +30,6 @@ static int htcondor_complain(const struct agent_config *config, const char *name
                              const char *text)
 {
     return settings_complain(&config->settings, AGENT_HTCONDOR, name, 0, err, text);
-}
-
-/* True is how it is here. */
-static int take_use(const struct agent_config *config, struct err *err)
-{
-    const char *value = config->htcondor.USE_CKPT_SERVER;
-
-    if (value[0] == '\0' || strcasecmp(value, "True") == 0)
-        return 0;
-    return htcondor_complain(config, "USE_CKPT_SERVER", err,
-                             strcasecmp(value, "False") == 0
-                                 ? "is said of each job: ckptctl register --strategy NONE"
-                                 : "must be True or False");
-}
-
-/* What the ad has of the server is told with the domain; other attributes are for nobody here. */
-static int take_attributes(const struct agent_config *config, struct err *err)
-{
-    char all[AGENT_TEXT_MAX_BYTES + 1];
-    char *rest = all;
-
-    text_copy(all, sizeof(all), config->htcondor.STARTD_ATTRS);
-    for (char *one; (one = strsep(&rest, ", ")) != NULL;)
-        if (one[0] != '\0' && strcmp(one, "CkptServer") != 0 && strcmp(one, "$(STARTD_ATTRS)") != 0)
-            return htcondor_complain(config, "STARTD_ATTRS", err,
-                                     "names more than CkptServer, which is told as the node's "
-                                     "domain: nobody here reads other attributes");
-    return 0;
 }
 
 /* Both say the same, or one of them does. */
@@ -86,14 +56,41 @@ static int take_server(struct agent_config *config, struct err *err)
 
 int agent_config_take_htcondor(struct agent_config *config, struct err *err)
 {
-    const struct htcondor_refusal *refused;
+    const char *use = config->htcondor.USE_CKPT_SERVER;
+    bool used = true;
 
     if (!htcondor_given(&config->htcondor))
         return 0;
-    refused = htcondor_refused(&config->htcondor, refusals, ARRAY_COUNT(refusals));
-    if (refused != NULL)
-        return htcondor_complain(config, refused->name, err, refused->instead);
-    if (take_use(config, err) != 0 || take_attributes(config, err) != 0)
-        return -1;
-    return take_server(config, err);
+    if (use[0] != '\0' && !htcondor_boolean(use, &used))
+        return htcondor_complain(config, "USE_CKPT_SERVER", err, "must be True or False");
+    return used ? take_server(config, err) : 0;
+}
+
+/* What a machine's ad has of its server is the domain; nobody here reads other attributes. */
+static bool names_others(const char *attributes)
+{
+    char all[AGENT_TEXT_MAX_BYTES + 1];
+    char *rest = all;
+
+    text_copy(all, sizeof(all), attributes);
+    for (char *one; (one = strsep(&rest, ", ")) != NULL;)
+        if (one[0] != '\0' && strcmp(one, "CkptServer") != 0 && strcmp(one, "$(STARTD_ATTRS)") != 0)
+            return true;
+    return false;
+}
+
+void agent_config_warn_htcondor(const struct agent_config *config, FILE *to)
+{
+    const struct htcondor_names *given = &config->htcondor;
+    bool used = true;
+
+    htcondor_warn(given, idle, ARRAY_COUNT(idle), to);
+    if (names_others(given->STARTD_ATTRS))
+        fprintf(to, "warning: htcondor.STARTD_ATTRS: of its attributes CkptServer alone is told, "
+                    "as the node's domain\n");
+    (void)htcondor_boolean(given->USE_CKPT_SERVER, &used);
+    if (given->USE_CKPT_SERVER[0] != '\0' && !used &&
+        (given->CKPT_SERVER_HOST[0] != '\0' || given->CkptServer[0] != '\0'))
+        fprintf(to, "warning: htcondor.CKPT_SERVER_HOST has no effect here: USE_CKPT_SERVER is "
+                    "False, the node is of no domain but `domain`\n");
 }

@@ -20,6 +20,7 @@
 #include "src/agent/app/own_register.h"
 #include "src/agent/daemon/agent.h"
 #include "src/agent/daemon/config.h"
+#include "src/agent/daemon/config_htcondor.h"
 #include "src/agent/daemon/credentials.h"
 #include "src/agent/daemon/metrics.h"
 #include "src/agent/daemon/session.h"
@@ -392,6 +393,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "ckpt-agentd: %s\n", err.text);
         return EXIT_CONFIG;
     }
+    agent_config_warn_htcondor(&daemon.config, stderr);
     if (flags.check &&
         (credentials_open(&daemon.certificates, &daemon.config, flags.name, &err) != 0 ||
          credentials_open_stores(&daemon.config, &err) != 0)) {

@@ -1,10 +1,11 @@
 /* HTCondor's names. See config_htcondor.h. */
 #include "src/broker/daemon/config_htcondor.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "fsm/limits.h"
 #include "src/base/check.h"
@@ -13,24 +14,14 @@
 
 enum { SECONDS_MAX = 365 * 24 * 3600 };
 
-/* What a name without a setting of its own says: where ours is. A name without a row is taken. */
-static const struct htcondor_refusal refusals[] = {
-    {"CKPT_SERVER_HOST", "is not of this file but of each node's: section htcondor of "
-                         "ckpt-agentd.yaml, as the node's domain"},
-    {"CkptServer", "is not of this file but of each node's: section htcondor of ckpt-agentd.yaml, "
-                   "as the node's domain"},
-    {"CKPT_SERVER_LOG", "has no counterpart: messages go to stderr, which systemd's journal keeps"},
-    {"MAX_CKPT_SERVER_LOG", "has no counterpart: the journal rotates, SystemMaxUse of "
-                            "journald.conf"},
-    {"DAEMON_LIST", "has no counterpart: systemd supervises the daemons, deploy/systemd"},
-    {"STARTD_ATTRS", "is not of this file: an agent tells its node's domain, `domain` or "
-                     "CKPT_SERVER_HOST of ckpt-agentd.yaml, and ckptctl nodes -o wide shows it"},
-    {"APPEND_REQ_STANDARD", "is said of each job: ckptctl register --domain-rule REQUIRED; "
-                            "ckptctl placement exports it"},
-    {"APPEND_RANK_STANDARD", "is said of each job: ckptctl register --domain-rule PREFERRED; "
-                             "ckptctl placement exports it"},
-    {"MAX_STORE_PROCESSES", "is `write_bytes_per_s` of a target: checkpoints wait for bandwidth, "
-                            "not for processes"},
+/* What each node says of its server, and what systemd does. A name without a row has a setting. */
+static const struct htcondor_idle idle[] = {
+    {"CKPT_SERVER_HOST", "each node has it, section htcondor of ckpt-agentd.yaml, as its domain"},
+    {"CkptServer", "each node has it, section htcondor of ckpt-agentd.yaml, as its domain"},
+    {"STARTD_ATTRS", "an agent tells its node's domain, ckptctl nodes -o wide shows it"},
+    {"CKPT_SERVER_LOG", "messages go to stderr, which systemd's journal keeps"},
+    {"MAX_CKPT_SERVER_LOG", "the journal rotates, SystemMaxUse of journald.conf"},
+    {"DAEMON_LIST", "systemd supervises the daemons, deploy/systemd"},
 };
 
 static int htcondor_complain(const struct config *config, const char *name, struct err *err,
@@ -40,12 +31,11 @@ static int htcondor_complain(const struct config *config, const char *name, stru
 }
 
 static int take_boolean(const struct config *config, const char *name, const char *value,
-                        uint32_t *ret_value, struct err *err)
+                        bool *ret_value, struct err *err)
 {
-    if (strcasecmp(value, "True") != 0 && strcasecmp(value, "False") != 0)
-        return htcondor_complain(config, name, err, "must be True or False");
-    *ret_value = strcasecmp(value, "True") == 0;
-    return 0;
+    if (value[0] == '\0' || htcondor_boolean(value, ret_value))
+        return 0;
+    return htcondor_complain(config, name, err, "must be True or False");
 }
 
 static void replace_text(char **text, const char *value)
@@ -116,22 +106,76 @@ static int take_seconds(struct config *config, struct err *err)
     return 0;
 }
 
-/* Of the target that CKPT_SERVER_DIR names. */
-static int take_restores(struct config *config, struct err *err)
+/* The server is every target that does not say it for itself. */
+static int take_transfers(struct config *config, struct err *err)
 {
-    const char *value = config->htcondor.MAX_RESTORE_PROCESSES;
+    const struct {
+        const char *name, *value;
+        size_t offset;
+    } all[] = {
+        {"MAX_RESTORE_PROCESSES", config->htcondor.MAX_RESTORE_PROCESSES,
+         offsetof(Ckpt__V1__TargetSpec, max_restores)},
+        {"MAX_STORE_PROCESSES", config->htcondor.MAX_STORE_PROCESSES,
+         offsetof(Ckpt__V1__TargetSpec, max_writes)},
+    };
     uint64_t number;
 
-    if (value[0] == '\0')
-        return 0;
-    if (config->htcondor.CKPT_SERVER_DIR[0] == '\0')
-        return htcondor_complain(config, "MAX_RESTORE_PROCESSES", err,
-                                 "is `max_restores` of each of `targets`: so many parts of jobs "
-                                 "read from it at a time");
-    if (!number_of(value, 1, FSM_RESTORES_MAX, &number))
-        return htcondor_complain(config, "MAX_RESTORE_PROCESSES", err,
-                                 "must be a number, 1 to 1048576");
-    config->targets[0].max_restores = (uint32_t)number;
+    _Static_assert((int)FSM_RESTORES_MAX == (int)FSM_WRITES_MAX, "one limit is told");
+    for (size_t i = 0; i < ARRAY_COUNT(all); i++) {
+        if (all[i].value[0] == '\0')
+            continue;
+        if (!number_of(all[i].value, 1, FSM_RESTORES_MAX, &number))
+            return htcondor_complain(config, all[i].name, err, "must be a number, 1 to 1048576");
+        for (size_t k = 0; k < config->target_count; k++) {
+            uint32_t *limit = (uint32_t *)((char *)&config->targets[k] + all[i].offset);
+
+            if (*limit == 0)
+                *limit = (uint32_t)number;
+        }
+    }
+    return 0;
+}
+
+/* HTCondor's own expression of a server's domain, blanks, parentheses and letters' case aside. */
+static bool says_last_server(const char *expression)
+{
+    static const char known[] = "lastckptserver==target.ckptserver||lastckptserver=?=undefined";
+    size_t length = 0;
+
+    for (; *expression != '\0'; expression++) {
+        if (strchr(" \t\n()", *expression) != NULL)
+            continue;
+        if (length == sizeof(known) - 1 || tolower((unsigned char)*expression) != known[length])
+            return false;
+        length++;
+    }
+    return length == sizeof(known) - 1;
+}
+
+/* What is appended to every job is the rule of those that say none. */
+static int take_domain_rules(struct config *config, struct err *err)
+{
+    const struct {
+        const char *name, *value;
+        Ckpt__V1__DomainRule rule;
+    } all[] = {
+        {"APPEND_RANK_STANDARD", config->htcondor.APPEND_RANK_STANDARD,
+         CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_PREFERRED},
+        {"APPEND_REQ_STANDARD", config->htcondor.APPEND_REQ_STANDARD,
+         CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_REQUIRED},
+    };
+
+    for (size_t i = 0; i < ARRAY_COUNT(all); i++) {
+        if (all[i].value[0] == '\0')
+            continue;
+        if (!says_last_server(all[i].value))
+            return htcondor_complain(
+                config, all[i].name, err,
+                "must be ((LastCkptServer == TARGET.CkptServer) || (LastCkptServer =?= "
+                "UNDEFINED)), which becomes policy.domain_rule: other expressions are the "
+                "scheduler's, leave them out here");
+        config->policy.domain_rule = all[i].rule;
+    }
     return 0;
 }
 
@@ -151,37 +195,40 @@ static int take_debug(struct config *config, struct err *err)
 int config_take_htcondor(struct config *config, struct err *err)
 {
     const struct htcondor_names *given = &config->htcondor;
-    const struct htcondor_refusal *refused;
-    uint32_t value = 1;
+    bool used = true, node_chooses = config->policy.node_chooses_target != 0;
 
     if (!htcondor_given(given))
         return 0;
-    refused = htcondor_refused(given, refusals, ARRAY_COUNT(refusals));
-    if (refused != NULL)
-        return htcondor_complain(config, refused->name, err, refused->instead);
-    if (given->USE_CKPT_SERVER[0] != '\0' &&
-        take_boolean(config, "USE_CKPT_SERVER", given->USE_CKPT_SERVER, &value, err) != 0)
+    if (take_boolean(config, "USE_CKPT_SERVER", given->USE_CKPT_SERVER, &used, err) != 0 ||
+        take_boolean(config, "STARTER_CHOOSES_CKPT_SERVER", given->STARTER_CHOOSES_CKPT_SERVER,
+                     &node_chooses, err) != 0)
         return -1;
-    if (value == 0)
-        return htcondor_complain(config, "USE_CKPT_SERVER", err,
-                                 "is said of each job: ckptctl register --strategy NONE");
-    if (given->STARTER_CHOOSES_CKPT_SERVER[0] != '\0') {
-        if (take_boolean(config, "STARTER_CHOOSES_CKPT_SERVER", given->STARTER_CHOOSES_CKPT_SERVER,
-                         &value, err) != 0)
-            return -1;
-        config->policy.node_chooses_target = value;
-    }
-    if (take_seconds(config, err) != 0)
+    config->policy.node_chooses_target = node_chooses;
+    if (take_seconds(config, err) != 0 || take_domain_rules(config, err) != 0)
         return -1;
     if (given->CKPT_SERVER_DEBUG[0] != '\0' && take_debug(config, err) != 0)
         return -1;
-    if (given->CKPT_SERVER_DIR[0] != '\0' && take_server_dir(config, err) != 0)
+    if (used && given->CKPT_SERVER_DIR[0] != '\0' && take_server_dir(config, err) != 0)
         return -1;
-    if (take_restores(config, err) != 0)
-        return -1;
+    if (config->target_count == 0 && !used)
+        return htcondor_complain(config, "USE_CKPT_SERVER", err,
+                                 "and no `targets` are given: checkpoints need a folder; of a "
+                                 "single job: ckptctl register --strategy NONE");
     if (config->target_count == 0)
         return htcondor_complain(
             config, "CKPT_SERVER_DIR", err,
             "is not given, and `targets` are not either: checkpoints need a folder");
-    return 0;
+    return take_transfers(config, err);
+}
+
+void config_warn_htcondor(const struct config *config, FILE *to)
+{
+    const struct htcondor_names *given = &config->htcondor;
+    bool used = true;
+
+    htcondor_warn(given, idle, ARRAY_COUNT(idle), to);
+    (void)htcondor_boolean(given->USE_CKPT_SERVER, &used);
+    if (given->USE_CKPT_SERVER[0] != '\0' && !used && given->CKPT_SERVER_DIR[0] != '\0')
+        fprintf(to, "warning: htcondor.CKPT_SERVER_DIR has no effect here: USE_CKPT_SERVER is "
+                    "False, checkpoints go to `targets`\n");
 }

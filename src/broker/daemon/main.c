@@ -12,6 +12,7 @@
 
 #include "src/base/check.h"
 #include "src/broker/daemon/config.h"
+#include "src/broker/daemon/config_htcondor.h"
 #include "src/broker/daemon/credentials.h"
 #include "src/broker/daemon/daemon.h"
 #include "src/broker/daemon/process.h"
@@ -275,6 +276,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     warn_overlaps(config);
+    config_warn_htcondor(config, stderr);
     if (options.print_config)
         config_print(config, stdout);
     if (options.bootstrap && options.join) {

@@ -1,8 +1,10 @@
 /* The agent's configuration and ckpt-run's command line: what is wrong is named with its line,
  * value and limit. */
 #include "src/agent/daemon/config.h"
+
 #include <stdlib.h>
 
+#include "src/agent/daemon/config_htcondor.h"
 #include "src/agent/run/run_options.h"
 #include "src/base/check.h"
 #include "tests/support/test.h"
@@ -114,28 +116,71 @@ static void htcondor_s_server_is_the_node_s_domain(void **state)
     }
 }
 
-/* S2-013, S2-015, S2-018, S2-031: each by its own name, with the place that ours has. */
-static void other_names_of_htcondor_are_refused_with_ours(void **state)
+/* What a machine's file of HTCondor's says beside that is taken, and the operator is told of it. */
+static char *told_of_htcondor(const char *lines)
+{
+    char text[512], *told = NULL;
+    size_t bytes;
+    FILE *to = open_memstream(&told, &bytes);
+
+    snprintf(text, sizeof(text), "brokers: \"a:1\"\nhtcondor:\n  %s\n", lines);
+    assert_int_equal(parse(text), 0);
+    if (agent_config_check(&config, &err) != 0)
+        fail_msg("%s", err.text);
+    agent_config_warn_htcondor(&config, to);
+    assert_int_equal(fclose(to), 0);
+    return told;
+}
+
+/* S2-013, S2-014, S2-015, S2-018, S2-021, S2-031: each by its own name, with the place that ours
+ * has. */
+static void names_without_effect_are_taken_and_told(void **state)
 {
     static const struct {
-        const char *line, *expected[2];
+        const char *line, *told[2];
     } cases[] = {
-        {"CKPT_SERVER_DIR: /ckpt", {"CKPT_SERVER_DIR '\"/ckpt\"'", "ckptd.yaml"}},
+        {"CKPT_SERVER_DIR: /ckpt", {"htcondor.CKPT_SERVER_DIR", "ckptd.yaml"}},
         {"STARTER_CHOOSES_CKPT_SERVER: True", {"STARTER_CHOOSES", "ckptd.yaml"}},
         {"MAX_DISCARDED_RUN_TIME: 3600", {"MAX_DISCARDED_RUN_TIME", "ckptd.yaml"}},
         {"CKPT_SERVER_DEBUG: D_ALWAYS", {"CKPT_SERVER_DEBUG", "`log_level`"}},
         {"CKPT_SERVER_LOG: /log", {"CKPT_SERVER_LOG", "journal"}},
         {"MAX_CKPT_SERVER_LOG: 1", {"MAX_CKPT_SERVER_LOG", "journal"}},
-        {"DAEMON_LIST: MASTER", {"DAEMON_LIST", "systemd"}},
+        {"DAEMON_LIST: MASTER, STARTD", {"DAEMON_LIST", "systemd"}},
         {"CKPT_SERVER_STALE_CKPT_AGE_CUTOFF: 1", {"AGE_CUTOFF", "ckptd.yaml"}},
         {"CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL: 1", {"INTERVAL", "ckptd.yaml"}},
-        {"APPEND_REQ_STANDARD: x", {"APPEND_REQ_STANDARD", "--domain-rule REQUIRED"}},
-        {"APPEND_RANK_STANDARD: x", {"APPEND_RANK_STANDARD", "--domain-rule PREFERRED"}},
+        {"APPEND_REQ_STANDARD: x", {"APPEND_REQ_STANDARD", "ckptd.yaml"}},
+        {"APPEND_RANK_STANDARD: x", {"APPEND_RANK_STANDARD", "ckptd.yaml"}},
         {"MAX_STORE_PROCESSES: 3", {"MAX_STORE_PROCESSES", "ckptd.yaml"}},
         {"MAX_RESTORE_PROCESSES: 3", {"MAX_RESTORE_PROCESSES", "ckptd.yaml"}},
-        {"USE_CKPT_SERVER: False", {"USE_CKPT_SERVER '\"False\"'", "--strategy NONE"}},
+        {"STARTD_ATTRS: CkptServer, Rack", {"STARTD_ATTRS", "CkptServer alone"}},
+        {"USE_CKPT_SERVER: False\n  CKPT_SERVER_HOST: a", {"CKPT_SERVER_HOST", "is False"}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *told = told_of_htcondor(cases[i].line);
+
+        assert_contains(told, cases[i].told[0]);
+        assert_contains(told, cases[i].told[1]);
+        assert_string_equal(config.domain, "");
+        free(told);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        char *told = told_of_htcondor(i == 0 ? "CKPT_SERVER_HOST: a\n  USE_CKPT_SERVER: true"
+                                             : "CkptServer: a\n  STARTD_ATTRS: CkptServer");
+
+        assert_string_equal(told, "");
+        assert_string_equal(config.domain, "a");
+        free(told);
+    }
+}
+
+static void wrong_values_of_htcondor_s_names_are_refused(void **state)
+{
+    static const struct {
+        const char *line, *expected[2];
+    } cases[] = {
         {"USE_CKPT_SERVER: maybe", {"USE_CKPT_SERVER '\"maybe\"'", "True or False"}},
-        {"STARTD_ATTRS: CkptServer, Rack", {"STARTD_ATTRS", "names more than CkptServer"}},
         {"CKPT_SERVER_HOST: a b", {"CKPT_SERVER_HOST '\"a b\"'", "the name of a host"}},
         {"CkptServer: b\n  CKPT_SERVER_HOST: a", {"CkptServer '\"b\"'", "not CKPT_SERVER_HOST"}},
         {"CKPT_SERVER_HOST: a\ndomain: b", {"CKPT_SERVER_HOST '\"a\"'", "and `domain` are given"}},
@@ -374,7 +419,8 @@ int main(void)
         cmocka_unit_test(the_side_port_beyond_loopback_must_be_said_to_be_insecure),
         cmocka_unit_test(what_a_node_is_called_is_checked),
         cmocka_unit_test(htcondor_s_server_is_the_node_s_domain),
-        cmocka_unit_test(other_names_of_htcondor_are_refused_with_ours),
+        cmocka_unit_test(names_without_effect_are_taken_and_told),
+        cmocka_unit_test(wrong_values_of_htcondor_s_names_are_refused),
         cmocka_unit_test(the_example_file_is_taken_and_has_the_port_of_the_documents),
         cmocka_unit_test(tls_has_keys_below_it),
         cmocka_unit_test(empty_file_leaves_defaults_and_lacks_brokers),

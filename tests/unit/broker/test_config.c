@@ -2,130 +2,8 @@
 #include "tests/support/test.h"
 
 #include "src/base/check.h"
-#include "src/broker/daemon/config.h"
 #include "src/broker/daemon/config_keys.h"
-
-#define HEAD "cluster_id: demo\n"
-#define ONE                                                                                        \
-    "members:\n"                                                                                   \
-    "  - {id: 1, name: n1, raft: \"127.0.0.1:9000\", api: \"127.0.0.1:7443\", http: "              \
-    "\"127.0.0.1:9104\"}\n"
-#define THREE                                                                                      \
-    ONE "  - {id: 2, name: n2, raft: \"127.0.0.1:9001\", api: \"127.0.0.1:7444\"}\n"               \
-        "  - {id: 3, name: n3, raft: \"127.0.0.1:9002\", api: \"127.0.0.1:7445\"}\n"
-
-static const struct config_flags n1 = {.name = "n1"};
-
-static struct config *take(const char *text, const struct config_flags *flags)
-{
-    struct config *config = NULL;
-    struct err err = {ERR_NONE, ""};
-
-    if (config_parse("f.yaml", text, strlen(text), flags, &config, &err) != 0)
-        fail_msg("refused: %s", err.text);
-    assert_non_null(config);
-    return config;
-}
-
-static void refuse(const char *text, const struct config_flags *flags, const char *const *expected)
-{
-    struct config *config = NULL;
-    struct err err = {ERR_NONE, ""};
-
-    if (config_parse("f.yaml", text, strlen(text), flags, &config, &err) == 0)
-        fail_msg("taken:\n%s", text);
-    assert_int_equal(err.code, ERR_INVALID);
-    assert_null(config);
-    assert_null(strstr(err.text, "secret")); /* what may be a password is never shown */
-    for (; *expected != NULL; expected++) {
-        if (strstr(err.text, *expected) == NULL)
-            fail_msg("'%s' is not in: %s", *expected, err.text);
-    }
-}
-
-/* S2-013, S2-015, S2-017, S2-018, S2-023, S2-032, S2-007: what HTCondor calls otherwise. */
-static void names_of_htcondor_become_settings(void **state)
-{
-    struct config *config =
-        take(HEAD ONE "htcondor:\n  CKPT_SERVER_DIR: /var/ckpt\n  USE_CKPT_SERVER: True\n"
-                      "  STARTER_CHOOSES_CKPT_SERVER: False\n  MAX_DISCARDED_RUN_TIME: 7200\n"
-                      "  CKPT_SERVER_DEBUG: D_FULLDEBUG\n  MAX_RESTORE_PROCESSES: 40\n"
-                      "  CKPT_SERVER_STALE_CKPT_AGE_CUTOFF: 5184000\n"
-                      "  CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL: 3600\n",
-             &n1);
-
-    (void)state;
-    assert_uint_equal(config->target_count, 1);
-    assert_string_equal(config->targets[0].prefix, "/var/ckpt");
-    assert_true(config->targets[0].is_default);
-    assert_uint_equal(config->policy.node_chooses_target, 0);
-    assert_uint_equal(config->policy.max_discarded_ms, 7200000);
-    assert_uint_equal(config->policy.orphan_age_ms, UINT64_C(5184000000));
-    assert_uint_equal(config->policy.orphan_scan_interval_ms, 3600000);
-    assert_uint_equal(config->targets[0].max_restores, 40);
-    assert_int_equal(config->log_level, LOG_LEVEL_DEBUG);
-    config_free(config);
-}
-
-/* S2-013: what is not said of it is what a target is without being told. */
-static void server_dir_of_htcondor_has_the_defaults_of_a_target(void **state)
-{
-    struct config *named = take(HEAD ONE "htcondor: {CKPT_SERVER_DIR: /x/scratch2}\n", &n1);
-    struct config *listed = take(HEAD ONE "targets:\n  - {id: ckpt-server, prefix: /x/scratch2, "
-                                          "write: 1GB/s}\n",
-                                 &n1);
-    uint8_t a[512], b[512];
-    size_t bytes = ckpt__v1__target_spec__get_packed_size(&listed->targets[0]);
-
-    (void)state;
-    assert_int_equal(named->targets[0].read_back, CKPT__V1__READ_BACK__READ_BACK_SAMPLED);
-    assert_uint_equal(named->targets[0].generations, 8);
-    assert_in_range(bytes, 1, sizeof(a));
-    assert_uint_equal(ckpt__v1__target_spec__get_packed_size(&named->targets[0]), bytes);
-    ckpt__v1__target_spec__pack(&named->targets[0], a);
-    ckpt__v1__target_spec__pack(&listed->targets[0], b);
-    assert_memory_equal(a, b, bytes);
-    config_free(named);
-    config_free(listed);
-}
-
-/* S2-013, S2-014, S2-015, S2-018, S2-019, S2-027, S2-031: each by its own name. */
-static void other_names_of_htcondor_are_refused_with_ours(void **state)
-{
-    static const struct {
-        const char *line;
-        const char *expected[4];
-    } cases[] = {
-        {"CKPT_SERVER_DEBUG: D_ALWAYS", {"CKPT_SERVER_DIR", "targets"}},
-        {"CKPT_SERVER_DIR: relative", {"line 5", "CKPT_SERVER_DIR", "absolute"}},
-        {"USE_CKPT_SERVER: False", {"USE_CKPT_SERVER", "--strategy NONE"}},
-        {"USE_CKPT_SERVER: maybe", {"USE_CKPT_SERVER", "maybe", "True or False"}},
-        {"MAX_DISCARDED_RUN_TIME: 1h", {"MAX_DISCARDED_RUN_TIME", "1h", "seconds"}},
-        {"CKPT_SERVER_DEBUG: D_NETWORK", {"CKPT_SERVER_DEBUG", "log_level"}},
-        {"CKPT_SERVER_HOST: host", {"line 5", "CKPT_SERVER_HOST", "ckpt-agentd.yaml"}},
-        {"CKPT_SERVER_LOG: /log", {"CKPT_SERVER_LOG", "journal"}},
-        {"MAX_CKPT_SERVER_LOG: 1", {"MAX_CKPT_SERVER_LOG", "journal"}},
-        {"DAEMON_LIST: MASTER", {"DAEMON_LIST", "systemd"}},
-        {"CKPT_SERVER_STALE_CKPT_AGE_CUTOFF: 60d", {"AGE_CUTOFF", "60d", "seconds"}},
-        {"CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL: 0", {"STALE_CKPT_INTERVAL", "1 to"}},
-        {"STARTD_ATTRS: CkptServer", {"STARTD_ATTRS", "domain"}},
-        {"APPEND_REQ_STANDARD: x", {"APPEND_REQ_STANDARD", "--domain-rule REQUIRED"}},
-        {"APPEND_RANK_STANDARD: x", {"APPEND_RANK_STANDARD", "--domain-rule PREFERRED"}},
-        {"MAX_STORE_PROCESSES: 3", {"MAX_STORE_PROCESSES", "write_bytes_per_s"}},
-        {"MAX_RESTORE_PROCESSES: 3", {"MAX_RESTORE_PROCESSES", "max_restores"}},
-    };
-
-    (void)state;
-    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
-        char text[1024];
-
-        snprintf(text, sizeof(text), "%shtcondor:\n  %s\n", HEAD ONE, cases[i].line);
-        refuse(text, &n1, cases[i].expected);
-    }
-    refuse(HEAD ONE "targets: [{id: a, prefix: /a, write_bytes_per_s: 1GB/s}]\n"
-                    "htcondor: {CKPT_SERVER_DIR: /b}\n",
-           &n1, (const char *const[]){"CKPT_SERVER_DIR", "prefix", NULL});
-}
+#include "tests/unit/broker/config_text.h"
 
 static void the_smallest_file_gets_defaults(void **state)
 {
@@ -205,6 +83,21 @@ static void the_weights_of_f8_are_by_kind_of_vcluster(void **state)
     assert_uint_equal(config->policy.f8_weight_hpc_ppm, 0);
     assert_uint_equal(config->policy.zeros,
                       UINT64_C(1) << 47 | UINT64_C(1) << 50 | UINT64_C(1) << 51 | 1 << 16);
+    config_free(config);
+}
+
+static void the_rule_for_domains_is_any_unless_it_is_said(void **state)
+{
+    struct config *config = take(HEAD ONE, &n1);
+
+    (void)state;
+    assert_int_equal(config->policy.domain_rule, CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_ANY);
+    config_free(config);
+    config = take(HEAD ONE "policy: {domain_rule: required}\n", &n1);
+    assert_int_equal(config->policy.domain_rule, CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_REQUIRED);
+    config_free(config);
+    config = take(HEAD ONE "policy: {domain_rule: preferred}\n", &n1);
+    assert_int_equal(config->policy.domain_rule, CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_PREFERRED);
     config_free(config);
 }
 
@@ -317,6 +210,7 @@ static const struct refusal mistakes[] = {
     {HEAD ONE "policy: {max_victims: 17}\n", {"line 4", "policy.max_victims", "\"17\"", "16"}},
     {HEAD ONE "policy: {max_victims: 0x3}\n", {"line 4", "policy.max_victims", "\"0x3\""}},
     {HEAD ONE "policy: {keep_complete: 33}\n", {"line 4", "policy.keep_complete", "32"}},
+    {HEAD ONE "policy: {keep_complete: 1}\n", {"line 4", "policy.keep_complete", "\"1\"", "2"}},
     {HEAD ONE "policy:\n  sensitive_min_interval: 2h\n",
      {"policy.sensitive_max_interval_ms", "policy.sensitive_min_interval_ms"}},
     {HEAD ONE "policy: {retention: 99999999d}\n", {"line 4", "policy.retention_ms"}},
@@ -360,7 +254,7 @@ static const struct refusal mistakes[] = {
      "targets:\n  - {id: a, prefix: \"s3://bucket\", write_bytes_per_s: 1, compression: lz4}\n",
      {"line 5", "targets[0].compression 'lz4'", "not for s3", "use none"}},
     {HEAD ONE "targets:\n  - {id: a, prefix: /a, write_bytes_per_s: 1, staging: disk}\n",
-     {"line 5", "targets[0].staging", "'disk'", "local or direct"}},
+     {"line 5", "targets[0].staging", "'disk'", "local, direct or memory"}},
     {HEAD ONE "targets:\n  - {id: a, prefix: a, write_bytes_per_s: 1}\n",
      {"line 5", "targets[0].prefix", "absolute"}},
     {HEAD ONE "targets:\n  - {id: a, prefix: /a/../b, write_bytes_per_s: 1}\n",
@@ -386,6 +280,8 @@ static const struct refusal mistakes[] = {
      {"line 5", "default: yes"}},
     {HEAD ONE "policy: {owner_rule: nobody}\n",
      {"line 4", "policy.owner_rule", "nobody", "registered or first"}},
+    {HEAD ONE "policy: {domain_rule: nobody}\n",
+     {"line 4", "policy.domain_rule", "nobody", "any, preferred or required"}},
     {HEAD ONE "storage_watch: {failures_down: 0}\n",
      {"line 4", "storage_watch.failures_down", "1 to 1000"}},
 };
@@ -723,11 +619,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_smallest_file_gets_defaults),
-        cmocka_unit_test(names_of_htcondor_become_settings),
-        cmocka_unit_test(server_dir_of_htcondor_has_the_defaults_of_a_target),
-        cmocka_unit_test(other_names_of_htcondor_are_refused_with_ours),
         cmocka_unit_test(the_defaults_are_those_of_the_documents),
         cmocka_unit_test(the_weights_of_f8_are_by_kind_of_vcluster),
+        cmocka_unit_test(the_rule_for_domains_is_any_unless_it_is_said),
         cmocka_unit_test(the_example_file_is_taken_and_has_the_ports_of_the_documents),
         cmocka_unit_test(every_section_is_taken),
         cmocka_unit_test(one_target_alone_is_the_default),
