@@ -587,8 +587,11 @@ static int finish_ready(struct sending *sending, struct err *err)
 static int send_in_parts(struct sending *sending, int fd, struct manifest_entry *entry,
                          const char *key, struct err *err)
 {
-    struct upload *upload = upload_new(&sending->uploads, entry, key);
+    struct upload *upload;
 
+    if (uploads_ask_parts(&sending->uploads, key, entry->chunk_count, err) != 0)
+        return -1;
+    upload = upload_new(&sending->uploads, entry, key);
     if ((find_earlier(sending, entry) == NULL || uploads_has(&sending->uploads, key)) &&
         begin_upload(sending, upload, err) != 0)
         return -1;

@@ -53,11 +53,72 @@ bool uploads_has(const struct uploads *uploads, const char *key)
     return find_old(uploads, key) != NULL;
 }
 
-/* As many chunks to a part as the limit of parts asks for: one up to 156 GiB. */
+/* No store is known that takes fewer parts. */
+enum { PARTS_SURE = 1000 };
+
+/* What a store says of a number that it does not take: "Part number must be an integer between 1
+ * and 1000, inclusive". */
+static size_t parts_of_refusal(const char *text)
+{
+    static const char before[] = "between 1 and ";
+    const char *at = strstr(text, before);
+    unsigned long number = at == NULL ? 0 : strtoul(at + strlen(before), NULL, 10);
+
+    return number >= 1 && number < OBJECT_PARTS_MAX ? number : PARTS_SURE;
+}
+
+/* Only a number that is refused is an answer; all else is a failure like another one. */
+static int ask_parts(struct uploads *uploads, const char *key, const char *upload_id,
+                     struct err *err)
+{
+    static const uint8_t byte[1] = {0};
+    struct call_request request = {.method = "PUT",
+                                   .bucket = uploads->bucket,
+                                   .key = key,
+                                   .body = byte,
+                                   .body_bytes = sizeof(byte)};
+    struct buf query = {0};
+    struct err why = {0};
+    struct call *call;
+    int result;
+
+    object_part_query(&query, OBJECT_PARTS_MAX, upload_id);
+    request.query = (const char *)query.bytes;
+    call = call_new(uploads->client, &request);
+    result = call_run(uploads->client, call, &why);
+    if (result == 0)
+        uploads->parts_max = OBJECT_PARTS_MAX;
+    else if (call_result(call)->status == 400)
+        uploads->parts_max = parts_of_refusal(why.text);
+    else
+        err_set(err, why.code, "%s", why.text);
+    call_free(call);
+    buf_close(&query);
+    return uploads->parts_max > 0 ? 0 : -1;
+}
+
+int uploads_ask_parts(struct uploads *uploads, const char *key, size_t chunk_count, struct err *err)
+{
+    char upload_id[OBJECT_UPLOAD_ID_BYTES];
+    struct err ignored = {0};
+    int result;
+
+    if (chunk_count <= PARTS_SURE || uploads->parts_max > 0)
+        return 0;
+    if (object_create_upload(uploads->client, uploads->bucket, key, upload_id, err) != 0)
+        return -1;
+    result = ask_parts(uploads, key, upload_id, err);
+    /* one that stays is aborted when the shard stands, as those of lost answers are */
+    (void)object_abort_upload(uploads->client, uploads->bucket, key, upload_id, &ignored);
+    return result;
+}
+
+/* As many chunks to a part as the limit of parts asks for. */
 struct upload *upload_new(struct uploads *uploads, struct manifest_entry *entry, const char *key)
 {
     struct upload *upload = check_calloc(1, sizeof(*upload));
-    size_t chunks = (entry->chunk_count + OBJECT_PARTS_MAX - 1) / OBJECT_PARTS_MAX;
+    size_t parts_max = uploads->parts_max > 0 ? uploads->parts_max : PARTS_SURE;
+    size_t chunks = (entry->chunk_count + parts_max - 1) / parts_max;
 
     CHECK(chunks > 0);
     upload->of = uploads;

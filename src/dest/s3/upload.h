@@ -1,10 +1,12 @@
 /* Uploads in parts below one folder of the store, of which a killed put may have begun some.
  *
- * Flow     uploads_list() once; of each file upload_new(), upload_begin(), its parts by who sends
- *          them, upload_complete(). One that fails is left there for the next put.
- * Shapes   a part is a chunk; of a file over OBJECT_PARTS_MAX chunks (156 GiB) as many as are
- *          needed. All parts but the last are of one size, which is what lets a part that is found
- *          there be taken for ours by its number and size.
+ * Flow     uploads_list() once; of each file uploads_ask_parts(), upload_new(), upload_begin(), its
+ *          parts by who sends them, upload_complete(). One that fails is left there for the next
+ *          put.
+ * Shapes   a part is a chunk; of a file with more chunks than the store takes parts as many as are
+ *          needed: over 156 GiB of Amazon and Ceph, which take 10,000, over 15.6 GiB of Swift as it
+ *          is installed, which takes 1,000. All parts but the last are of one size, which is what
+ *          lets a part that is found there be taken for ours by its number and size.
  * Errors   those of answer.h.
  */
 #ifndef CKPT_DEST_S3_UPLOAD_H
@@ -19,6 +21,7 @@ struct uploads {
     const char *bucket;
     struct list open; /* of upload.node, until they are freed */
     struct buf old;   /* key, id, key, id ... each with its terminator */
+    size_t parts_max; /* of one upload; 0: the store was not asked */
 };
 
 struct upload {
@@ -43,6 +46,10 @@ void uploads_close(struct uploads *uploads);
 /* Whether a killed put has begun one of this key. */
 bool uploads_has(const struct uploads *uploads, const char *key);
 
+/* How many parts the store takes, where a file of so many chunks needs to know it: it is asked once,
+ * by a part with the last number that S3 has, in an upload of its own, which is aborted. */
+int uploads_ask_parts(struct uploads *uploads, const char *key, size_t chunk_count,
+                      struct err *err);
 struct upload *upload_new(struct uploads *uploads, struct manifest_entry *entry, const char *key);
 void upload_free(struct upload *upload);
 /* One that a killed put began goes on, with the parts that are there; else there is a new one. */

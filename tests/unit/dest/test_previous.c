@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/dest/s3/upload.h"
 #include "tests/support/test.h"
 
 #define CHUNK ((uint64_t)MANIFEST_CHUNK_BYTES)
@@ -88,34 +87,10 @@ static void a_file_is_copied_so_often_and_no_more(void **unused)
     manifest_close(&now);
 }
 
-/* The store takes 10,000 parts, all of one size but the last. */
-static void large_files_have_parts_of_several_chunks(void **unused)
-{
-    struct uploads uploads = {0};
-    struct manifest manifest;
-    struct upload *upload;
-
-    (void)unused;
-    list_init(&uploads.open);
-    manifest_init(&manifest);
-    upload = upload_new(&uploads, add_file(&manifest, "f", 10001 * CHUNK + 7, ""), "key");
-    assert_int_equal(upload->part_bytes, 2 * CHUNK);
-    assert_int_equal(upload->part_count, 5001);
-    assert_int_equal(upload_part_bytes(upload, 0), 2 * CHUNK);
-    assert_int_equal(upload_part_bytes(upload, 5000), CHUNK + 7);
-    upload_part_done(upload, 7, "\"etag\"");
-    assert_int_equal(upload->left, 5000);
-    assert_false(uploads_has(&uploads, "key"));
-    uploads_close(&uploads);
-    assert_true(list_empty(&uploads.open));
-    manifest_close(&manifest);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(chunks_are_the_same_by_place_size_and_hash),
-                                       cmocka_unit_test(a_file_is_copied_so_often_and_no_more),
-                                       cmocka_unit_test(large_files_have_parts_of_several_chunks)};
+                                       cmocka_unit_test(a_file_is_copied_so_often_and_no_more)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,153 @@
+/* Uploads in parts: as many chunks to a part as the store's limit of parts asks for. */
+#include "src/dest/s3/upload.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/test.h"
+#include "tests/unit/dest/lying_store.h"
+
+#define CHUNK ((uint64_t)MANIFEST_CHUNK_BYTES)
+
+/* Alone in the manifest. */
+static struct manifest_entry *only_file(struct manifest *manifest, uint64_t size_bytes)
+{
+    struct err err = {0};
+
+    manifest_init(manifest);
+    manifest_add(manifest, "f", false)->size_bytes = size_bytes;
+    assert_int_equal(manifest_finish(manifest, &err), 0);
+    return &manifest->entries[0];
+}
+
+static void parts_are_of_as_many_chunks_as_the_limit_asks_for(void **unused)
+{
+    static const struct {
+        size_t parts_max;
+        uint64_t size_bytes;
+        size_t chunks, part_count;
+        uint64_t last_bytes;
+    } cases[] = {
+        {0, 1000 * CHUNK, 1, 1000, CHUNK}, /* nobody needs to ask */
+        {10000, 1001 * CHUNK, 1, 1001, CHUNK},
+        {1000, 1001 * CHUNK, 2, 501, CHUNK},
+        {1000, 2000 * CHUNK, 2, 1000, 2 * CHUNK},
+        {1000, 2000 * CHUNK + 1, 3, 667, 2 * CHUNK + 1},
+        {10000, 10001 * CHUNK + 7, 2, 5001, CHUNK + 7},
+        {2, 5 * CHUNK, 3, 2, 2 * CHUNK},
+    };
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct uploads uploads = {.parts_max = cases[i].parts_max};
+        struct manifest manifest;
+        struct upload *upload;
+
+        list_init(&uploads.open);
+        upload = upload_new(&uploads, only_file(&manifest, cases[i].size_bytes), "key");
+        assert_int_equal(upload->part_bytes, cases[i].chunks * CHUNK);
+        assert_int_equal(upload->part_count, cases[i].part_count);
+        assert_int_equal(upload_part_bytes(upload, 0), cases[i].chunks * CHUNK);
+        assert_int_equal(upload_part_bytes(upload, cases[i].part_count - 1), cases[i].last_bytes);
+        upload_part_done(upload, 1, "\"etag\"");
+        assert_int_equal(upload->left, cases[i].part_count - 1);
+        assert_false(uploads_has(&uploads, "key"));
+        uploads_close(&uploads);
+        assert_true(list_empty(&uploads.open));
+        manifest_close(&manifest);
+    }
+}
+
+/* ---- asking ---- */
+
+/* Of a test: what the store says of the part, and what it was asked. */
+struct limit {
+    const char *status, *text;
+    unsigned begun, parts, aborted;
+};
+
+static void answer_limit(void *data, const struct lying_request *request, int fd)
+{
+    struct limit *limit = data;
+    const char *head = request->head;
+
+    if (strncmp(head, "POST ", 5) == 0) {
+        limit->begun++;
+        lying_answer_text(fd, "<InitiateMultipartUploadResult><UploadId>u1</UploadId>"
+                              "</InitiateMultipartUploadResult>");
+    } else if (strncmp(head, "PUT ", 4) == 0) {
+        limit->parts += strstr(head, "?partNumber=10000&uploadId=u1 ") != NULL;
+        lying_answer(
+            fd, limit->status,
+            &(struct lying_body){limit->text, strlen(limit->text), (long)strlen(limit->text)});
+    } else if (strncmp(head, "DELETE ", 7) == 0) {
+        limit->aborted += strstr(head, "uploadId=u1") != NULL;
+        lying_answer(fd, "204 No Content", &(struct lying_body){"", 0, 0});
+    }
+}
+
+/* -1: it could not be told. */
+static long ask(struct limit *limit, size_t chunk_count, unsigned times)
+{
+    struct lying_store *store = lying_store_open(answer_limit, limit);
+    struct client *client = client_open(&(struct client_how){0}, NULL);
+    struct uploads uploads = {.client = client, .bucket = "bucket"};
+    struct err err;
+    int result = 0;
+
+    assert_non_null(client);
+    for (unsigned i = 0; i < times && result == 0; i++)
+        result = uploads_ask_parts(&uploads, "a/f", chunk_count, &err);
+    client_close(client);
+    (void)lying_store_close(store);
+    return result == 0 ? (long)uploads.parts_max : -1;
+}
+
+#define REFUSED(message) "<Error><Code>InvalidArgument</Code><Message>" message "</Message></Error>"
+
+static void the_store_says_how_many_parts_it_takes(void **unused)
+{
+    struct limit swift = {
+        .status = "400 Bad Request",
+        .text = REFUSED("Part number must be an integer between 1 and 750, inclusive")};
+    struct limit terse = {.status = "400 Bad Request", .text = REFUSED("no")};
+    struct limit odd = {.status = "400 Bad Request",
+                        .text = REFUSED("between 1 and 99999999999999999999")};
+    struct limit ceph = {.status = "200 OK", .text = ""};
+
+    (void)unused;
+    assert_int_equal(ask(&ceph, 1001, 2), 10000);
+    assert_int_equal(ceph.begun, 1); /* once is enough */
+    assert_int_equal(ceph.parts, 1);
+    assert_int_equal(ceph.aborted, 1);
+    assert_int_equal(ask(&swift, 1001, 1), 750);
+    assert_int_equal(swift.aborted, 1);
+    assert_int_equal(ask(&terse, 1001, 1), 1000);
+    assert_int_equal(ask(&odd, 1001, 1), 1000);
+}
+
+static void a_store_is_not_asked_without_need_and_not_misread(void **unused)
+{
+    struct limit ceph = {.status = "200 OK", .text = ""};
+    struct limit down = {.status = "503 Slow Down", .text = ""};
+    struct limit closed = {.status = "403 Forbidden", .text = ""};
+
+    (void)unused;
+    assert_int_equal(ask(&ceph, 1000, 1), 0);
+    assert_int_equal(ceph.begun, 0);
+    assert_int_equal(ask(&down, 1001, 1), -1);
+    assert_int_equal(down.aborted, 1);
+    assert_int_equal(ask(&closed, 1001, 1), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_are_of_as_many_chunks_as_the_limit_asks_for),
+        cmocka_unit_test(the_store_says_how_many_parts_it_takes),
+        cmocka_unit_test(a_store_is_not_asked_without_need_and_not_misread),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
