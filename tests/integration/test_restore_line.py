@@ -1,37 +1,38 @@
 #!/usr/bin/python3
-"""Jobs that read their checkpoints from one target at a time: who waits, who is shown it, and what a leader that dies in between changes
-(nothing). S2-032, I49."""
+"""Jobs that read their checkpoints from one target at a time, or write them to it: who waits, who is shown it, and what a leader that dies
+in between changes (nothing). S2-032, I49."""
+import json
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import Cluster, common_pb2, metric, tap, wait_until  # noqa: E402
-from jobs import MIB, POLICY, RUNNING, SUSPENDED, all_run, allocation_in, heat, restart, says  # noqa: E402
+from jobs import COMPLETE, MIB, POLICY, REQUESTED, RUNNING, SUSPENDED, all_run, allocation_in, checkpoint, ends_in, heat, hint, restart, says  # noqa: E402
 
 JOBS = ("j0", "j1", "j2")
 
-# What restores is written down, and waits for its job's word.
+# What restores, or is put, is written down, and waits for its job's word.
 WORKER = """#!/bin/sh
 case "$1" in
-restore)
+{verb})
     name=$(echo "$*" | sed 's|.*/\\([^/]*\\)/checkpoints/.*|\\1|')
-    echo "$name $*" >> "{folder}/restores"
+    echo "$name $*" >> "{folder}/{verb}s"
     while [ ! -e "{folder}/go-$name" ]; do sleep 0.05; done;;
 esac
 exec "${{0%/*}}/ckpt-worker.real" "$@"
 """
 
 
-def slow_restores(cluster):
+def slow_worker(cluster, verb):
     worker = cluster.bin / "ckpt-worker"
     worker.rename(cluster.bin / "ckpt-worker.real")
-    worker.write_text(WORKER.format(folder=cluster.dir))
+    worker.write_text(WORKER.format(folder=cluster.dir, verb=verb))
     worker.chmod(0o755)
 
 
-def restores(cluster):
+def restores(cluster, verb="restore"):
     """The jobs, as their workers began."""
-    path = cluster.dir / "restores"
+    path = cluster.dir / f"{verb}s"
     return [line.split()[0] for line in path.read_text().splitlines()] if path.exists() else []
 
 
@@ -60,7 +61,7 @@ def stopped_jobs(cluster):
 def jobs_read_one_after_the_other_whoever_leads():
     with Cluster(members=3, agents=("a", "b"), policy=POLICY) as cluster:
         cluster.let_others_in()
-        slow_restores(cluster)
+        slow_worker(cluster, "restore")
         cluster.start()
         stopped_jobs(cluster)
         cluster.ctl("target", "put", "scratch", "--max-restores", "1", "--read", "100MB/s")
@@ -102,5 +103,40 @@ def jobs_read_one_after_the_other_whoever_leads():
         cluster.debug_check()
 
 
+def scratch(cluster):
+    targets = json.loads(cluster.ctl("targets", "-o", "json").stdout)["targets"]
+    return next(target for target in targets if target["spec"]["target_id"] == "scratch")
+
+
+def jobs_write_one_after_the_other_whoever_leads():
+    with Cluster(members=3, agents=("a",), policy={**POLICY, "checkpoint_timeout": "60s"}) as cluster:
+        cluster.let_others_in()
+        slow_worker(cluster, "put")
+        cluster.start()
+        cluster.ctl("target", "put", "scratch", "--max-writes", "1", "--write", "100GB/s")
+        for name in JOBS:
+            cluster.register(name, [("a", 1, MIB)])
+            cluster.run_job("a", name, heat(cluster, name))
+        all_run(cluster)
+        asked = [hint(cluster, name) for name in JOBS]
+        wait_until("the first one writes", lambda: restores(cluster, "put") == ["j0"], 20)
+        assert scratch(cluster)["parts_writing"] == 1 and scratch(cluster)["spec"]["max_writes"] == 1, scratch(cluster)
+        assert "1 of 1 parts written at a time" in cluster.ctl("explain", "j2").stdout
+
+        dead = cluster.leader()
+        dead.kill()
+        cluster.wait_leader()
+        wait_until("it is known who writes", lambda: scratch(cluster)["parts_writing"] == 1, 20)
+        assert [checkpoint(cluster, name, asked[i]).state for i, name in enumerate(JOBS)][1:] == [REQUESTED] * 2
+        assert restores(cluster, "put") == ["j0"], "the others still wait"
+        dead.start()
+        for i, name in enumerate(JOBS):
+            wait_until(f"{name} writes", lambda i=i: restores(cluster, "put") == list(JOBS[:i + 1]), 20)
+            (cluster.dir / f"go-{name}").touch()
+            ends_in(cluster, name, asked[i], (COMPLETE,))
+        wait_until("nobody writes", lambda: scratch(cluster).get("parts_writing", 0) == 0, 20)
+        cluster.debug_check()
+
+
 if __name__ == "__main__":
-    sys.exit(tap([jobs_read_one_after_the_other_whoever_leads]))
+    sys.exit(tap([jobs_read_one_after_the_other_whoever_leads, jobs_write_one_after_the_other_whoever_leads]))

@@ -95,8 +95,8 @@ static void count_part(void *data, const struct object_part *part)
     *size_bytes += part->size_bytes;
 }
 
-/* One that has gone meanwhile had nothing that is removed here. Where keys may not list parts, their
- * bytes are not told, and they go all the same. */
+/* One that has gone meanwhile had nothing that is removed here. Where keys may not list parts,
+ * their bytes are not told, and they go all the same. */
 static int abort_upload(struct removal *removal, const char *key, const char *upload_id,
                         struct err *err)
 {

@@ -1,7 +1,7 @@
 /* Removes what lies below a prefix of a bucket: objects, and uploads in parts.
  *
  * Flow     all is listed first and removed afterwards, many at a time.
- * Shapes   prefixes are decoded; they have a slash at their end, or what only begins alike goes too.
+ * Shapes   prefixes are decoded; with a slash at their end, or what only begins alike goes too.
  * Errors   can be asked for again after any failure.
  */
 #ifndef CKPT_DEST_S3_REMOVAL_H
