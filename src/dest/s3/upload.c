@@ -99,17 +99,21 @@ static int ask_parts(struct uploads *uploads, const char *key, const char *uploa
 
 int uploads_ask_parts(struct uploads *uploads, const char *key, size_t chunk_count, struct err *err)
 {
-    char upload_id[OBJECT_UPLOAD_ID_BYTES];
+    char own[OBJECT_KEY_MAX_BYTES + 1], upload_id[OBJECT_UPLOAD_ID_BYTES];
     struct err ignored = {0};
     int result;
 
     if (chunk_count <= PARTS_SURE || uploads->parts_max > 0)
         return 0;
-    if (object_create_upload(uploads->client, uploads->bucket, key, upload_id, err) != 0)
+    if ((size_t)snprintf(own, sizeof(own), "%s/parts", key) >= sizeof(own)) {
+        uploads->parts_max = PARTS_SURE;
+        return 0;
+    }
+    if (object_create_upload(uploads->client, uploads->bucket, own, upload_id, err) != 0)
         return -1;
-    result = ask_parts(uploads, key, upload_id, err);
+    result = ask_parts(uploads, own, upload_id, err);
     /* one that stays is aborted when the shard stands, as those of lost answers are */
-    (void)object_abort_upload(uploads->client, uploads->bucket, key, upload_id, &ignored);
+    (void)object_abort_upload(uploads->client, uploads->bucket, own, upload_id, &ignored);
     return result;
 }
 

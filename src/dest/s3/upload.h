@@ -47,7 +47,8 @@ void uploads_close(struct uploads *uploads);
 bool uploads_has(const struct uploads *uploads, const char *key);
 
 /* How many parts the store takes, where a file of so many chunks needs to know it: it is asked
- * once, by a part with the last number that S3 has, in an upload of its own, which is aborted. */
+ * once, by a part with the last number that S3 has, in an upload of its own, which is aborted. Its
+ * key is below that of the file, where no file can be: one that stays is taken for nobody's. */
 int uploads_ask_parts(struct uploads *uploads, const char *key, size_t chunk_count,
                       struct err *err);
 struct upload *upload_new(struct uploads *uploads, struct manifest_entry *entry, const char *key);

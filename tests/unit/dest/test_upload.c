@@ -73,11 +73,11 @@ static void answer_limit(void *data, const struct lying_request *request, int fd
     const char *head = request->head;
 
     if (strncmp(head, "POST ", 5) == 0) {
-        limit->begun++;
+        limit->begun += strstr(head, "/a/f/parts?uploads= ") != NULL;
         lying_answer_text(fd, "<InitiateMultipartUploadResult><UploadId>u1</UploadId>"
                               "</InitiateMultipartUploadResult>");
     } else if (strncmp(head, "PUT ", 4) == 0) {
-        limit->parts += strstr(head, "?partNumber=10000&uploadId=u1 ") != NULL;
+        limit->parts += strstr(head, "/a/f/parts?partNumber=10000&uploadId=u1 ") != NULL;
         lying_answer(
             fd, limit->status,
             &(struct lying_body){limit->text, strlen(limit->text), (long)strlen(limit->text)});
@@ -132,10 +132,17 @@ static void a_store_is_not_asked_without_need_and_not_misread(void **unused)
     struct limit ceph = {.status = "200 OK", .text = ""};
     struct limit down = {.status = "503 Slow Down", .text = ""};
     struct limit closed = {.status = "403 Forbidden", .text = ""};
+    char key[OBJECT_KEY_MAX_BYTES - 3] = "";
+    struct uploads uploads = {0};
+    struct err err;
 
     (void)unused;
     assert_int_equal(ask(&ceph, 1000, 1), 0);
     assert_int_equal(ceph.begun, 0);
+    memset(key, 'k', sizeof(key) - 1); /* no room for another name */
+    uploads.client = NULL;
+    assert_int_equal(uploads_ask_parts(&uploads, key, 1001, &err), 0);
+    assert_int_equal(uploads.parts_max, 1000);
     assert_int_equal(ask(&down, 1001, 1), -1);
     assert_int_equal(down.aborted, 1);
     assert_int_equal(ask(&closed, 1001, 1), -1);
