@@ -5,6 +5,7 @@ import datetime
 import hashlib
 import hmac
 import http.client
+import json
 import os
 import pathlib
 import pwd
@@ -257,6 +258,10 @@ def comes_back(cluster):
     wait_until("the target is there", lambda: metric(cluster.wait_leader().http, "lattice_checkpoint_storage_unavailable") == 0, 40, 0.1)
 
 
+def target(cluster, name):
+    return next(t for t in json.loads(cluster.ctl("targets", "-o", "json").stdout)["targets"] if t["spec"]["target_id"] == name)
+
+
 def keys_are_exchanged_while_all_runs():
     """New keys in the file count at once; keys that are refused are an outage with its name, which ends when they are right."""
     with rgw.Rgw() as store, Site(store) as site:
@@ -318,6 +323,31 @@ def outages_have_their_names_and_end():
         store.resume()
         comes_back(cluster)
         complete(cluster, "steady")
+        cluster.debug_check()
+
+
+def an_outage_that_lasts_fails_over_to_a_folder_and_back():
+    """S2-026: what waits begins again in the folder, a run begins from there while the store is away, and the next ones go back."""
+    with rgw.Rgw() as store, Site(store, policy={"failover_after": "1s"}) as site:
+        cluster, near = site.cluster, site.cluster.dir / "near"
+        near.mkdir()
+        near.chmod(0o1777)
+        cluster.start()
+        cluster.ctl("target", "put", "near", "--prefix", str(near), "--write", "1GB/s")
+        cluster.ctl("target", "put", "scratch", "--failover", "near")
+        job = site.run("steady")[0]
+        all_run(cluster)
+        assert complete(cluster, "steady").target_id == "scratch"
+        store.kill()
+        wait_until("it has failed over", lambda: target(cluster, "scratch").get("failed_over"), 40)
+        second = complete(cluster, "steady")
+        assert second.target_id == "near" and list(near.rglob("MANIFEST")), second
+        os.kill(job.application_pid(), signal.SIGKILL)
+        says(job, f"from checkpoint {job.work_dir}/restore/{text(second)}", 60)
+        all_run(cluster)
+        store.start_gateway()
+        wait_until("it is back", lambda: not target(cluster, "scratch").get("failed_over"), 40)
+        assert complete(cluster, "steady").target_id == "scratch"
         cluster.debug_check()
 
 
@@ -460,5 +490,6 @@ if __name__ == "__main__":
     sys.exit(tap([where_possible(test) for test in (
         checkpoints_go_to_the_store_and_back_through_a_leaders_death, the_user_finds_the_keys_nowhere,
         a_signed_request_cannot_be_changed_into_another, keys_are_exchanged_while_all_runs, outages_have_their_names_and_end,
-        bad_days_of_a_store_are_named_and_lose_nothing, a_restore_waits_for_a_store_that_answers_with_errors, unchanged_state_is_copied_by_the_store,
+        an_outage_that_lasts_fails_over_to_a_folder_and_back, bad_days_of_a_store_are_named_and_lose_nothing,
+        a_restore_waits_for_a_store_that_answers_with_errors, unchanged_state_is_copied_by_the_store,
         a_checkpoint_over_quota_says_so, a_bit_that_flips_in_an_object_is_found)]))
