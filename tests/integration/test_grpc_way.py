@@ -228,7 +228,8 @@ def what_dies_during_a_call():
 
 def an_agent_that_dies_in_a_state_of_a_call():
     """With the line that tells that its application puts it off, or that its call broke, and when all that belongs to it is begun."""
-    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+    # the back-off leaves ckpt-run the time to start a dead application again: the second attempt is of one that is there
+    with Cluster(members=1, agents=("a",), policy={**POLICY, "retry_backoff": "2s"}) as cluster:
         cluster.start()
         words, ends = LastWords(cluster.agents["a"]), {}
         words.agent.kill()
