@@ -95,8 +95,8 @@ static void count_part(void *data, const struct object_part *part)
     *size_bytes += part->size_bytes;
 }
 
-/* One that has gone meanwhile had nothing that is removed here. Where keys may not list parts,
- * their bytes are not told, and they go all the same. */
+/* One that has gone meanwhile is not counted. Where keys may not list parts, their bytes are not
+ * told, and they go all the same. */
 static int abort_upload(struct removal *removal, const char *key, const char *upload_id,
                         struct err *err)
 {
@@ -104,11 +104,13 @@ static int abort_upload(struct removal *removal, const char *key, const char *up
     struct err why = {0};
     uint64_t size_bytes = 0;
 
-    if (object_list_parts(removal->client, &upload, count_part, &size_bytes, &why) != 0 &&
-        why.code == ERR_NOT_FOUND)
-        return 0;
+    bool gone = object_list_parts(removal->client, &upload, count_part, &size_bytes, &why) != 0 &&
+                why.code == ERR_NOT_FOUND;
+
     if (object_abort_upload(removal->client, removal->bucket, key, upload_id, err) != 0)
         return -1;
+    if (gone)
+        return 0;
     removal->removed.upload_count++;
     removal->removed.size_bytes += size_bytes;
     removal->removed.with_bytes += size_bytes > 0;

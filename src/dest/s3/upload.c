@@ -56,14 +56,17 @@ bool uploads_has(const struct uploads *uploads, const char *key)
 /* No store is known that takes fewer parts. */
 enum { PARTS_SURE = 1000 };
 
-/* What a store says of a number that it does not take: "Part number must be an integer between 1
- * and 1000, inclusive". */
-static size_t parts_of_refusal(const char *text)
+/* What a store says of a number that it does not take: "InvalidArgument: Part number must be an
+ * integer between 1 and 1000, inclusive". 0: it has refused something else. */
+static size_t parts_of_refusal(const struct err *why)
 {
     static const char before[] = "between 1 and ";
-    const char *at = strstr(text, before);
+    const char *at = strstr(why->text, before);
     unsigned long number = at == NULL ? 0 : strtoul(at + strlen(before), NULL, 10);
 
+    if (at == NULL && strstr(why->text, "InvalidArgument") == NULL &&
+        strstr(why->text, "InvalidPart") == NULL)
+        return 0;
     return number >= 1 && number < OBJECT_PARTS_MAX ? number : PARTS_SURE;
 }
 
@@ -89,12 +92,10 @@ static int ask_parts(struct uploads *uploads, const char *key, const char *uploa
     if (result == 0)
         uploads->parts_max = OBJECT_PARTS_MAX;
     else if (call_result(call)->status == 400)
-        uploads->parts_max = parts_of_refusal(why.text);
-    else
-        err_set(err, why.code, "%s", why.text);
+        uploads->parts_max = parts_of_refusal(&why);
     call_free(call);
     buf_close(&query);
-    return uploads->parts_max > 0 ? 0 : -1;
+    return uploads->parts_max > 0 ? 0 : err_set(err, why.code, "%s", why.text);
 }
 
 int uploads_ask_parts(struct uploads *uploads, const char *key, size_t chunk_count, struct err *err)
@@ -151,15 +152,18 @@ uint64_t upload_part_bytes(const struct upload *upload, size_t part)
     return left < upload->part_bytes ? left : upload->part_bytes;
 }
 
-/* What a killed put has brought there. Only what has the number and the size of a part of ours is
- * taken for one. */
+/* What a killed put has brought there. A part that is not of our number and size tells that the
+ * file was cut in another way: then one of the same size may be another piece of it. */
 static void note_part(void *data, const struct object_part *part)
 {
     struct upload *upload = data;
     size_t index = part->number - 1;
 
-    if (index >= upload->part_count || upload_part_bytes(upload, index) != part->size_bytes ||
-        part->etag[0] == '\0')
+    if (index >= upload->part_count || upload_part_bytes(upload, index) != part->size_bytes) {
+        upload->cut_otherwise = true;
+        return;
+    }
+    if (part->etag[0] == '\0')
         return;
     if (upload->etags[index][0] == '\0' && upload->left > 0)
         upload->left--;
@@ -178,10 +182,18 @@ int upload_begin(struct upload *upload, struct err *err)
     const struct uploads *of = upload->of;
     const char *id = find_old(of, upload->key);
 
-    if (id == NULL)
-        return object_create_upload(of->client, of->bucket, upload->key, upload->id, err);
-    snprintf(upload->id, sizeof(upload->id), "%s", id);
-    return list_parts(upload, err);
+    if (id != NULL) {
+        snprintf(upload->id, sizeof(upload->id), "%s", id);
+        if (list_parts(upload, err) != 0)
+            return -1;
+        if (!upload->cut_otherwise)
+            return 0;
+        if (object_abort_upload(of->client, of->bucket, upload->key, upload->id, err) != 0)
+            return -1;
+        memset(upload->etags, 0, upload->part_count * sizeof(*upload->etags));
+        upload->left = upload->part_count;
+    }
+    return object_create_upload(of->client, of->bucket, upload->key, upload->id, err);
 }
 
 void upload_part_done(struct upload *upload, size_t part, const char *etag)

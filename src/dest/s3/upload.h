@@ -33,7 +33,8 @@ struct upload {
     char (*etags)[CALL_ETAG_BYTES];  /* "": not there yet */
     size_t part_count, left;         /* left: to be sent or on their way */
     uint64_t part_bytes;
-    bool is_reading; /* parts of it are still to be read */
+    bool is_reading;    /* parts of it are still to be read */
+    bool cut_otherwise; /* the store has a part that is none of ours */
     /* of send.c: what is taken over from the previous shard */
     size_t same;      /* parts from the first on that are as there, and so were held back */
     size_t copying;   /* copies of them that are on their way */
@@ -53,7 +54,8 @@ int uploads_ask_parts(struct uploads *uploads, const char *key, size_t chunk_cou
                       struct err *err);
 struct upload *upload_new(struct uploads *uploads, struct manifest_entry *entry, const char *key);
 void upload_free(struct upload *upload);
-/* One that a killed put began goes on, with the parts that are there; else there is a new one. */
+/* One that a killed put began goes on, with the parts that are there; else, and where that one was
+ * cut into other parts, there is a new one. */
 int upload_begin(struct upload *upload, struct err *err);
 /* Of a part, counted from 0 on. */
 uint64_t upload_part_bytes(const struct upload *upload, size_t part);

@@ -132,6 +132,11 @@ static void a_store_is_not_asked_without_need_and_not_misread(void **unused)
     struct limit ceph = {.status = "200 OK", .text = ""};
     struct limit down = {.status = "503 Slow Down", .text = ""};
     struct limit closed = {.status = "403 Forbidden", .text = ""};
+    struct limit expired = {.status = "400 Bad Request",
+                            .text = "<Error><Code>ExpiredToken</Code></Error>"};
+    struct limit late = {.status = "400 Bad Request",
+                         .text = "<Error><Code>RequestTimeout</Code></Error>"};
+    struct limit proxy = {.status = "400 Bad Request", .text = "<html>no</html>"};
     char key[OBJECT_KEY_MAX_BYTES - 3] = "";
     struct uploads uploads = {0};
     struct err err;
@@ -146,6 +151,96 @@ static void a_store_is_not_asked_without_need_and_not_misread(void **unused)
     assert_int_equal(ask(&down, 1001, 1), -1);
     assert_int_equal(down.aborted, 1);
     assert_int_equal(ask(&closed, 1001, 1), -1);
+    assert_int_equal(ask(&expired, 1001, 1), -1);
+    assert_int_equal(ask(&late, 1001, 1), -1);
+    assert_int_equal(ask(&proxy, 1001, 1), -1);
+}
+
+/* ---- going on ---- */
+
+/* Of a test: the parts that an earlier put has brought to upload "old". */
+struct earlier {
+    unsigned first, last, last_number;
+    uint64_t part_bytes, last_bytes;
+    unsigned aborted, begun;
+};
+
+static void answer_earlier(void *data, const struct lying_request *request, int fd)
+{
+    struct earlier *earlier = data;
+    const char *head = request->head;
+    struct buf text;
+
+    buf_init(&text);
+    if (strncmp(head, "DELETE ", 7) == 0) {
+        earlier->aborted += strstr(head, "uploadId=old") != NULL;
+        lying_answer(fd, "204 No Content", &(struct lying_body){"", 0, 0});
+    } else if (strncmp(head, "POST ", 5) == 0) {
+        earlier->begun++;
+        lying_answer_text(fd, "<InitiateMultipartUploadResult><UploadId>new</UploadId>"
+                              "</InitiateMultipartUploadResult>");
+    } else if (strstr(head, "uploads=") != NULL) {
+        lying_answer_text(fd, "<ListMultipartUploadsResult><Upload><Key>a/f</Key>"
+                              "<UploadId>old</UploadId></Upload></ListMultipartUploadsResult>");
+    } else {
+        buf_printf(&text, "<ListPartsResult>");
+        for (unsigned i = earlier->first; i <= earlier->last; i++)
+            buf_printf(&text,
+                       "<Part><PartNumber>%u</PartNumber><ETag>\"e%u\"</ETag><Size>%llu</Size>"
+                       "</Part>",
+                       i, i,
+                       (unsigned long long)(i == earlier->last_number ? earlier->last_bytes
+                                                                      : earlier->part_bytes));
+        buf_printf(&text, "</ListPartsResult>");
+        buf_append(&text, "", 1);
+        lying_answer_text(fd, (const char *)text.bytes);
+    }
+    buf_close(&text);
+}
+
+/* How many parts are left to be sent of a file of so many chunks. */
+static size_t left_after(struct earlier *earlier, size_t chunk_count, size_t parts_max)
+{
+    struct lying_store *store = lying_store_open(answer_earlier, earlier);
+    struct client *client = client_open(&(struct client_how){0}, NULL);
+    struct uploads uploads = {.client = client, .bucket = "bucket", .parts_max = parts_max};
+    struct manifest manifest;
+    struct upload *upload;
+    struct err err;
+    size_t left;
+
+    assert_non_null(client);
+    assert_int_equal(uploads_list(&uploads, "a/", &err), 0);
+    upload = upload_new(&uploads, only_file(&manifest, chunk_count * CHUNK), "a/f");
+    if (upload_begin(upload, &err) != 0)
+        fail_msg("%s", err.text);
+    assert_string_equal(upload->id, earlier->begun > 0 ? "new" : "old");
+    left = upload->left;
+    uploads_close(&uploads);
+    manifest_close(&manifest);
+    client_close(client);
+    (void)lying_store_close(store);
+    return left;
+}
+
+/* The last part of one way to cut a file has the size of a part of the other. */
+static void parts_that_were_cut_in_another_way_are_not_taken_over(void **unused)
+{
+    struct earlier same = {.first = 1, .last = 20, .part_bytes = 2 * CHUNK};
+    struct earlier finer = {.first = 1, .last = 1000, .part_bytes = CHUNK};
+    struct earlier coarser = {
+        .first = 1, .last = 751, .last_number = 751, .part_bytes = 2 * CHUNK, .last_bytes = CHUNK};
+    struct earlier beyond = {.first = 9000, .last = 9001, .part_bytes = 2 * CHUNK};
+
+    (void)unused;
+    assert_int_equal(left_after(&same, 1501, 1000), 751 - 20);
+    assert_int_equal(same.aborted + same.begun, 0);
+    assert_int_equal(left_after(&finer, 1501, 1000), 751);
+    assert_int_equal(finer.aborted, 1);
+    assert_int_equal(left_after(&coarser, 1501, 10000), 1501);
+    assert_int_equal(coarser.aborted, 1);
+    assert_int_equal(left_after(&beyond, 1501, 1000), 751);
+    assert_int_equal(beyond.aborted, 1);
 }
 
 int main(void)
@@ -154,6 +249,7 @@ int main(void)
         cmocka_unit_test(parts_are_of_as_many_chunks_as_the_limit_asks_for),
         cmocka_unit_test(the_store_says_how_many_parts_it_takes),
         cmocka_unit_test(a_store_is_not_asked_without_need_and_not_misread),
+        cmocka_unit_test(parts_that_were_cut_in_another_way_are_not_taken_over),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
