@@ -117,6 +117,11 @@ enum fsm_status fsm_validate_command(const Ckpt__Log__V1__Command *command,
 enum fsm_status fsm_validate_packed(const Ckpt__Log__V1__Command *command, size_t packed_bytes,
                                     struct fsm_outcome *ret_outcome);
 
+/* What an earlier build took, and its log and snapshots may have, but no new command may say. For
+ * who proposes, after the check above; apply does not ask it. */
+enum fsm_status fsm_validate_new(const Ckpt__Log__V1__Command *command,
+                                 struct fsm_outcome *ret_outcome);
+
 /* What a request id came to: the answer for a client that lost its connection and asks another
  * member. */
 struct fsm_request {
@@ -506,8 +511,8 @@ uint64_t fsm_target_writing_rate(const struct fsm *fsm, uint32_t slot);
 /* Nothing tells that it answers: it has completed no checkpoint, or did not answer the last
  * time. */
 bool fsm_allocation_unproven(const struct fsm_allocation *allocation);
-/* What such jobs hold of the target's bandwidth, from their dispatch on. */
-uint64_t fsm_target_unproven_rate(const struct fsm *fsm, uint32_t slot);
+/* What such jobs hold of the target's bandwidth, and with how many parts, from dispatch on. */
+uint64_t fsm_target_unproven_rate(const struct fsm *fsm, uint32_t slot, uint32_t *ret_parts);
 /* What those that write to the target have left to write, at their granted rates. */
 uint64_t fsm_target_writing_bytes(const struct fsm *fsm, uint32_t slot, uint64_t now_ms);
 size_t fsm_queue_count(const struct fsm *fsm);

@@ -47,6 +47,17 @@ void fsm_policy_defaults(Ckpt__V1__Policy *policy)
     policy->zeros = fsm_policy_zeros(policy);
 }
 
+/* An earlier build let one complete checkpoint be kept: what its log and its snapshots say is two
+ * here. New commands are asked for two (fsm_validate_new). */
+static Ckpt__V1__Policy policy_raised(const Ckpt__V1__Policy *policy)
+{
+    Ckpt__V1__Policy raised = *policy;
+
+    if (raised.keep_complete == 1)
+        raised.keep_complete = FSM_COMPLETE_KEPT_MIN;
+    return raised;
+}
+
 /* The limit that was passed, low or high, stands in the text beside the value. */
 static enum fsm_status policy_refuse(struct fsm_outcome *outcome, const char *subject,
                                      uint64_t value, uint64_t limit)
@@ -59,8 +70,9 @@ static enum fsm_status policy_refuse(struct fsm_outcome *outcome, const char *su
 }
 
 /* A zero that is not meant is no value: what it stands for stays as it is. */
-enum fsm_status fsm_policy_check_values(const Ckpt__V1__Policy *policy, struct fsm_outcome *outcome)
+enum fsm_status fsm_policy_check_values(const Ckpt__V1__Policy *said, struct fsm_outcome *outcome)
 {
+    const Ckpt__V1__Policy raised = policy_raised(said), *policy = &raised;
     const struct {
         const char *name;
         uint64_t value, lowest, highest;
@@ -121,5 +133,6 @@ void fsm_policy_merge(Ckpt__V1__Policy *policy, const Ckpt__V1__Policy *changes)
         if (value != 0 || (changes->zeros >> field->id & 1) != 0)
             memcpy((char *)policy + field->offset, &value, size);
     }
+    *policy = policy_raised(policy);
     policy->zeros = fsm_policy_zeros(policy);
 }

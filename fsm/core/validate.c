@@ -134,13 +134,6 @@ static void check_profile(const char *profile, struct fsm_outcome *outcome)
     outcome->status = FSM_PROFILE_UNKNOWN;
 }
 
-/* 0 leaves it to the tenant or the policy. */
-static void check_keep_complete(uint32_t keep_complete, struct fsm_outcome *outcome)
-{
-    if (keep_complete != 0)
-        check_range(keep_complete, FSM_COMPLETE_KEPT_MIN, FSM_COMPLETE_KEPT_MAX, outcome);
-}
-
 /* A text of the record's table is an id or empty. The bounds of numbers are the table's, so that
  * what is taken here can be read from a snapshot. */
 static enum fsm_status validate_spec(const Ckpt__V1__AllocationSpec *spec,
@@ -153,7 +146,6 @@ static enum fsm_status validate_spec(const Ckpt__V1__AllocationSpec *spec,
     FSM_ALLOCATION_SPEC(ROW_SKIP, TEXT)
 #undef TEXT
     check_profile(spec->profile, outcome);
-    check_keep_complete(spec->keep_complete, outcome);
     check_id_or_empty(spec->target_id, outcome);
 #define FIELD(type, name, highest)                                                                 \
     if (!record_within((uint64_t)spec->name, highest, sizeof(type)))                               \
@@ -657,7 +649,7 @@ static enum fsm_status validate_put_tenant(const fsm_command *command, struct fs
         return FSM_INVALID_ARGUMENT;
     check_id(spec->tenant, outcome);
     check_range(spec->max_bytes, 0, FSM_ALLOCATION_BYTES_MAX, outcome);
-    check_keep_complete(spec->keep_complete, outcome);
+    check_range(spec->keep_complete, 0, FSM_COMPLETE_KEPT_MAX, outcome);
     return spec->retention_ms == 0
                ? outcome->status
                : check_range(spec->retention_ms, FSM_SECOND_MS, FSM_DURATION_MAX_MS, outcome);
@@ -772,4 +764,30 @@ enum fsm_status fsm_validate_packed(const fsm_command *command, size_t packed_by
     if (status == FSM_OK && info->from_client)
         status = check_count(packed_bytes, FSM_COMMAND_MAX_BYTES, ret_outcome);
     return status;
+}
+
+/* ---- what is not taken anew ---- */
+
+/* 0 leaves it to somebody else. */
+static enum fsm_status check_kept(uint32_t keep_complete, struct fsm_outcome *outcome)
+{
+    return keep_complete == 0
+               ? outcome->status
+               : check_range(keep_complete, FSM_COMPLETE_KEPT_MIN, FSM_COMPLETE_KEPT_MAX, outcome);
+}
+
+enum fsm_status fsm_validate_new(const fsm_command *command, struct fsm_outcome *ret_outcome)
+{
+    const Ckpt__V1__Policy *policy = NULL;
+
+    CHECK(ret_outcome->status == FSM_OK);
+    if (command->body_case == CKPT__LOG__V1__COMMAND__BODY_REGISTER_ALLOCATION)
+        return check_kept(command->register_allocation->spec->keep_complete, ret_outcome);
+    if (command->body_case == CKPT__LOG__V1__COMMAND__BODY_PUT_TENANT)
+        return check_kept(command->put_tenant->spec->keep_complete, ret_outcome);
+    if (command->body_case == CKPT__LOG__V1__COMMAND__BODY_SET_POLICY)
+        policy = command->set_policy->policy;
+    if (command->body_case == CKPT__LOG__V1__COMMAND__BODY_CLUSTER_INIT)
+        policy = command->cluster_init->policy;
+    return policy == NULL ? FSM_OK : check_kept(policy->keep_complete, ret_outcome);
 }

@@ -367,20 +367,24 @@ uint64_t fsm_target_writing_bytes(const struct fsm *fsm, uint32_t slot, uint64_t
 
 /* Of those that write to it; of the first ones alone when they are many. */
 static uint64_t target_rate(const struct fsm *fsm, uint32_t slot,
-                            bool (*counts)(const struct fsm *, const struct checkpoint *))
+                            bool (*counts)(const struct fsm *, const struct checkpoint *),
+                            uint32_t *ret_parts)
 {
     const struct target *target = target_find_slot(fsm, slot);
     uint64_t bytes_per_s = 0;
     size_t looked = 0;
 
+    *ret_parts = 0;
     if (target == NULL)
         return 0;
     for (const struct list *at = target->active.next;
          at != &target->active && looked < LOOKED_AT_MAX; at = at->next, looked++) {
         const struct checkpoint *checkpoint = queued_checkpoint(at);
 
-        if (counts(fsm, checkpoint))
-            bytes_per_s = fsm_add(bytes_per_s, checkpoint->view.granted_bytes_per_s);
+        if (!counts(fsm, checkpoint))
+            continue;
+        bytes_per_s = fsm_add(bytes_per_s, checkpoint->view.granted_bytes_per_s);
+        *ret_parts += checkpoint->view.shard_count;
     }
     return bytes_per_s;
 }
@@ -394,7 +398,9 @@ static bool has_begun(const struct fsm *fsm, const struct checkpoint *checkpoint
 
 uint64_t fsm_target_writing_rate(const struct fsm *fsm, uint32_t slot)
 {
-    return target_rate(fsm, slot, has_begun);
+    uint32_t ignored;
+
+    return target_rate(fsm, slot, has_begun, &ignored);
 }
 
 /* From the dispatch on, and not only when a node has said that it began: the bandwidth is held
@@ -405,7 +411,7 @@ static bool is_unproven(const struct fsm *fsm, const struct checkpoint *checkpoi
            fsm_allocation_unproven(&allocation_at(fsm, checkpoint->view.allocation_slot)->view);
 }
 
-uint64_t fsm_target_unproven_rate(const struct fsm *fsm, uint32_t slot)
+uint64_t fsm_target_unproven_rate(const struct fsm *fsm, uint32_t slot, uint32_t *ret_parts)
 {
-    return target_rate(fsm, slot, is_unproven);
+    return target_rate(fsm, slot, is_unproven, ret_parts);
 }

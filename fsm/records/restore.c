@@ -76,17 +76,13 @@ static bool restore_header(struct fsm *fsm, const Ckpt__Log__V1__SnapshotHeader 
     return restore_fleet(fsm, header);
 }
 
-/* An earlier build let one complete checkpoint be kept. */
-static bool restore_policy(struct fsm *fsm, const Ckpt__V1__Policy *saved)
+static bool restore_policy(struct fsm *fsm, const Ckpt__V1__Policy *policy)
 {
-    Ckpt__V1__Policy policy = *saved;
     struct fsm_outcome ignored;
 
-    if (policy.keep_complete == 1)
-        policy.keep_complete = FSM_COMPLETE_KEPT_MIN;
-    if (fsm_policy_check_values(&policy, &ignored) != FSM_OK)
+    if (fsm_policy_check_values(policy, &ignored) != FSM_OK)
         return false;
-    fsm_policy_merge(&fsm->policy, &policy);
+    fsm_policy_merge(&fsm->policy, policy);
     return fsm_policy_check_order(&fsm->policy, &ignored) == FSM_OK;
 }
 

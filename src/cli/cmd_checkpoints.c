@@ -313,7 +313,7 @@ static void print_checkpoint(struct cli *cli, const Ckpt__V1__Checkpoint *c)
     print_ranks(cli, c);
     print_times(cli, c);
     if (c->queue_position > 0)
-        fprintf(cli->out, " waits for bandwidth: place %u, wave %u, expected to start %s\n",
+        fprintf(cli->out, " waits for its turn: place %u, wave %u, expected to start %s\n",
                 c->queue_position, c->wave, human_clock(c->expected_start_ms, a));
     print_size(cli, c);
     fprintf(cli->out, " target %s  path %s\n", human_safe(c->target_id, target, sizeof(target)),

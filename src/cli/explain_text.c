@@ -163,7 +163,7 @@ static void print_grant(struct cli *cli, const Ckpt__V1__ExplainGrant *grant)
             human_rate(grant->budget_bytes_per_s, b),
             human_safe(grant->target_id, name, sizeof(name)));
     if (grant->max_writes > 0)
-        fprintf(cli->out, ", %u of %u parts written at a time", grant->parts_writing,
+        fprintf(cli->out, ", %u parts are written (max_writes %u)", grant->parts_writing,
                 grant->max_writes);
     if (!grant->available)
         fprintf(cli->out, " (unavailable: %s)",

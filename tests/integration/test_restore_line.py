@@ -121,7 +121,7 @@ def jobs_write_one_after_the_other_whoever_leads():
         asked = [hint(cluster, name) for name in JOBS]
         wait_until("the first one writes", lambda: restores(cluster, "put") == ["j0"], 20)
         assert scratch(cluster)["parts_writing"] == 1 and scratch(cluster)["spec"]["max_writes"] == 1, scratch(cluster)
-        assert "1 of 1 parts written at a time" in cluster.ctl("explain", "j2").stdout
+        assert "1 parts are written (max_writes 1)" in cluster.ctl("explain", "j2").stdout
 
         dead = cluster.leader()
         dead.kill()

@@ -91,6 +91,8 @@ void agent_config_warn_htcondor(const struct agent_config *config, FILE *to)
     (void)htcondor_boolean(given->USE_CKPT_SERVER, &used);
     if (given->USE_CKPT_SERVER[0] != '\0' && !used &&
         (given->CKPT_SERVER_HOST[0] != '\0' || given->CkptServer[0] != '\0'))
-        fprintf(to, "warning: htcondor.CKPT_SERVER_HOST has no effect here: USE_CKPT_SERVER is "
-                    "False, the node is of no domain but `domain`\n");
+        fprintf(to,
+                "warning: htcondor.%s has no effect here: USE_CKPT_SERVER is False, the node is of "
+                "no domain but `domain`\n",
+                given->CKPT_SERVER_HOST[0] != '\0' ? "CKPT_SERVER_HOST" : "CkptServer");
 }

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,27 +77,42 @@ static bool number_of(const char *value, uint64_t min, uint64_t max, uint64_t *r
            *ret_number <= max;
 }
 
+/* One of the two would be without effect. */
+static int refuse_twice(const struct config *config, const char *name, const char *key,
+                        struct err *err)
+{
+    char text[128];
+
+    if (!settings_given(&config->settings, CONFIG_POLICY, key))
+        return 0;
+    snprintf(text, sizeof(text), "and policy.%s are given: leave one of them out", key);
+    return htcondor_complain(config, name, err, text);
+}
+
 /* Settings of the policy that HTCondor has in seconds. */
 static int take_seconds(struct config *config, struct err *err)
 {
     const struct htcondor_names *given = &config->htcondor;
     const struct {
         const char *name, *value;
+        const char *key; /* ours */
         uint64_t min;
         uint64_t *ms;
     } all[] = {
-        {"MAX_DISCARDED_RUN_TIME", given->MAX_DISCARDED_RUN_TIME, 0,
+        {"MAX_DISCARDED_RUN_TIME", given->MAX_DISCARDED_RUN_TIME, "max_discarded_ms", 0,
          &config->policy.max_discarded_ms},
-        {"CKPT_SERVER_STALE_CKPT_AGE_CUTOFF", given->CKPT_SERVER_STALE_CKPT_AGE_CUTOFF, 0,
-         &config->policy.orphan_age_ms},
-        {"CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL", given->CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL, 1,
-         &config->policy.orphan_scan_interval_ms},
+        {"CKPT_SERVER_STALE_CKPT_AGE_CUTOFF", given->CKPT_SERVER_STALE_CKPT_AGE_CUTOFF,
+         "orphan_age_ms", 0, &config->policy.orphan_age_ms},
+        {"CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL", given->CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL,
+         "orphan_scan_interval_ms", 1, &config->policy.orphan_scan_interval_ms},
     };
     uint64_t seconds;
 
     for (size_t i = 0; i < ARRAY_COUNT(all); i++) {
         if (all[i].value[0] == '\0')
             continue;
+        if (refuse_twice(config, all[i].name, all[i].key, err) != 0)
+            return -1;
         if (!number_of(all[i].value, all[i].min, SECONDS_MAX, &seconds))
             return htcondor_complain(config, all[i].name, err,
                                      all[i].min == 0 ? "must be seconds, 0 to 31536000 (a year)"
@@ -168,6 +184,8 @@ static int take_domain_rules(struct config *config, struct err *err)
     for (size_t i = 0; i < ARRAY_COUNT(all); i++) {
         if (all[i].value[0] == '\0')
             continue;
+        if (refuse_twice(config, all[i].name, "domain_rule", err) != 0)
+            return -1;
         if (!says_last_server(all[i].value))
             return htcondor_complain(
                 config, all[i].name, err,
@@ -202,6 +220,9 @@ int config_take_htcondor(struct config *config, struct err *err)
     if (take_boolean(config, "USE_CKPT_SERVER", given->USE_CKPT_SERVER, &used, err) != 0 ||
         take_boolean(config, "STARTER_CHOOSES_CKPT_SERVER", given->STARTER_CHOOSES_CKPT_SERVER,
                      &node_chooses, err) != 0)
+        return -1;
+    if (given->STARTER_CHOOSES_CKPT_SERVER[0] != '\0' &&
+        refuse_twice(config, "STARTER_CHOOSES_CKPT_SERVER", "node_chooses_target", err) != 0)
         return -1;
     config->policy.node_chooses_target = node_chooses;
     if (take_seconds(config, err) != 0 || take_domain_rules(config, err) != 0)

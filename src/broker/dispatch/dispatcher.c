@@ -126,7 +126,8 @@ static void targets_of(const struct fsm *fsm, struct grant_target targets[FSM_TA
         targets[slot].granted_bytes_per_s = target->granted_bytes_per_s;
         targets[slot].places = target->max_writes;
         targets[slot].writing = target->writing_count;
-        targets[slot].unproven_bytes_per_s = fsm_target_unproven_rate(fsm, slot);
+        targets[slot].unproven_bytes_per_s =
+            fsm_target_unproven_rate(fsm, slot, &targets[slot].unproven_writing);
     }
 }
 
@@ -359,14 +360,14 @@ void dispatcher_fill_place(struct dispatcher *dispatcher, Ckpt__V1__Checkpoint *
     checkpoint->queue_position = place->position;
     checkpoint->wave = place->wave;
     target = fsm_target_find_slot(replica_fsm(dispatcher->broker->replica), place->target);
-    if (target == NULL || target->budget_bytes_per_s == 0)
+    if (target == NULL || place->bytes_per_s == 0)
         return;
     bytes = place->bytes_ahead +
             fsm_target_writing_bytes(replica_fsm(dispatcher->broker->replica), place->target,
                                      replica_state_ms(dispatcher->broker->replica));
     checkpoint->expected_start_ms =
         replica_state_ms(dispatcher->broker->replica) +
-        (uint64_t)((unsigned __int128)bytes * 1000 / target->budget_bytes_per_s);
+        (uint64_t)((unsigned __int128)bytes * 1000 / place->bytes_per_s);
 }
 
 void dispatcher_fill_queue(const struct dispatcher *dispatcher, uint32_t target_slot,

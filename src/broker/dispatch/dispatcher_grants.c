@@ -44,12 +44,23 @@ static uint64_t unproven_room(const struct grant_target *target)
     return what_is_left(half > 0 ? half : 1, target->unproven_bytes_per_s);
 }
 
+/* Likewise, of half of the places: one of its kind may have more, but not beside others. */
+static bool unproven_has_places(const struct grant_candidate *candidate,
+                                const struct grant_target *target)
+{
+    uint32_t half = target->places / 2;
+
+    return target->places == 0 || target->unproven_writing == 0 ||
+           (uint64_t)target->unproven_writing + candidate->parts <= half;
+}
+
 /* Others of its kind hold what it could have: it waits for them, and nobody behind it does. */
 static bool waits_for_unproven(const struct grant_candidate *candidate,
                                const struct grant_target *target)
 {
     return candidate->unproven && !candidate->bypass &&
-           unproven_room(target) < worthwhile_rate(candidate, target);
+           (unproven_room(target) < worthwhile_rate(candidate, target) ||
+            !unproven_has_places(candidate, target));
 }
 
 /* Whoever has a deadline is asked for no place. */
@@ -92,6 +103,7 @@ size_t grants_pack(const struct grant_candidate *candidates, size_t candidate_co
         uint64_t rate;
 
         CHECK(candidate->wanted_bytes_per_s > 0);
+        CHECK(candidate->parts > 0);
         if (target->budget_bytes_per_s == 0 || waits_for_unproven(candidate, target))
             continue;
         rate = rate_for(candidate, target, &over_budget);
@@ -102,6 +114,7 @@ size_t grants_pack(const struct grant_candidate *candidates, size_t candidate_co
         target->granted_bytes_per_s += rate;
         target->writing += candidate->parts;
         target->unproven_bytes_per_s += candidate->unproven ? rate : 0;
+        target->unproven_writing += candidate->unproven ? candidate->parts : 0;
         ret_grants[count++] = (struct grant){
             .checkpoint_id = candidate->checkpoint_id,
             .bytes_per_s = rate,

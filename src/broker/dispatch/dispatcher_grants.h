@@ -4,8 +4,9 @@
  *          grants.
  * Shapes   per target: strict order. A checkpoint takes a place per part, all at once; one that has
  *          more parts than there are places goes when nothing else is written. The first that does
- *          not fit holds back all after it, except those that bypass. Half of a budget at most is
- *          for jobs of which nothing tells that they answer: who waits for such ones alone holds
+ *          not fit holds back all after it, except those that bypass. Half of a budget and
+ *          of the places at most is for jobs of which nothing tells that they answer (of one that
+ *          has more parts than that, nothing else): who waits for such ones alone holds
  *          back nobody, so that a few applications that hang do not stop the checkpoints of all
  *          others until their time is over.
  * Units    bytes per second, milliseconds.
@@ -39,6 +40,7 @@ struct grant_target {
     uint64_t unproven_bytes_per_s; /* of these, of unproven ones; likewise */
     uint32_t places;               /* parts that may be written at a time; 0: no limit */
     uint32_t writing;              /* of these, taken; brought up to date */
+    uint32_t unproven_writing;     /* of these, by unproven ones; likewise */
     bool full;                     /* the first in line did not fit; set here */
 };
 /* What a checkpoint may write with, and for how long. */

@@ -13,6 +13,7 @@ void queue_clear(struct grant_queue *queue)
     memset(queue->targets, 0, sizeof(queue->targets));
     memset(queue->injected_bytes_per_s, 0, sizeof(queue->injected_bytes_per_s));
     memset(queue->bytes, 0, sizeof(queue->bytes));
+    memset(queue->parts, 0, sizeof(queue->parts));
 }
 
 /* The memory of the largest look is kept. */
@@ -33,19 +34,32 @@ static bool wave_is_full(uint64_t injected_bytes_per_s, uint64_t budget_bytes_pe
     return room > 0 && injected_bytes_per_s >= room;
 }
 
+static uint64_t rate_of(const struct grant_candidate *candidate, const struct grant_target *of)
+{
+    unsigned __int128 places_bytes_per_s =
+        (unsigned __int128)candidate->wanted_bytes_per_s * of->places / candidate->parts;
+
+    return of->places > 0 && places_bytes_per_s < of->budget_bytes_per_s
+               ? (uint64_t)places_bytes_per_s
+               : of->budget_bytes_per_s;
+}
+
 /* One that waits: behind all that were added before, in the wave that still has room. */
 static void queue_add(struct grant_queue *queue, const struct grant_candidate *candidate,
-                      uint64_t budget_bytes_per_s)
+                      const struct grant_target *of)
 {
     struct queue_target *target = &queue->targets[candidate->target];
     uint64_t *injected = &queue->injected_bytes_per_s[candidate->target];
     uint64_t *bytes = &queue->bytes[candidate->target];
+    uint64_t *parts = &queue->parts[candidate->target];
 
     if (target->waiting_count == 0)
         target->wave_count = 1;
-    if (wave_is_full(*injected, budget_bytes_per_s)) {
+    if (wave_is_full(*injected, of->budget_bytes_per_s) ||
+        (of->places > 0 && *parts > 0 && *parts + candidate->parts > of->places)) {
         target->wave_count++;
         *injected = 0;
+        *parts = 0;
     }
     if (candidate->gain_gpu_s_per_byte > target->price_gpu_s_per_byte)
         target->price_gpu_s_per_byte = candidate->gain_gpu_s_per_byte;
@@ -53,8 +67,10 @@ static void queue_add(struct grant_queue *queue, const struct grant_candidate *c
                                                          .target = candidate->target,
                                                          .position = ++target->waiting_count,
                                                          .wave = target->wave_count,
-                                                         .bytes_ahead = *bytes};
+                                                         .bytes_ahead = *bytes,
+                                                         .bytes_per_s = rate_of(candidate, of)};
     *injected += candidate->wanted_bytes_per_s;
+    *parts += candidate->parts;
     *bytes += candidate->size_bytes;
 }
 
@@ -71,7 +87,7 @@ void queue_note(struct grant_queue *queue, const struct grant_candidate *candida
         if (next < granted && grants[next].checkpoint_id == candidates[i].checkpoint_id)
             next++;
         else
-            queue_add(queue, &candidates[i], targets[candidates[i].target].budget_bytes_per_s);
+            queue_add(queue, &candidates[i], &targets[candidates[i].target]);
     }
     CHECK(next == granted);
     queue->sorted = false;

@@ -5,8 +5,8 @@
  *          begins anew.
  * Shapes   one per dispatcher, at most as many places as a look takes.
  * Units    bytes, bytes per second; positions and waves from 1.
- * Source   waves as in src/eval/pace.h: a wave is full when three quarters of the budget are taken
- *          by those in front.
+ * Source   waves as in src/eval/pace.h: a wave is full when three quarters of the budget, or the
+ *          places where they are limited, are taken by those in front.
  * When     queue_note() after each look of the leader, queue_clear() when leadership ends or nobody
  *          waits. What it says is as old as the last look.
  */
@@ -22,6 +22,9 @@ struct queue_place {
     uint32_t target;         /* its slot */
     uint32_t position, wave; /* at its target */
     uint64_t bytes_ahead;    /* of those in front that wait too */
+    /* at which the target takes them: its budget, or what the parts that may be written at a time
+     * can bring, as fast as this one's nodes */
+    uint64_t bytes_per_s;
 };
 
 /* All that wait for one target; zeros: nobody does. */
@@ -39,6 +42,7 @@ struct grant_queue {
     struct queue_target targets[FSM_TARGETS_MAX];   /* by slot */
     uint64_t injected_bytes_per_s[FSM_TARGETS_MAX]; /* by those of the last wave */
     uint64_t bytes[FSM_TARGETS_MAX];                /* likewise */
+    uint64_t parts[FSM_TARGETS_MAX];                /* likewise */
 };
 
 /* Nobody waits. */

@@ -389,6 +389,8 @@ void replica_propose(struct replica *replica, Ckpt__Log__V1__Command *command,
     memset(&outcome, 0, offsetof(struct fsm_outcome, victims));
     size = ckpt__log__v1__command__get_packed_size(command);
     outcome.status = fsm_validate_packed(command, size, &outcome);
+    if (outcome.status == FSM_OK)
+        outcome.status = fsm_validate_new(command, &outcome);
     if (outcome.status == FSM_OK && size > FSM_COMMAND_MAX_BYTES) {
         outcome.status = FSM_TOO_LARGE;
         outcome.current = size;

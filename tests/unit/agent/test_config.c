@@ -154,6 +154,7 @@ static void names_without_effect_are_taken_and_told(void **state)
         {"MAX_RESTORE_PROCESSES: 3", {"MAX_RESTORE_PROCESSES", "ckptd.yaml"}},
         {"STARTD_ATTRS: CkptServer, Rack", {"STARTD_ATTRS", "CkptServer alone"}},
         {"USE_CKPT_SERVER: False\n  CKPT_SERVER_HOST: a", {"CKPT_SERVER_HOST", "is False"}},
+        {"USE_CKPT_SERVER: False\n  CkptServer: a", {"htcondor.CkptServer", "is False"}},
     };
 
     (void)state;

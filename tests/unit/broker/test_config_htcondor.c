@@ -179,6 +179,38 @@ static void wrong_values_of_htcondor_s_names_are_refused(void **state)
            &n1, (const char *const[]){"CKPT_SERVER_DIR", "prefix", NULL});
 }
 
+/* Whichever came first would be lost without a word. */
+static void what_is_said_twice_is_refused(void **state)
+{
+    static const struct {
+        const char *policy, *line;
+        const char *expected[4];
+    } cases[] = {
+        {"max_discarded: 5h",
+         "MAX_DISCARDED_RUN_TIME: 60",
+         {"MAX_DISCARDED_RUN_TIME", "policy.max_discarded_ms", "leave one"}},
+        {"orphan_age: 1d", "CKPT_SERVER_STALE_CKPT_AGE_CUTOFF: 60", {"policy.orphan_age_ms"}},
+        {"orphan_scan_interval: 1d",
+         "CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL: 60",
+         {"policy.orphan_scan_interval_ms"}},
+        {"node_chooses_target: 1",
+         "STARTER_CHOOSES_CKPT_SERVER: False",
+         {"policy.node_chooses_target"}},
+        {"domain_rule: any",
+         "APPEND_REQ_STANDARD: LastCkptServer == TARGET.CkptServer || LastCkptServer =?= UNDEFINED",
+         {"policy.domain_rule"}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        char text[1024];
+
+        snprintf(text, sizeof(text), "%spolicy: {%s}\nhtcondor:\n  CKPT_SERVER_DIR: /c\n  %s\n",
+                 HEAD ONE, cases[i].policy, cases[i].line);
+        refuse(text, &n1, cases[i].expected);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +220,7 @@ int main(void)
         cmocka_unit_test(what_htcondor_appends_to_each_job_is_the_rule_of_all),
         cmocka_unit_test(names_without_effect_are_taken_and_told),
         cmocka_unit_test(wrong_values_of_htcondor_s_names_are_refused),
+        cmocka_unit_test(what_is_said_twice_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

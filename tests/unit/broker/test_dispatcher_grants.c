@@ -179,6 +179,58 @@ static void parts_take_places(void **state)
     assert_uint_equal(grants[0].checkpoint_id, 1);
 }
 
+/* Those that may hang leave half of the places, and hold back nobody who waits behind them. */
+static void those_that_may_hang_leave_half_of_the_places(void **state)
+{
+    struct grant_candidate candidates[] = {candidate(1, GB), candidate(2, GB), candidate(3, GB)};
+    struct grant_target target = {.budget_bytes_per_s = 80 * GB, .places = 8};
+    struct grant grants[3];
+
+    (void)state;
+    candidates[0].parts = candidates[1].parts = 4;
+    candidates[0].unproven = candidates[1].unproven = true;
+    assert_uint_equal(grants_pack(candidates, 3, &target, grants), 2);
+    assert_uint_equal(grants[1].checkpoint_id, 3);
+    assert_uint_equal(target.unproven_writing, 4);
+    assert_false(target.full);
+    target = (struct grant_target){
+        .budget_bytes_per_s = 80 * GB, .places = 6, .writing = 4, .unproven_writing = 4};
+    candidates[1].parts = 8; /* more than there are: it waits for its kind, not in front of all */
+    assert_uint_equal(grants_pack(candidates + 1, 2, &target, grants), 1);
+    assert_uint_equal(grants[0].checkpoint_id, 3);
+    target = (struct grant_target){.budget_bytes_per_s = 80 * GB, .places = 1};
+    candidates[0].parts = 1; /* a half of one is one */
+    assert_uint_equal(grants_pack(candidates, 1, &target, grants), 1);
+    candidates[0].bypass = true;
+    target.unproven_writing = 1;
+    assert_uint_equal(grants_pack(candidates, 1, &target, grants), 1);
+}
+
+/* Who waits for a place is told so: a wave is as many parts as are written at a time. */
+static void places_make_waves_and_take_time(void **state)
+{
+    struct grant_candidate candidates[10];
+    struct grant_target target = {.budget_bytes_per_s = 10 * GB, .places = 2};
+    struct grant_queue queue = {0};
+    struct grant grants[10];
+
+    (void)state;
+    for (unsigned i = 0; i < 10; i++)
+        candidates[i] = candidate(i + 1, GB / 2);
+    assert_uint_equal(grants_pack(candidates, 10, &target, grants), 2);
+    queue_note(&queue, candidates, 10, grants, 2, &target);
+    assert_uint_equal(queue.targets[0].waiting_count, 8);
+    assert_uint_equal(queue.targets[0].wave_count, 4);
+    assert_uint_equal(queue_find(&queue, 10)->wave, 4);
+    assert_uint_equal(queue_find(&queue, 10)->bytes_ahead, 700 * GB);
+    assert_uint_equal(queue_find(&queue, 10)->bytes_per_s, GB); /* not 10 */
+    target.places = 0;
+    queue_note(&queue, candidates, 10, grants, 2, &target);
+    assert_uint_equal(queue.targets[0].wave_count, 1);
+    assert_uint_equal(queue_find(&queue, 10)->bytes_per_s, 10 * GB);
+    queue_close(&queue);
+}
+
 /* Random candidates: the sum without bypass stays within each budget, order is kept, nobody
  * overtakes. */
 static void grants_never_exceed_the_budget_and_keep_the_order(void **state)
@@ -329,6 +381,8 @@ int main(void)
         cmocka_unit_test(applications_that_may_hang_leave_half_to_the_others),
         cmocka_unit_test(one_that_may_hang_waits_in_line_for_the_others),
         cmocka_unit_test(parts_take_places),
+        cmocka_unit_test(those_that_may_hang_leave_half_of_the_places),
+        cmocka_unit_test(places_make_waves_and_take_time),
         cmocka_unit_test(grants_never_exceed_the_budget_and_keep_the_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -177,7 +177,6 @@ static void a_policy_out_of_range_or_against_itself_changes_nothing(void **unuse
                     {"policy interval=36000000", "evaluation_interval_ms", 36000000, 3600000},
                     {"policy stall=1000001", "stall_fraction_ppm", 1000001, 1000000},
                     {"policy keep=33", "keep_complete", 33, 32},
-                    {"policy keep=1", "keep_complete", 1, 2},
                     {"policy grace=5 retention=999", "retention_ms", 999, 1000},
                     {"policy min_interval=25200000", "min_interval_ms (limited by max_interval_ms)",
                      25200000, 21600000},
@@ -315,24 +314,33 @@ static void only_those_that_write_are_own_writes(void **unused)
     script_close(&script);
 }
 
+static void expect_unproven(const struct script *script, uint64_t bytes_per_s, uint32_t parts)
+{
+    uint32_t found;
+
+    assert_uint_equal(fsm_target_unproven_rate(script->fsm, 0, &found), bytes_per_s);
+    assert_uint_equal(found, parts);
+}
+
 static void who_has_written_nothing_yet_is_unproven(void **unused)
 {
     struct script script;
 
     (void)unused;
     script_start(&script);
-    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "register j1 nodes=n1,n2");
     assert_true(fsm_allocation_unproven(job_of(&script, "j1")));
     expect_ok(&script, "request j1");
-    assert_int_equal(fsm_target_unproven_rate(script.fsm, 0), 0);
-    expect_ok(&script, "grant 1-1 bytes=3000000");
-    assert_int_equal(fsm_target_unproven_rate(script.fsm, 0), 3000000);
+    expect_unproven(&script, 0, 0);
+    expect_ok(&script, "grant 1-1 bytes=6000000");
+    expect_unproven(&script, 6000000, 2);
     expect_ok(&script, "report n1 started j1 ckpt=1-1");
     expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1 size=30");
+    expect_ok(&script, "report n2 shard_verified j1 ckpt=1-1 size=30");
     assert_false(fsm_allocation_unproven(job_of(&script, "j1")));
     expect_ok(&script, "request j1");
     expect_ok(&script, "grant 1-2 bytes=3000000");
-    assert_int_equal(fsm_target_unproven_rate(script.fsm, 0), 0);
+    expect_unproven(&script, 0, 0);
     script_close(&script);
 }
 

@@ -284,6 +284,71 @@ static void a_job_of_too_many_nodes_cannot_restore_all(void **unused)
     script_close(&script);
 }
 
+/* The newest one may turn out to be damaged. 0 leaves it to who is asked next. What an earlier
+ * build took is in its log, which apply reads. */
+static void one_kept_checkpoint_is_taken_of_a_log_and_not_anew(void **unused)
+{
+    static const struct {
+        uint32_t keep;
+        enum fsm_status status;
+    } cases[] = {{0, FSM_OK}, {1, FSM_INVALID_ARGUMENT}, {2, FSM_OK}, {32, FSM_OK}};
+    char id[] = "a", prefix[] = "/a";
+    Ckpt__V1__NodeShare share = CKPT__V1__NODE_SHARE__INIT, *shares[] = {&share};
+    Ckpt__V1__AllocationSpec spec = CKPT__V1__ALLOCATION_SPEC__INIT;
+    Ckpt__V1__TenantSpec tenant = CKPT__V1__TENANT_SPEC__INIT;
+    Ckpt__V1__Policy policy = CKPT__V1__POLICY__INIT;
+    Ckpt__V1__RegisterAllocationRequest job = CKPT__V1__REGISTER_ALLOCATION_REQUEST__INIT;
+    Ckpt__Log__V1__PutTenant put = CKPT__LOG__V1__PUT_TENANT__INIT;
+    Ckpt__Log__V1__SetPolicy set = CKPT__LOG__V1__SET_POLICY__INIT;
+    Ckpt__Log__V1__ClusterInit init = CKPT__LOG__V1__CLUSTER_INIT__INIT;
+    Ckpt__V1__TargetSpec target = CKPT__V1__TARGET_SPEC__INIT, *targets[] = {&target};
+
+    (void)unused;
+    share.node_id = spec.allocation_id = spec.tenant = spec.project = tenant.tenant = id;
+    share.gpu_count = 1;
+    spec.n_nodes = 1;
+    spec.nodes = shares;
+    job.spec = &spec;
+    put.spec = &tenant;
+    set.policy = init.policy = &policy;
+    init.cluster_id = target.target_id = id;
+    init.epoch = 1;
+    target.prefix = prefix;
+    target.kind = CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX;
+    target.write_bytes_per_s = 1;
+    target.is_default = true;
+    init.n_targets = 1;
+    init.targets = targets;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        spec.keep_complete = tenant.keep_complete = policy.keep_complete = cases[i].keep;
+        for (int kind = 0; kind < 4; kind++) {
+            Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+            struct fsm_outcome outcome = {.status = FSM_OK};
+
+            command.request_id = id;
+            command.body_case = kind == 0   ? CKPT__LOG__V1__COMMAND__BODY_REGISTER_ALLOCATION
+                                : kind == 1 ? CKPT__LOG__V1__COMMAND__BODY_PUT_TENANT
+                                : kind == 2 ? CKPT__LOG__V1__COMMAND__BODY_SET_POLICY
+                                            : CKPT__LOG__V1__COMMAND__BODY_CLUSTER_INIT;
+            if (kind == 0)
+                command.register_allocation = &job;
+            else if (kind == 1)
+                command.put_tenant = &put;
+            else if (kind == 2)
+                command.set_policy = &set;
+            else
+                command.cluster_init = &init;
+            assert_int_equal(fsm_validate_command(&command, &outcome), FSM_OK);
+            assert_int_equal(fsm_validate_new(&command, &outcome), cases[i].status);
+            if (cases[i].status == FSM_OK)
+                continue;
+            assert_string_equal(outcome.subject, "keep_complete");
+            assert_uint_equal(outcome.current, 1);
+            assert_uint_equal(outcome.limit, 2);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +364,7 @@ int main(void)
         cmocka_unit_test(a_job_that_waits_twice_is_refused),
         cmocka_unit_test(a_platform_is_a_short_printable_text),
         cmocka_unit_test(malformed_entries_change_nothing),
+        cmocka_unit_test(one_kept_checkpoint_is_taken_of_a_log_and_not_anew),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
