@@ -70,6 +70,7 @@ enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec
     }
     fsm_target_budget(target);
     fsm_read_limits_changed(fsm, target);
+    fsm_writes_excused(target, target->view.writing_count);
     fsm_destinations_changed(fsm);
     return FSM_OK;
 }

@@ -205,16 +205,6 @@ enum fsm_status fsm_apply_decisions(struct fsm *fsm, const fsm_command *command,
     return FSM_OK;
 }
 
-/* S2-032. Who has more parts than there are places writes alone. */
-static bool write_has_place(const struct target *target, const struct checkpoint *checkpoint)
-{
-    const struct fsm_target *view = &target->view;
-
-    CHECK(checkpoint->view.shard_count > 0);
-    return view->max_writes == 0 || view->writing_count == 0 ||
-           fsm_add(view->writing_count, checkpoint->view.shard_count) <= view->max_writes;
-}
-
 /* Between the proposal and now another grant, an outage or a lower measurement may have used the
  * room (I36). */
 static enum fsm_status grant_apply(struct fsm *fsm, const Ckpt__Log__V1__Grant *grant,
@@ -243,7 +233,7 @@ static enum fsm_status grant_apply(struct fsm *fsm, const Ckpt__Log__V1__Grant *
     bypass = grant->bypass_budget && fsm_grant_urgent(&checkpoint->view);
     if (!bypass && outcome->current > outcome->limit) /* I36 */
         return FSM_BUDGET_EXCEEDED;
-    if (!fsm_grant_urgent(&checkpoint->view) && !write_has_place(target, checkpoint)) {
+    if (!fsm_grant_urgent(&checkpoint->view) && !fsm_writes_fit(target, checkpoint)) {
         outcome->current = target->view.writing_count;
         outcome->limit = target->view.max_writes;
         return FSM_WRITES_FULL;

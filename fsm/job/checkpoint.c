@@ -429,6 +429,7 @@ static void checkpoint_take_grant(struct fsm *fsm, struct checkpoint *checkpoint
     CHECK(checkpoint->view.id != 0);
     checkpoint->view.granted_bytes_per_s = bytes_per_s;
     checkpoint->bypass_budget = bypass;
+    checkpoint->without_place = fsm_grant_urgent(&checkpoint->view);
     target->view.granted_bytes_per_s += bytes_per_s;
     target->view.writing_count += checkpoint->view.shard_count;
     if (!bypass)
@@ -448,13 +449,14 @@ static void checkpoint_give_grant(struct fsm *fsm, struct checkpoint *checkpoint
     if (fsm_checkpoint_writes(checkpoint)) {
         CHECK(target->view.writing_count >= checkpoint->view.shard_count);
         target->view.writing_count -= checkpoint->view.shard_count;
+        fsm_writes_excused(target, target->excused_writes);
     }
     if (!checkpoint->bypass_budget) {
         CHECK(target->budgeted_bytes_per_s >= bytes_per_s);
         target->budgeted_bytes_per_s -= bytes_per_s;
     }
     checkpoint->view.granted_bytes_per_s = 0;
-    checkpoint->bypass_budget = false;
+    checkpoint->bypass_budget = checkpoint->without_place = false;
     checkpoint->view.deadline_ms = 0;
     fsm_target_budget(target);
 }

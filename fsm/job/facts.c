@@ -14,6 +14,13 @@ bool fsm_checkpoint_writes(const struct checkpoint *checkpoint)
     return checkpoint->view.state == STATE(DISPATCHED) || checkpoint->view.state == STATE(WRITING);
 }
 
+/* The value says it, not the purpose: an upgrade changes the purpose and keeps the deadline. */
+bool fsm_grant_urgent(const struct fsm_checkpoint *checkpoint)
+{
+    CHECK(checkpoint->id != 0);
+    return checkpoint->priority_gpu_ms_per_gb == FSM_PRIORITY_URGENT;
+}
+
 /* Its nodes do not say when they begin after a deferral: perhaps one writes by now. */
 bool fsm_checkpoint_put_off(const struct fsm_checkpoint *view)
 {

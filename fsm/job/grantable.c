@@ -57,13 +57,6 @@ bool fsm_grant_weighed(const struct fsm_checkpoint *checkpoint)
            checkpoint->priority_gpu_ms_per_gb <= FSM_PRIORITY_WEIGHED_MAX;
 }
 
-/* The value says it, not the purpose: an upgrade changes the purpose and keeps the deadline. */
-bool fsm_grant_urgent(const struct fsm_checkpoint *checkpoint)
-{
-    CHECK(checkpoint->id != 0);
-    return checkpoint->priority_gpu_ms_per_gb == FSM_PRIORITY_URGENT;
-}
-
 /* Resumed ones first, then by value, then the oldest. */
 static bool granted_before(const struct fsm_waiting *a, const struct fsm_waiting *b)
 {

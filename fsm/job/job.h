@@ -287,6 +287,13 @@ void fsm_read_restore_lines(struct fsm *fsm);
 const char *fsm_read_broken(const struct fsm *fsm, const struct allocation *allocation);
 const char *fsm_read_target_broken(const struct fsm *fsm, const struct target *target);
 
+/* places.c: places of what is written to a target (max_writes, S2-032). fit: all its parts have
+ * one now; who has more parts than there are places is written alone. excused: the limit was
+ * lowered, or parts have left: `count` of those that are there pass it. broken: by what; NULL. */
+bool fsm_writes_fit(const struct target *target, const struct checkpoint *checkpoint);
+void fsm_writes_excused(struct target *target, uint32_t count);
+const char *fsm_writes_broken(const struct target *target);
+
 /* apply_allocation.c: what a request says of its nodes. check: there is room for those that are
  * named for the first time. fill: makes these. take: they are the job's then. */
 enum fsm_status fsm_shares_check(struct fsm *fsm, size_t count, fsm_share_message **messages,

@@ -73,6 +73,7 @@
     FIELD(uint32_t, verify_orders, RECORD_ANY)    /* to nodes, ever */                             \
     FIELD(uint32_t, failure_count, FSM_ATTEMPTS_MAX) /* of attempts; pauses do not count */        \
     FIELD(bool, bypass_budget, true)                                                               \
+    FIELD(bool, without_place, true)  /* it has a deadline: max_writes did not hold it back */     \
     FIELD(bool, hurried, true)   /* it is put off no longer: the last safe slot has come */        \
     FIELD(bool, expired, true)                    /* may be collected; never taken back */         \
     FIELD(bool, collected, true)                  /* its folder is gone */

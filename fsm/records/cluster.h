@@ -89,6 +89,7 @@
     FIELD(uint64_t, failover_at_ms, RECORD_ANY)      /* when that is looked at next; 0: not */     \
     FIELD(uint64_t, excused_read_bytes_per_s, RECORD_ANY)  /* as excused_bytes_per_s, ... */       \
     FIELD(uint32_t, excused_restores, RECORD_ANY)          /* ... and parts, of restores */        \
+    FIELD(uint32_t, excused_writes, RECORD_ANY)            /* likewise, of what is written */      \
     FIELD(uint32_t, scan_node, FSM_NODES_MAX) /* slot + 1 of who looks through it; 0: nobody */    \
     FIELD(uint32_t, scans, RECORD_ANY)               /* so often a node was asked to */            \
     FIELD(bool, removed, true)                                                                     \

@@ -355,7 +355,8 @@ static bool checkpoint_state_valid(const struct allocation *allocation,
     if (fsm_checkpoint_state_active(seen->state) &&
         (allocation->view.active_checkpoint_id != 0 || record->expired))
         return false;
-    return writes || (seen->granted_bytes_per_s == 0 && !record->bypass_budget);
+    return writes ||
+           (seen->granted_bytes_per_s == 0 && !record->bypass_budget && !record->without_place);
 }
 
 /* It has a text: both of its numbers begin at 1. */

@@ -158,8 +158,9 @@ static void add_checkpoint(uint64_t *hash, const struct checkpoint *checkpoint)
     }
     ADD(hash, checkpoint->timer.at_ms, checkpoint->stop_deadline_ms, checkpoint->stop_limit_ms,
         checkpoint->base_timeout_ms, checkpoint->collect_at_ms, checkpoint->failure_count,
-        checkpoint->bypass_budget, checkpoint->hurried, checkpoint->expired, checkpoint->collected,
-        checkpoint->verify_asked_at_ms, checkpoint->verify_tried_at_ms, checkpoint->verify_orders);
+        checkpoint->bypass_budget, checkpoint->without_place, checkpoint->hurried,
+        checkpoint->expired, checkpoint->collected, checkpoint->verify_asked_at_ms,
+        checkpoint->verify_tried_at_ms, checkpoint->verify_orders);
     if (checkpoint->verification != NULL) {
         const struct fsm_verification *read = &checkpoint->verification->view;
 
@@ -204,7 +205,7 @@ static void add_target(uint64_t *hash, const struct target *target)
         view->writing_count, view->reading_count, view->waiting_count, view->line_count,
         view->read_granted_bytes_per_s);
     ADD(hash, target->budgeted_bytes_per_s, target->excused_bytes_per_s, target->checkpoint_count,
-        target->excused_restores, target->excused_read_bytes_per_s);
+        target->excused_restores, target->excused_read_bytes_per_s, target->excused_writes);
 }
 
 static void add_preemption(uint64_t *hash, const struct preemption *preemption)

@@ -459,10 +459,11 @@ static void config_text(struct world *world, char *text, size_t size)
             text_add(text, size, used,
                      "  - id: %s\n    prefix: %s\n    write_bytes_per_s: %" PRIu64
                      "\n    staging_share_ppm: 300000\n    default: %s\n    max_restores: %u\n"
+                     "    max_writes: %u\n"
                      "    pool: %s\n%s%s\n",
                      world->targets[i].id, world->targets[i].prefix,
                      UINT64_C(2000000000) + sim_random(sim, 20) * 1000000000, i == 0 ? "yes" : "no",
-                     world->options.readers, i == 0 ? "sensitive" : "open",
+                     world->options.readers, world->options.readers, i == 0 ? "sensitive" : "open",
                      world->options.domains > 0 ? "    domain: d" : "",
                      world->options.domains == 0 ? ""
                      : i == 0                    ? "0"
