@@ -4,11 +4,11 @@
  *          grants.
  * Shapes   per target: strict order. A checkpoint takes a place per part, all at once; one that has
  *          more parts than there are places goes when nothing else is written. The first that does
- *          not fit holds back all after it, except those that bypass. Half of a budget and
- *          of the places at most is for jobs of which nothing tells that they answer (of one that
- *          has more parts than that, nothing else): who waits for such ones alone holds
- *          back nobody, so that a few applications that hang do not stop the checkpoints of all
- *          others until their time is over.
+ *          not fit holds back all after it, except those that bypass. Half of a budget and half of
+ *          the places at most are for jobs of which nothing tells that they answer; one that has
+ *          more parts than that goes when no other of its kind is written. Who waits for such ones
+ *          alone holds back nobody, so that a few applications that hang do not stop the
+ *          checkpoints of all others until their time is over.
  * Units    bytes per second, milliseconds.
  * Source   S1-045, D-001, D-002, S2-032; strict order, no skipping, deadline candidates are not
  *          held back.
