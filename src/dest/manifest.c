@@ -40,24 +40,30 @@ struct manifest_entry *manifest_add(struct manifest *manifest, const char *path,
     memset(entry, 0, sizeof(*entry));
     entry->path = check_strdup(path);
     entry->is_directory = is_directory;
+    entry->chunk_bytes = MANIFEST_CHUNK_BYTES;
     manifest->names_bytes += strlen(path);
     return entry;
 }
 
-size_t manifest_chunk_count(uint64_t size_bytes)
+size_t manifest_chunk_count(uint64_t size_bytes, uint64_t chunk_bytes)
 {
-    if (size_bytes <= MANIFEST_CHUNK_BYTES)
+    CHECK(chunk_bytes > 0);
+    if (size_bytes <= chunk_bytes)
         return 0;
-    return (size_t)((size_bytes - 1) / MANIFEST_CHUNK_BYTES + 1);
+    return (size_t)((size_bytes - 1) / chunk_bytes + 1);
+}
+
+uint64_t manifest_chunk_at(const struct manifest_entry *entry, size_t i)
+{
+    return i * entry->chunk_bytes;
 }
 
 uint64_t manifest_chunk_bytes(const struct manifest_entry *entry, size_t i)
 {
-    uint64_t begin = (uint64_t)i * MANIFEST_CHUNK_BYTES;
+    uint64_t left = entry->size_bytes - manifest_chunk_at(entry, i);
 
-    CHECK(begin <= entry->size_bytes);
-    return entry->size_bytes - begin < MANIFEST_CHUNK_BYTES ? entry->size_bytes - begin
-                                                            : MANIFEST_CHUNK_BYTES;
+    CHECK(manifest_chunk_at(entry, i) <= entry->size_bytes);
+    return left < entry->chunk_bytes ? left : entry->chunk_bytes;
 }
 
 const uint8_t *manifest_chunk_hash(const struct manifest_entry *entry, size_t i)
@@ -108,7 +114,7 @@ void manifest_drop_frames(struct manifest *manifest)
 uint64_t manifest_stored_at(const struct manifest_entry *entry, size_t i)
 {
     if (entry->frame_ends == NULL)
-        return (uint64_t)i * MANIFEST_CHUNK_BYTES;
+        return manifest_chunk_at(entry, i);
     return i == 0 ? 0 : entry->frame_ends[i - 1];
 }
 
@@ -189,7 +195,8 @@ int manifest_compare_stored(const struct manifest *manifest, const struct manife
 
 bool manifest_same_bytes(const struct manifest_entry *one, const struct manifest_entry *other)
 {
-    if (one->size_bytes != other->size_bytes || one->chunk_count != other->chunk_count)
+    if (one->size_bytes != other->size_bytes || one->chunk_bytes != other->chunk_bytes ||
+        one->chunk_count != other->chunk_count)
         return false;
     if (one->chunk_count == 0)
         return memcmp(one->sha256, other->sha256, SHA256_BYTES) == 0;
@@ -198,13 +205,32 @@ bool manifest_same_bytes(const struct manifest_entry *one, const struct manifest
 
 static void make_chunks(struct manifest_entry *entry)
 {
-    size_t count = entry->is_directory ? 0 : manifest_chunk_count(entry->size_bytes);
+    size_t count =
+        entry->is_directory ? 0 : manifest_chunk_count(entry->size_bytes, entry->chunk_bytes);
 
     if (count == entry->chunk_count)
         return;
     free(entry->chunks);
     entry->chunks = count == 0 ? NULL : check_calloc(count, sizeof(*entry->chunks));
     entry->chunk_count = count;
+}
+
+void manifest_cut(struct manifest_entry *entry, uint64_t chunk_bytes)
+{
+    CHECK(!entry->is_directory && entry->frame_ends == NULL);
+    if (chunk_bytes != MANIFEST_CHUNK_BYTES)
+        CHECK(manifest_cut_problem(entry->size_bytes, chunk_bytes) == NULL);
+    entry->chunk_bytes = chunk_bytes;
+    make_chunks(entry);
+}
+
+const char *manifest_cut_problem(uint64_t size_bytes, uint64_t chunk_bytes)
+{
+    if (chunk_bytes == 0 || chunk_bytes % MANIFEST_CHUNK_BYTES != 0)
+        return "has chunks of other sizes than multiples of 16 MiB";
+    if (chunk_bytes > MANIFEST_CHUNK_MAX_BYTES)
+        return "has chunks over 1 GiB";
+    return chunk_bytes < size_bytes ? NULL : "has a chunk that is larger than the file";
 }
 
 static const char *component_problem(const char *name, size_t length)
@@ -344,7 +370,7 @@ static int check_chunks(const struct manifest *manifest, struct err *err)
 
         if (entry->is_directory)
             continue;
-        chunks += manifest_chunk_count(entry->size_bytes);
+        chunks += manifest_chunk_count(entry->size_bytes, entry->chunk_bytes);
         if (chunks > max)
             return err_set(err, ERR_REFUSED,
                            "with \"%s\" (%" PRIu64 " bytes) the files have over %" PRIu64
@@ -381,7 +407,7 @@ static void append_name(struct buf *text, const char *name)
     buf_append(text, "\n", 1);
 }
 
-/* What `split -b 16777216 --filter=sha256sum FILE | sha256sum` prints. */
+/* What `split -b CHUNK --filter=sha256sum FILE | sha256sum` prints. */
 static void tree_of(const struct manifest_entry *entry, uint8_t ret_digest[SHA256_BYTES])
 {
     char hex[SHA256_HEX_BYTES];
@@ -421,10 +447,12 @@ static void append_entry(struct buf *text, const struct manifest_entry *entry)
         append_name(text, entry->path);
         return;
     }
-    CHECK(entry->chunk_count == manifest_chunk_count(entry->size_bytes));
+    CHECK(entry->chunk_count == manifest_chunk_count(entry->size_bytes, entry->chunk_bytes));
     buf_printf(text, "# file size=%" PRIu64 " mode=%04o", entry->size_bytes, (unsigned)entry->mode);
     if (entry->generation > 0)
         buf_printf(text, " generation=%u", (unsigned)entry->generation);
+    if (entry->chunk_bytes != MANIFEST_CHUNK_BYTES)
+        buf_printf(text, " chunk=%" PRIu64, entry->chunk_bytes);
     if (entry->frame_ends != NULL)
         buf_printf(text, " lz4=%" PRIu64, manifest_stored_bytes(entry));
     buf_append(text, "\n", 1);

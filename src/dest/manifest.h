@@ -5,7 +5,8 @@
  * Flow     put fills a manifest while it copies, encodes it and writes it last. verify and restore
  *          parse it, compare it with what lies in the folder, and hash every file. A file over
  *          MANIFEST_CHUNK_BYTES is hashed chunk by chunk, so that many threads work on one file, a
- *          range can be checked alone, and two checkpoints are compared by chunk.
+ *          range can be checked alone, and two checkpoints are compared by chunk. Where a chunk is
+ *          what a destination takes at a time, a very large file has larger ones.
  * Shapes   text in one canonical form; what is not byte for byte what manifest_encode() would write
  *          is refused:
  *              # ckpt-manifest 2
@@ -22,14 +23,20 @@
  *              # chunk <of its first 16 MiB> lz4=4800101
  *              # chunk <of the rest> lz4=200112
  *              # tree <as above> *rank0/table.csv
+ *              # file size=40000000 mode=0644 chunk=33554432
+ *              # chunk <of its first 32 MiB>
+ *              # chunk <of the rest>
+ *              # tree <as above, of chunks of 32 MiB> *rank0/table.npy
  *              # total files=2 directories=1 bytes=20000005
  *              # self sha256=<of all bytes before this line>
  *          sha256sum ignores lines that begin with '#', also under --strict. Entries ascend by path
  *          (strcmp), so a folder comes before its contents. A backslash and a newline in a name are
  *          written \\ and \n; the line of a file without chunks then begins with a backslash,
- *          which is sha256sum's own convention. generation is absent where it is 0. A file with
- *          lz4= lies in the shard as {name}.lz4: an LZ4 frame for each chunk (frame.h), of the
- *          lengths that stand there. All hashes are of what `lz4 -dc` makes of it.
+ *          which is sha256sum's own convention. generation is absent where it is 0, chunk where it
+ *          is 16 MiB; else it is a multiple of that, up to 1 GiB, and the file is larger. A file
+ *          with lz4= has chunks of 16 MiB. It lies in the shard as {name}.lz4: an LZ4 frame for
+ *          each chunk (frame.h), of the lengths that stand there. All hashes are of what `lz4 -dc`
+ *          makes of it.
  *          At most MANIFEST_ENTRIES_MAX entries, MANIFEST_MAX_BYTES of text, MANIFEST_DEPTH_MAX
  *          levels.
  * Errors   ERR_CORRUPT from parse and compare; ERR_REFUSED for names that the format does not
@@ -55,7 +62,8 @@ enum {
     MANIFEST_ENTRIES_MAX = 1000000,
     MANIFEST_MAX_BYTES = 256 << 20,
     MANIFEST_CHUNK_BYTES = 16 << 20,
-    MANIFEST_GENERATION_MAX = 255, /* and of what is never to be taken over */
+    MANIFEST_CHUNK_MAX_BYTES = 1 << 30, /* of files that were cut into fewer: manifest_cut() */
+    MANIFEST_GENERATION_MAX = 255,      /* and of what is never to be taken over */
     MANIFEST_DEPTH_MAX = 64,
     MANIFEST_PATH_MAX_BYTES = 4096, /* with the terminator */
     MANIFEST_NAME_MAX_BYTES = 255   /* of one component */
@@ -68,7 +76,8 @@ struct manifest_entry {
     uint32_t mode; /* 0..0777; applied on restore */
     uint64_t size_bytes;
     uint8_t sha256[SHA256_BYTES]; /* of a file without chunks */
-    /* The SHA-256 of each chunk of a file over MANIFEST_CHUNK_BYTES; NULL and 0 of all others. */
+    uint64_t chunk_bytes;         /* of all chunks but the last */
+    /* The SHA-256 of each chunk of a file over chunk_bytes; NULL and 0 of all others. */
     uint8_t (*chunks)[SHA256_BYTES];
     size_t chunk_count;
     /* How often the file, or chunks of it, were taken over from an earlier checkpoint since they
@@ -96,11 +105,17 @@ void manifest_init(struct manifest *manifest);
 /* Empty again afterwards; may be called twice. */
 void manifest_close(struct manifest *manifest);
 
-/* Copies path; the other fields are zero for the caller to fill. The pointer is valid until the
- * next add. */
+/* Copies path; chunks are of MANIFEST_CHUNK_BYTES, and the other fields zero for the caller to
+ * fill. The pointer is valid until the next add. */
 struct manifest_entry *manifest_add(struct manifest *manifest, const char *path, bool is_directory);
-/* By the size of a file: 0 up to one chunk, else at least 2. */
-size_t manifest_chunk_count(uint64_t size_bytes);
+/* By the size of a file and of its chunks: 0 up to one chunk, else at least 2. */
+size_t manifest_chunk_count(uint64_t size_bytes, uint64_t chunk_bytes);
+/* Chunks of another size, where a destination takes no more of them: MANIFEST_CHUNK_BYTES, or a
+ * multiple up to MANIFEST_CHUNK_MAX_BYTES that the file is larger than. Its hashes are void then.
+ * Not of a compressed file. */
+void manifest_cut(struct manifest_entry *entry, uint64_t chunk_bytes);
+/* Where the i-th chunk begins in the file. */
+uint64_t manifest_chunk_at(const struct manifest_entry *entry, size_t i);
 /* Of the i-th chunk of a file with chunks, or of the whole of one without (i is 0). */
 uint64_t manifest_chunk_bytes(const struct manifest_entry *entry, size_t i);
 /* The hash of that chunk, or of a whole file without chunks. */
@@ -127,7 +142,7 @@ int manifest_compare_stored(const struct manifest *manifest, const struct manife
  * entry has it. The manifest is sorted. */
 const char *manifest_compression_problem(const struct manifest *manifest,
                                          const struct manifest_entry *entry);
-/* Whether two files hold the same bytes: sizes and all hashes are equal. */
+/* Whether two files hold the same bytes: sizes, chunks and all hashes are equal. */
 bool manifest_same_bytes(const struct manifest_entry *one, const struct manifest_entry *other);
 /* Sorts, checks every name, sums up, and makes room for the hashes of chunks where there is none
  * of the right size yet; to be called again when sizes were changed. Pointers into the entries are

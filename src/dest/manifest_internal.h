@@ -11,5 +11,8 @@ enum { MANIFEST_CHUNK_LINE_BYTES = sizeof(MANIFEST_CHUNK_PREFIX) - 1 + 2 * SHA25
 /* Checks names, order, parents and modes as they stand, without sorting: of a text that was read
  * the order is part of the form. Sets the totals. ERR_REFUSED names the entry. */
 int manifest_check(struct manifest *manifest, struct err *err);
+/* Why a file cannot be cut into chunks of that size, which is not MANIFEST_CHUNK_BYTES; NULL: it
+ * can. */
+const char *manifest_cut_problem(uint64_t size_bytes, uint64_t chunk_bytes);
 
 #endif

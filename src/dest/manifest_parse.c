@@ -110,7 +110,7 @@ static bool take_frame(struct cursor *cursor, struct manifest_entry *file, size_
  * over: it is computed again when the written form is compared, as is the sum of the frames. */
 static bool take_chunks(struct cursor *cursor, struct manifest_entry *file, uint64_t stored_bytes)
 {
-    size_t count = manifest_chunk_count(file->size_bytes);
+    size_t count = manifest_chunk_count(file->size_bytes, file->chunk_bytes);
     uint8_t tree[SHA256_BYTES];
 
     if (cursor_left(cursor) / MANIFEST_CHUNK_LINE_BYTES < count)
@@ -141,6 +141,15 @@ static bool take_whole(struct cursor *cursor, struct manifest_entry *file, uint6
     return take_digest(cursor, file->sha256);
 }
 
+/* Memory for a chunk is bounded by what is taken here. */
+static bool take_chunk_bytes(struct cursor *cursor, struct manifest_entry *file)
+{
+    file->chunk_bytes = MANIFEST_CHUNK_BYTES;
+    return !take_literal(cursor, " chunk=") ||
+           (take_number(cursor, 10, &file->chunk_bytes) &&
+            manifest_cut_problem(file->size_bytes, file->chunk_bytes) == NULL);
+}
+
 /* ret_stored_bytes 0: it is stored as it is. */
 static bool take_file_facts(struct cursor *cursor, struct manifest_entry *file,
                             uint64_t *ret_stored_bytes)
@@ -153,9 +162,12 @@ static bool take_file_facts(struct cursor *cursor, struct manifest_entry *file,
     if (take_literal(cursor, " generation=") &&
         (!take_number(cursor, 10, &generation) || generation > MANIFEST_GENERATION_MAX))
         return false;
+    if (!take_chunk_bytes(cursor, file))
+        return false;
     *ret_stored_bytes = 0;
     if (take_literal(cursor, " lz4=") &&
-        (!take_number(cursor, 10, ret_stored_bytes) || *ret_stored_bytes == 0))
+        (!take_number(cursor, 10, ret_stored_bytes) || *ret_stored_bytes == 0 ||
+         file->chunk_bytes != MANIFEST_CHUNK_BYTES))
         return false;
     file->mode = (uint32_t)mode;
     file->generation = (uint32_t)generation;
@@ -167,11 +179,11 @@ static bool take_file(struct cursor *cursor, struct manifest *manifest)
     char name[MANIFEST_PATH_MAX_BYTES];
     struct manifest_entry file = {0}, *entry;
     uint64_t stored_bytes = 0;
-    bool taken =
-        take_file_facts(cursor, &file, &stored_bytes) &&
-        (manifest_chunk_count(file.size_bytes) > 0 ? take_chunks(cursor, &file, stored_bytes)
-                                                   : take_whole(cursor, &file, stored_bytes)) &&
-        take_literal(cursor, " *") && take_name(cursor, name);
+    bool taken = take_file_facts(cursor, &file, &stored_bytes) &&
+                 (manifest_chunk_count(file.size_bytes, file.chunk_bytes) > 0
+                      ? take_chunks(cursor, &file, stored_bytes)
+                      : take_whole(cursor, &file, stored_bytes)) &&
+                 take_literal(cursor, " *") && take_name(cursor, name);
 
     if (!taken) {
         free(file.chunks);

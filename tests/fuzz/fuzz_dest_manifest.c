@@ -24,7 +24,9 @@ static void check_accepted(const struct manifest *manifest, const uint8_t *bytes
         CHECK(strncmp(manifest->entries[i].path, "../", 3) != 0);
         CHECK(manifest->entries[i].is_directory ||
               manifest->entries[i].chunk_count ==
-                  manifest_chunk_count(manifest->entries[i].size_bytes));
+                  manifest_chunk_count(manifest->entries[i].size_bytes,
+                                       manifest->entries[i].chunk_bytes));
+        CHECK(manifest->entries[i].chunk_bytes <= MANIFEST_CHUNK_MAX_BYTES);
         CHECK(manifest->entries[i].frame_ends == NULL ||
               (!manifest->entries[i].is_directory && manifest->entries[i].size_bytes > 0));
         CHECK(i == 0 || strcmp(manifest->entries[i - 1].path, manifest->entries[i].path) < 0);
@@ -80,6 +82,8 @@ size_t fuzz_seed_input(size_t i, uint8_t *bytes, size_t size)
         entry->generation = entry->is_directory ? 0 : (uint32_t)k / 2;
     }
     CHECK(manifest_finish(&manifest, NULL) == 0);
+    if (i == sizeof(paths) / sizeof(paths[0]))
+        manifest_cut(&manifest.entries[i - 1], (uint64_t)2 * MANIFEST_CHUNK_BYTES); /* "z" */
     for (size_t k = 2; k < i; k += 3) { /* "dir/back\\slash" and "dir/sub/deep", which has chunks */
         struct manifest_entry *entry = &manifest.entries[k];
         if (entry->is_directory)

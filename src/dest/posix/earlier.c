@@ -129,7 +129,8 @@ const struct manifest_entry *earlier_find(const struct earlier *earlier,
     if (earlier == NULL || earlier->folder < 0 || entry->size_bytes == 0)
         return NULL;
     file = manifest_find(&earlier->manifest, entry->path);
-    return file != NULL && !file->is_directory && file->generation < earlier->generations_max
+    return file != NULL && !file->is_directory && file->chunk_bytes == entry->chunk_bytes &&
+                   file->generation < earlier->generations_max
                ? file
                : NULL;
 }

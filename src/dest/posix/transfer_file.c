@@ -12,8 +12,7 @@
 
 struct copy_range transfer_range(const struct manifest_entry *entry, size_t chunk)
 {
-    return (struct copy_range){(uint64_t)chunk * MANIFEST_CHUNK_BYTES,
-                               manifest_chunk_bytes(entry, chunk)};
+    return (struct copy_range){manifest_chunk_at(entry, chunk), manifest_chunk_bytes(entry, chunk)};
 }
 
 /* ---- its two ends ---- */

@@ -176,18 +176,15 @@ const struct manifest_entry *previous_find(const struct previous *previous,
 }
 
 bool previous_has(const struct manifest_entry *file, const struct manifest_entry *entry,
-                  size_t chunk, size_t count)
+                  size_t chunk)
 {
-    if ((file->chunk_count == 0) != (entry->chunk_count == 0))
+    if (file->chunk_bytes != entry->chunk_bytes ||
+        (file->chunk_count == 0) != (entry->chunk_count == 0) ||
+        (chunk > 0 && chunk >= file->chunk_count))
         return false;
-    for (size_t i = chunk; i < chunk + count; i++) {
-        if (i > 0 && i >= file->chunk_count)
-            return false;
-        if (manifest_chunk_bytes(file, i) != manifest_chunk_bytes(entry, i) ||
-            memcmp(manifest_chunk_hash(file, i), manifest_chunk_hash(entry, i), SHA256_BYTES) != 0)
-            return false;
-    }
-    return true;
+    return manifest_chunk_bytes(file, chunk) == manifest_chunk_bytes(entry, chunk) &&
+           memcmp(manifest_chunk_hash(file, chunk), manifest_chunk_hash(entry, chunk),
+                  SHA256_BYTES) == 0;
 }
 
 /* The source is named in a header, which is signed. */

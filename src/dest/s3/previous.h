@@ -35,9 +35,9 @@ void previous_close(struct previous *previous);
 /* The file of this name there, when it may be copied; else NULL. */
 const struct manifest_entry *previous_find(const struct previous *previous,
                                            const struct manifest_entry *entry);
-/* Whether these chunks are there, at the same place. */
+/* Whether this chunk is there, at the same place. */
 bool previous_has(const struct manifest_entry *file, const struct manifest_entry *entry,
-                  size_t chunk, size_t count);
+                  size_t chunk);
 
 /* Of a file there; length 0: all of it. */
 struct previous_range {

@@ -30,6 +30,7 @@ struct slot {
     struct slot *partner; /* NULL: it goes alone */
     struct receive_chunk chunk;
     uint8_t *bytes;
+    size_t capacity;
     bool is_busy, asked_again;
     int result;
     struct err why;
@@ -51,7 +52,8 @@ struct receiving {
     struct slot slots[RECEIVE_CHUNKS_MAX];
     struct slot *waiting; /* for a partner; NULL: none */
     size_t busy;          /* slots */
-    size_t asked;         /* of them, that have not come */
+    size_t busy_bytes;
+    size_t asked; /* of them, that have not come */
     size_t endings;
     bool failed;
     struct err err;
@@ -137,6 +139,13 @@ static void check_pair(struct crew_task *task)
         of[i]->result = check_chunk(slot->receiving, &of[i]->chunk, digests[i], &of[i]->why);
 }
 
+static void release_slot(struct slot *slot)
+{
+    slot->is_busy = false;
+    slot->receiving->busy--;
+    slot->receiving->busy_bytes -= slot->chunk.length;
+}
+
 static int ask_slot(struct slot *slot, struct err *err);
 
 /* Bytes may have been damaged on their way here: a checkpoint is called damaged only when the store
@@ -152,8 +161,7 @@ static void slot_done(struct slot *slot)
         if (ask_slot(slot, &slot->why) == 0)
             return;
     }
-    slot->is_busy = false;
-    receiving->busy--;
+    release_slot(slot);
     if (slot->result != 0)
         receiving_fail(receiving, &slot->why);
     else if (--*left == 0)
@@ -192,8 +200,7 @@ static void chunk_came(void *data, struct call *call)
     }
     call_free(call);
     if (receiving->failed) {
-        slot->is_busy = false;
-        receiving->busy--;
+        release_slot(slot);
     } else if (receiving->waiting == NULL) {
         receiving->waiting = slot;
     } else {
@@ -212,15 +219,22 @@ static void receiving_step(struct receiving *receiving)
     crew_reap(receiving->crew);
 }
 
-static struct slot *free_slot(struct receiving *receiving)
+/* With room for so many bytes. */
+static struct slot *take_slot(struct receiving *receiving, size_t length)
 {
-    while (receiving->busy == RECEIVE_CHUNKS_MAX)
+    struct slot *slot = receiving->slots;
+
+    while (receiving->busy == RECEIVE_CHUNKS_MAX ||
+           (receiving->busy > 0 && receiving->busy_bytes + length > RECEIVE_BYTES_MAX))
         receiving_step(receiving);
-    for (size_t i = 0; i < RECEIVE_CHUNKS_MAX; i++) {
-        if (!receiving->slots[i].is_busy)
-            return &receiving->slots[i];
+    while (slot->is_busy)
+        slot++;
+    if (slot->capacity < length) {
+        free(slot->bytes);
+        slot->capacity = length > MANIFEST_CHUNK_BYTES ? length : MANIFEST_CHUNK_BYTES;
+        slot->bytes = copy_alloc(slot->capacity);
     }
-    CHECK_UNREACHABLE("a slot is free");
+    return slot;
 }
 
 /* A file without chunks is asked for as a whole: a range would be refused for some that are
@@ -231,7 +245,7 @@ static int ask_slot(struct slot *slot, struct err *err)
     const struct receive_request *asked = receiving->request;
     const struct receive_chunk *chunk = &slot->chunk;
     char key[OBJECT_KEY_MAX_BYTES + 1], range[64];
-    uint64_t begin = (uint64_t)chunk->chunk * MANIFEST_CHUNK_BYTES;
+    uint64_t begin = manifest_chunk_at(chunk->entry, chunk->chunk);
     struct call_request request = {.method = "GET",
                                    .bucket = asked->at->part.bucket,
                                    .key = key,
@@ -252,20 +266,19 @@ static int ask_slot(struct slot *slot, struct err *err)
 static int ask_chunk(struct receiving *receiving, const struct manifest_entry *entry, size_t chunk,
                      struct err *err)
 {
-    struct slot *slot = free_slot(receiving);
+    size_t length = (size_t)manifest_chunk_bytes(entry, chunk);
+    struct slot *slot = take_slot(receiving, length);
 
     if (receiving->failed)
         return 0;
-    if (slot->bytes == NULL)
-        slot->bytes = copy_alloc(MANIFEST_CHUNK_BYTES);
     slot->receiving = receiving;
     slot->asked_again = false;
-    slot->chunk = (struct receive_chunk){entry, chunk, slot->bytes,
-                                         (size_t)manifest_chunk_bytes(entry, chunk)};
+    slot->chunk = (struct receive_chunk){entry, chunk, slot->bytes, length};
     if (ask_slot(slot, err) != 0)
         return -1;
     slot->is_busy = true;
     receiving->busy++;
+    receiving->busy_bytes += length;
     return 0;
 }
 

@@ -1,6 +1,7 @@
 /* The files of a shard out of the store, each byte compared with its hash before it is used.
  *
- * Flow     receive_files() asks for chunk after chunk, RECEIVE_CHUNKS_MAX at a time. What has come
+ * Flow     receive_files() asks for chunk after chunk, RECEIVE_CHUNKS_MAX and RECEIVE_BYTES_MAX at
+ *          a time; one that is larger goes alone. What has come
  *          is hashed, written and made durable by threads (crew.h), so that the network is served
  *          meanwhile.
  * Shapes   of each file: `begin` before its first chunk, `chunk` for each in any order, `end` after
@@ -16,8 +17,8 @@
 #include "src/dest/s3/shards.h"
 #include "src/dest/sample.h"
 
-/* Enough to hide the way to a store and back, and 128 MiB of buffers at most. */
-enum { RECEIVE_CHUNKS_MAX = 8 };
+/* Enough to hide the way to a store and back. */
+enum { RECEIVE_CHUNKS_MAX = 8, RECEIVE_BYTES_MAX = RECEIVE_CHUNKS_MAX * MANIFEST_CHUNK_BYTES };
 
 struct receive_chunk {
     const struct manifest_entry *entry;

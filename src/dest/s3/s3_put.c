@@ -1,10 +1,11 @@
 /* put: a folder becomes a shard, all or nothing. See s3.h.
  *
- * Flow     s3_put -> put_reuse (is it there already?) -> send_files -> source_check (nobody has
- *          written there meanwhile) -> put_seal (the folder's list, then MANIFEST) ->
- *          put_remove_others. A kill at any moment leaves folders without MANIFEST, and uploads;
- *          the next put of the same source goes on with them. That of another one removes the
- *          folders; uploads below a folder without objects go by abandon and collect.
+ * Flow     s3_put -> put_cut (a chunk is a part, and the store takes so many) -> put_reuse (is it
+ *          there already?) -> send_files -> source_check (nobody has written there meanwhile) ->
+ *          put_seal (the folder's list, then MANIFEST) -> put_remove_others. A kill at any moment
+ *          leaves folders without MANIFEST, and uploads; the next put of the same source goes on
+ *          with them. That of another one removes the folders; uploads below a folder without
+ *          objects go by abandon and collect.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #include "src/dest/s3/removal.h"
 #include "src/dest/s3/s3.h"
 #include "src/dest/s3/send.h"
+#include "src/dest/s3/upload.h"
 #include "src/dest/source.h"
 
 struct put {
@@ -31,6 +33,7 @@ struct put {
     bool spoiled; /* our own folder has a MANIFEST or copies, or will, and is not as it should be */
     struct send_result sent;
     struct manifest manifest;
+    bool is_hashed; /* all of the manifest */
     struct previous previous;
     struct buf text, folders;
 };
@@ -66,7 +69,7 @@ static void name_folder(struct put *put)
     for (size_t i = 0; i < put->manifest.count; i++) {
         const struct manifest_entry *entry = &put->manifest.entries[i];
         const uint64_t numbers[] = {entry->is_directory, entry->mode, entry->size_bytes,
-                                    entry->stamp};
+                                    entry->stamp, entry->chunk_bytes};
 
         sha256_update(&sha256, entry->path, strlen(entry->path) + 1);
         sha256_update(&sha256, numbers, sizeof(numbers));
@@ -76,6 +79,23 @@ static void name_folder(struct put *put)
     snprintf(put->at.folder, sizeof(put->at.folder), "%s-%.16s/",
              put->place->mark == NULL ? SHARD_NO_MARK : put->place->mark,
              sha256_format(digest, hex));
+}
+
+/* Into other chunks than usual only where a file has more than any store takes parts: the store is
+ * asked then, by the key of the manifest, which is never written in parts. */
+static int put_cut(struct put *put, struct err *err)
+{
+    char key[OBJECT_KEY_MAX_BYTES + 1];
+    const struct upload_place place = {put->at.part.bucket, key};
+    size_t parts_max;
+
+    name_folder(put);
+    if (shard_key(&put->at, MANIFEST_NAME, key, err) != 0 ||
+        upload_parts_max(put->client, &place, &put->manifest, &parts_max, err) != 0 ||
+        upload_cut(&put->manifest, parts_max, err) != 0)
+        return -1;
+    name_folder(put);
+    return 0;
 }
 
 /* ---- is it there? ---- */
@@ -118,8 +138,10 @@ static bool same_files(struct put *put, const struct buf *text)
 
     if (manifest_parse(text->bytes, text->length, &manifest, NULL) != 0)
         return false;
-    same = manifest_compare(&manifest, &put->manifest, NULL) == 0 && hash_source(put) == 0 &&
-           manifest_same_contents(&manifest, &put->manifest);
+    same = manifest_compare(&manifest, &put->manifest, NULL) == 0;
+    if (same && !put->is_hashed)
+        put->is_hashed = hash_source(put) == 0;
+    same = same && put->is_hashed && manifest_same_contents(&manifest, &put->manifest);
     manifest_close(&manifest);
     if (!same)
         return false;
@@ -272,12 +294,13 @@ static void put_remove_others(struct put *put)
 /* ERR_CORRUPT of what the store has copied: its bytes there are not what they were. */
 static int put_write(struct put *put, struct err *err)
 {
-    const struct send_request request = {put->client, &put->at, put->source, put->label,
-                                         &put->previous};
+    const struct send_request request = {put->client, &put->at,       put->source,
+                                         put->label,  &put->previous, put->is_hashed};
 
     if (send_files(&request, &put->manifest, &put->sent, err) != 0 ||
         source_check(put->source, put->label, &put->manifest, err) != 0)
         return -1;
+    put->is_hashed = true;
     return put_seal(put, err);
 }
 
@@ -304,8 +327,7 @@ static int put_run(struct put *put, bool *ret_reused, struct err *err)
     put->source = source_open(put->label, &put->manifest, err);
     if (put->source < 0)
         return -1;
-    name_folder(put);
-    if (put_reuse(put, ret_reused, err) != 0)
+    if (put_cut(put, err) != 0 || put_reuse(put, ret_reused, err) != 0)
         return -1;
     if (*ret_reused)
         return source_check(put->source, put->label, &put->manifest, err);

@@ -65,7 +65,7 @@ static int write_chunk(void *data, const struct receive_chunk *chunk, struct err
 {
     struct restore *restore = data;
     int fd = restore->fds[chunk->entry - restore->manifest->entries];
-    const struct copy_range range = {(uint64_t)chunk->chunk * MANIFEST_CHUNK_BYTES, chunk->length};
+    const struct copy_range range = {manifest_chunk_at(chunk->entry, chunk->chunk), chunk->length};
 
     if (copy_write((struct copy_end){fd, chunk->entry->path}, chunk->bytes, range, err) != 0)
         return -1;

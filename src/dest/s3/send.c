@@ -32,15 +32,18 @@
 enum { COPIES_MAX = 16 };
 #define COPY_MAX_BYTES (UINT64_C(5) << 30)
 
+/* What is read for the manifest alone is in the store already; what is read once more has its hash
+ * from the first time. */
+enum purpose { TO_HASH_AND_SEND, TO_HASH, TO_SEND };
+
 /* Bytes in memory: read, then hashed, then a PUT on its way. */
 struct slot {
     struct sending *sending;
     struct manifest_entry *entry;
-    size_t chunk, chunk_count; /* of the entry; 1 for a file without chunks */
-    struct upload *upload;     /* NULL: a whole file */
-    size_t part;               /* of the upload, from 0 on */
-    bool is_there;             /* in the store: it is hashed only */
-    bool is_copy;              /* the call on its way has the store copy these bytes */
+    size_t chunk;          /* of the entry, and the part of the upload, from 0 on */
+    struct upload *upload; /* NULL: a whole file */
+    enum purpose purpose;
+    bool is_copy; /* the call on its way has the store copy these bytes */
     uint8_t *bytes;
     size_t length, capacity;
     uint64_t started_us; /* its PUT */
@@ -216,8 +219,8 @@ static void start_copy(struct sending *sending, struct upload *upload, size_t pa
 
     *copy = (struct copy){sending, upload, part, is_whole, upload->entry->size_bytes};
     if (!is_whole) {
-        copy->bytes = range.length = upload_part_bytes(upload, part);
-        range.offset = part * upload->part_bytes;
+        copy->bytes = range.length = manifest_chunk_bytes(upload->entry, part);
+        range.offset = manifest_chunk_at(upload->entry, part);
         object_part_query(&query, (unsigned)part + 1, upload->id);
         request.query = (const char *)query.bytes;
     }
@@ -261,7 +264,7 @@ static void slot_done(void *data, struct call *call)
         if (copied)
             note_copied(sending, slot->entry, slot->length);
         if (slot->upload != NULL)
-            upload_part_done(slot->upload, slot->part, copied ? etag : result->etag);
+            upload_part_done(slot->upload, slot->chunk, copied ? etag : result->etag);
         if (!copied && slot->length >= MANIFEST_CHUNK_BYTES)
             sending->window_bytes =
                 send_window(sending->window_bytes, pace_clock_us() - slot->started_us);
@@ -275,7 +278,7 @@ static bool is_same(const struct slot *slot)
 {
     const struct manifest_entry *earlier = find_earlier(slot->sending, slot->entry);
 
-    return earlier != NULL && previous_has(earlier, slot->entry, slot->chunk, slot->chunk_count);
+    return earlier != NULL && previous_has(earlier, slot->entry, slot->chunk);
 }
 
 static struct call *copy_of_slot(const struct slot *slot, const struct call_request *request)
@@ -284,7 +287,7 @@ static struct call *copy_of_slot(const struct slot *slot, const struct call_requ
     struct previous_range range = {.path = slot->entry->path};
 
     if (slot->upload != NULL) {
-        range.offset = slot->part * slot->upload->part_bytes;
+        range.offset = manifest_chunk_at(slot->entry, slot->chunk);
         range.length = slot->length;
     }
     return previous_copy(sent->previous, sent->client, &range, request);
@@ -301,15 +304,14 @@ static void start_slot(struct slot *slot)
 
     CHECK(shard_key(sending->request->at, slot->entry->path, key, NULL) == 0);
     if (slot->upload != NULL) {
-        object_part_query(&query, (unsigned)slot->part + 1, slot->upload->id);
+        object_part_query(&query, (unsigned)slot->chunk + 1, slot->upload->id);
         request.query = (const char *)query.bytes;
     }
     slot->is_copy = is_same(slot);
     if (!slot->is_copy) {
         request.body = slot->bytes;
         request.body_bytes = slot->length;
-        if (slot->chunk_count == 1)
-            request.body_sha256 = sha256_format(manifest_chunk_hash(slot->entry, slot->chunk), hex);
+        request.body_sha256 = sha256_format(manifest_chunk_hash(slot->entry, slot->chunk), hex);
     }
     slot->started_us = pace_clock_us();
     call_start(slot->is_copy ? copy_of_slot(slot, &request)
@@ -362,8 +364,8 @@ static bool hold_back(const struct slot *slot)
     }
     earlier = find_earlier(sending, upload->entry);
     upload->same++;
-    CHECK(slot->part + 1 == upload->same);
-    if (upload->same == upload->part_count) {
+    CHECK(slot->chunk + 1 == upload->same);
+    if (upload->same == upload->entry->chunk_count) {
         if (earlier->size_bytes == upload->entry->size_bytes &&
             earlier->size_bytes <= COPY_MAX_BYTES)
             start_copy(sending, upload, 0, true);
@@ -375,48 +377,40 @@ static bool hold_back(const struct slot *slot)
 
 /* ---- hashing ---- */
 
-/* One or two chunks. */
-static void hash_chunks(struct slot *const *slots, const size_t *chunks, size_t count)
+/* What was read and has no hash yet: one chunk, or two together (sha256_pair.h). */
+static void hash_read(struct sending *sending)
 {
     struct sha256_piece pieces[READ_MAX] = {{NULL, 0}};
-    uint8_t digests[READ_MAX][SHA256_BYTES];
-
-    for (size_t k = 0; k < count; k++)
-        pieces[k] = (struct sha256_piece){slots[k]->bytes +
-                                              (chunks[k] - slots[k]->chunk) * MANIFEST_CHUNK_BYTES,
-                                          (size_t)manifest_chunk_bytes(slots[k]->entry, chunks[k])};
-    if (count == READ_MAX)
-        sha256_pair(pieces, digests);
-    else
-        sha256_of(pieces[0].bytes, pieces[0].length, digests[0]);
-    for (size_t k = 0; k < count; k++)
-        manifest_chunk_set(slots[k]->entry, chunks[k], digests[k]);
-}
-
-/* What was read is hashed, two chunks at a time (sha256_pair.h), and sent. */
-static void send_read(struct sending *sending)
-{
+    uint8_t digests[READ_MAX][SHA256_BYTES] = {{0}};
     struct slot *slots[READ_MAX];
-    size_t chunks[READ_MAX], count = 0;
+    size_t count = 0;
 
     for (size_t i = 0; i < sending->read_count; i++) {
         struct slot *slot = sending->read[i];
 
-        for (size_t k = 0; k < slot->chunk_count; k++) {
-            slots[count] = slot;
-            chunks[count++] = slot->chunk + k;
-            if (count == READ_MAX)
-                hash_chunks(slots, chunks, count);
-            count %= READ_MAX;
-        }
+        if (slot->purpose == TO_SEND)
+            continue;
+        pieces[count] = (struct sha256_piece){slot->bytes, slot->length};
+        slots[count++] = slot;
     }
-    if (count > 0)
-        hash_chunks(slots, chunks, count);
+    if (count == READ_MAX)
+        sha256_pair(pieces, digests);
+    else if (count == 1)
+        sha256_of(pieces[0].bytes, pieces[0].length, digests[0]);
+    for (size_t i = 0; i < count; i++)
+        manifest_chunk_set(slots[i]->entry, slots[i]->chunk, digests[i]);
+}
+
+static void send_read(struct sending *sending)
+{
+    hash_read(sending);
     for (size_t i = 0; i < sending->read_count; i++) {
-        if (sending->read[i]->is_there || sending->failed || hold_back(sending->read[i]))
-            release_slot(sending->read[i]);
+        struct slot *slot = sending->read[i];
+
+        if (slot->purpose == TO_HASH || sending->failed || hold_back(slot))
+            release_slot(slot);
         else
-            start_slot(sending->read[i]);
+            start_slot(slot);
     }
     sending->read_count = 0;
     client_move(sending->request->client); /* the first bytes leave while the next chunk is read */
@@ -452,21 +446,18 @@ static struct slot *take_slot(struct sending *sending, size_t length)
     return slot;
 }
 
-/* What is to be read, in whole chunks. */
+/* A chunk that is to be read. */
 struct piece {
     struct manifest_entry *entry;
-    size_t chunk, chunk_count;
+    size_t chunk;
     struct upload *upload; /* NULL: the file is sent whole */
-    size_t part;
-    bool is_there;
+    enum purpose purpose;
 };
 
 static int read_piece(struct sending *sending, int fd, const struct piece *piece, struct err *err)
 {
-    uint64_t begin = (uint64_t)piece->chunk * MANIFEST_CHUNK_BYTES;
-    size_t last = piece->chunk + piece->chunk_count - 1;
-    size_t length = (size_t)((uint64_t)last * MANIFEST_CHUNK_BYTES - begin +
-                             manifest_chunk_bytes(piece->entry, last));
+    uint64_t begin = manifest_chunk_at(piece->entry, piece->chunk);
+    size_t length = (size_t)manifest_chunk_bytes(piece->entry, piece->chunk);
     struct slot *slot = take_slot(sending, length);
 
     if (slot == NULL)
@@ -474,10 +465,8 @@ static int read_piece(struct sending *sending, int fd, const struct piece *piece
     slot->sending = sending;
     slot->entry = piece->entry;
     slot->chunk = piece->chunk;
-    slot->chunk_count = piece->chunk_count;
     slot->upload = piece->upload;
-    slot->part = piece->part;
-    slot->is_there = piece->is_there;
+    slot->purpose = piece->purpose;
     if (read_range(fd, piece->entry->path, begin, slot->bytes, length, err) != 0) {
         release_slot(slot);
         return -1;
@@ -499,6 +488,12 @@ static void drain_slots(struct sending *sending)
     }
 }
 
+/* Of a chunk that is not in the store. */
+static enum purpose purpose_of(const struct sending *sending)
+{
+    return sending->request->is_hashed ? TO_SEND : TO_HASH_AND_SEND;
+}
+
 /* What is in the store already. */
 static int hash_file(struct sending *sending, int fd, struct manifest_entry *entry, struct err *err)
 {
@@ -506,9 +501,8 @@ static int hash_file(struct sending *sending, int fd, struct manifest_entry *ent
     int result = 0;
 
     for (size_t i = 0; i < count && result == 0 && !sending->failed; i++)
-        result = read_piece(
-            sending, fd,
-            &(struct piece){.entry = entry, .chunk = i, .chunk_count = 1, .is_there = true}, err);
+        result = read_piece(sending, fd,
+                            &(struct piece){.entry = entry, .chunk = i, .purpose = TO_HASH}, err);
     return result;
 }
 
@@ -516,29 +510,27 @@ static int hash_file(struct sending *sending, int fd, struct manifest_entry *ent
 static int send_whole(struct sending *sending, int fd, struct manifest_entry *entry,
                       struct err *err)
 {
-    return read_piece(sending, fd, &(struct piece){.entry = entry, .chunk_count = 1}, err);
+    return read_piece(sending, fd, &(struct piece){.entry = entry, .purpose = purpose_of(sending)},
+                      err);
 }
 
 /* ---- files in parts ---- */
 
-/* Read and hashed in any case, since the manifest needs all hashes; sent where it is not there
- * yet. */
+/* Read and hashed also where it is there, since the manifest needs all hashes. */
 static int send_part(struct sending *sending, int fd, struct upload *upload, size_t part,
                      struct err *err)
 {
-    size_t chunks = (size_t)(upload->part_bytes / MANIFEST_CHUNK_BYTES), first = part * chunks;
-    size_t left = upload->entry->chunk_count - first;
-    const struct piece piece = {.entry = upload->entry,
-                                .chunk = first,
-                                .chunk_count = left < chunks ? left : chunks,
-                                .upload = upload,
-                                .part = part,
-                                .is_there = upload->etags[part][0] != '\0'};
+    struct piece piece = {.entry = upload->entry, .chunk = part, .upload = upload};
+    bool is_there = upload->etags[part][0] != '\0';
 
+    if (is_there && sending->request->is_hashed)
+        return 0;
+    piece.purpose = is_there ? TO_HASH : purpose_of(sending);
     return read_piece(sending, fd, &piece, err);
 }
 
-/* What could not be copied is read once more, and sent. */
+/* What could not be copied is read once more, and sent by the hash that it has: the store refuses
+ * bytes that have become others. */
 static int send_uncopied(struct sending *sending, struct upload *upload, struct err *err)
 {
     const struct send_request *request = sending->request;
@@ -552,7 +544,11 @@ static int send_uncopied(struct sending *sending, struct upload *upload, struct 
         return -1;
     for (size_t part = 0; part < upload->same && result == 0 && !sending->failed; part++) {
         if (upload->etags[part][0] == '\0')
-            result = send_part(sending, fd, upload, part, err);
+            result = read_piece(
+                sending, fd,
+                &(struct piece){
+                    .entry = upload->entry, .chunk = part, .upload = upload, .purpose = TO_SEND},
+                err);
     }
     close(fd);
     return result;
@@ -587,16 +583,13 @@ static int finish_ready(struct sending *sending, struct err *err)
 static int send_in_parts(struct sending *sending, int fd, struct manifest_entry *entry,
                          const char *key, struct err *err)
 {
-    struct upload *upload;
+    struct upload *upload = upload_new(&sending->uploads, entry, key);
 
-    if (uploads_ask_parts(&sending->uploads, key, entry->chunk_count, err) != 0)
-        return -1;
-    upload = upload_new(&sending->uploads, entry, key);
     if ((find_earlier(sending, entry) == NULL || uploads_has(&sending->uploads, key)) &&
         begin_upload(sending, upload, err) != 0)
         return -1;
     upload->is_reading = true;
-    for (size_t i = 0; i < upload->part_count && !sending->failed; i++) {
+    for (size_t i = 0; i < entry->chunk_count && !sending->failed; i++) {
         if (send_part(sending, fd, upload, i, err) != 0 || finish_ready(sending, err) != 0)
             return -1;
     }
@@ -640,7 +633,7 @@ static int send_file(struct sending *sending, struct manifest_entry *entry, stru
         return -1;
     if (is_there(sending, entry)) {
         note_copied(sending, entry, 0);
-        result = hash_file(sending, fd, entry, err);
+        result = request->is_hashed ? 0 : hash_file(sending, fd, entry, err);
     } else if (entry->chunk_count > 0) {
         result = send_in_parts(sending, fd, entry, key, err);
     } else {

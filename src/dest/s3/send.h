@@ -5,9 +5,8 @@
  *          holds already is read and hashed, and not sent. What the part's previous shard holds is
  *          copied from there by the store: a file of which all chunks are the same as a whole, else
  *          its parts that are.
- * Shapes   a file over a chunk is an upload in parts. A part is a chunk; of a file over
- *          OBJECT_PARTS_MAX chunks (156 GiB) it is as many as are needed, and hashed as a part as
- *          well.
+ * Shapes   a file over a chunk is an upload in parts. A part is a chunk, so that the hash by which
+ *          its PUT is signed is the manifest's: the files are cut so before (upload_cut).
  * Errors   those of source.h and answer.h.
  */
 #ifndef CKPT_DEST_S3_SEND_H
@@ -32,6 +31,7 @@ struct send_request {
     int source;
     const char *label; /* of the source, for errors */
     const struct previous *previous;
+    bool is_hashed; /* the manifest has all hashes: they are sent by, and not taken again */
 };
 
 struct send_result {
@@ -40,7 +40,8 @@ struct send_result {
     bool late_copy;       /* it failed, since one may be carried out yet: use another folder */
 };
 
-/* Sets the hashes and generations of all files of the manifest, which is of the source. When it
+/* Sets the hashes and generations of all files of the manifest, which is of the source and cut into
+ * no more chunks than the store takes parts. When it
  * succeeds every object is whole in the store, which has compared each with the hash that it was
  * signed with. After a failure what was sent stays there, for a second try or for abandon. */
 int send_files(const struct send_request *request, struct manifest *manifest,

@@ -71,68 +71,91 @@ static size_t parts_of_refusal(const struct err *why)
 }
 
 /* Only a number that is refused is an answer; all else is a failure like another one. */
-static int ask_parts(struct uploads *uploads, const char *key, const char *upload_id,
-                     struct err *err)
+static int ask_parts(struct client *client, const struct upload_place *place, const char *upload_id,
+                     size_t *ret_parts_max, struct err *err)
 {
     static const uint8_t byte[1] = {0};
     struct call_request request = {.method = "PUT",
-                                   .bucket = uploads->bucket,
-                                   .key = key,
+                                   .bucket = place->bucket,
+                                   .key = place->key,
                                    .body = byte,
                                    .body_bytes = sizeof(byte)};
     struct buf query = {0};
     struct err why = {0};
     struct call *call;
-    int result;
 
     object_part_query(&query, OBJECT_PARTS_MAX, upload_id);
     request.query = (const char *)query.bytes;
-    call = call_new(uploads->client, &request);
-    result = call_run(uploads->client, call, &why);
-    if (result == 0)
-        uploads->parts_max = OBJECT_PARTS_MAX;
+    call = call_new(client, &request);
+    *ret_parts_max = 0;
+    if (call_run(client, call, &why) == 0)
+        *ret_parts_max = OBJECT_PARTS_MAX;
     else if (call_result(call)->status == 400)
-        uploads->parts_max = parts_of_refusal(&why);
+        *ret_parts_max = parts_of_refusal(&why);
     call_free(call);
     buf_close(&query);
-    return uploads->parts_max > 0 ? 0 : err_set(err, why.code, "%s", why.text);
+    return *ret_parts_max > 0 ? 0 : err_set(err, why.code, "%s", why.text);
 }
 
-int uploads_ask_parts(struct uploads *uploads, const char *key, size_t chunk_count, struct err *err)
+static bool has_many_chunks(const struct manifest *manifest)
 {
-    char own[OBJECT_KEY_MAX_BYTES + 1], upload_id[OBJECT_UPLOAD_ID_BYTES];
+    for (size_t i = 0; i < manifest->count; i++)
+        if (manifest->entries[i].chunk_count > PARTS_SURE)
+            return true;
+    return false;
+}
+
+int upload_parts_max(struct client *client, const struct upload_place *place,
+                     const struct manifest *manifest, size_t *ret_parts_max, struct err *err)
+{
+    char upload_id[OBJECT_UPLOAD_ID_BYTES];
     struct err ignored = {0};
     int result;
 
-    if (chunk_count <= PARTS_SURE || uploads->parts_max > 0)
+    *ret_parts_max = PARTS_SURE;
+    if (!has_many_chunks(manifest))
         return 0;
-    if ((size_t)snprintf(own, sizeof(own), "%s/parts", key) >= sizeof(own)) {
-        uploads->parts_max = PARTS_SURE;
-        return 0;
-    }
-    if (object_create_upload(uploads->client, uploads->bucket, own, upload_id, err) != 0)
+    if (object_create_upload(client, place->bucket, place->key, upload_id, err) != 0)
         return -1;
-    result = ask_parts(uploads, own, upload_id, err);
+    result = ask_parts(client, place, upload_id, ret_parts_max, err);
     /* one that stays is aborted when the shard stands, as those of lost answers are */
-    (void)object_abort_upload(uploads->client, uploads->bucket, own, upload_id, &ignored);
+    (void)object_abort_upload(client, place->bucket, place->key, upload_id, &ignored);
     return result;
 }
 
-/* As many chunks to a part as the limit of parts asks for. */
+int upload_cut(struct manifest *manifest, size_t parts_max, struct err *err)
+{
+    const uint64_t unit = MANIFEST_CHUNK_BYTES;
+
+    for (size_t i = 0; i < manifest->count; i++) {
+        struct manifest_entry *entry = &manifest->entries[i];
+        uint64_t part_bytes = entry->size_bytes / parts_max + (entry->size_bytes % parts_max != 0);
+        uint64_t chunk_bytes = (part_bytes + unit - 1) / unit * unit;
+
+        if (entry->is_directory)
+            continue;
+        if (chunk_bytes > MANIFEST_CHUNK_MAX_BYTES)
+            return err_set(
+                err, ERR_REFUSED,
+                "\"%s\" has %llu bytes, and the store takes %zu parts of an object, which "
+                "are of 1 GiB at most: write it as several files, or have the store take "
+                "more parts (Swift: max_upload_part_num of s3api)",
+                entry->path, (unsigned long long)entry->size_bytes, parts_max);
+        manifest_cut(entry, chunk_bytes > unit ? chunk_bytes : unit);
+    }
+    return 0;
+}
+
 struct upload *upload_new(struct uploads *uploads, struct manifest_entry *entry, const char *key)
 {
     struct upload *upload = check_calloc(1, sizeof(*upload));
-    size_t parts_max = uploads->parts_max > 0 ? uploads->parts_max : PARTS_SURE;
-    size_t chunks = (entry->chunk_count + parts_max - 1) / parts_max;
 
-    CHECK(chunks > 0);
+    CHECK(entry->chunk_count > 0 && entry->chunk_count <= OBJECT_PARTS_MAX);
     upload->of = uploads;
     upload->entry = entry;
     snprintf(upload->key, sizeof(upload->key), "%s", key);
-    upload->part_bytes = (uint64_t)chunks * MANIFEST_CHUNK_BYTES;
-    upload->part_count = (entry->chunk_count + chunks - 1) / chunks;
-    upload->left = upload->part_count;
-    upload->etags = check_calloc(upload->part_count, sizeof(*upload->etags));
+    upload->left = entry->chunk_count;
+    upload->etags = check_calloc(entry->chunk_count, sizeof(*upload->etags));
     list_push_back(&uploads->open, &upload->node);
     return upload;
 }
@@ -144,26 +167,15 @@ void upload_free(struct upload *upload)
     free(upload);
 }
 
-uint64_t upload_part_bytes(const struct upload *upload, size_t part)
-{
-    uint64_t begin = part * upload->part_bytes;
-    uint64_t left = upload->entry->size_bytes - begin;
-
-    return left < upload->part_bytes ? left : upload->part_bytes;
-}
-
-/* What a killed put has brought there. A part that is not of our number and size tells that the
- * file was cut in another way: then one of the same size may be another piece of it. */
+/* What a killed put has brought there. A part that is not of our number and size is none of ours:
+ * it is written over, or left out at the end. */
 static void note_part(void *data, const struct object_part *part)
 {
     struct upload *upload = data;
     size_t index = part->number - 1;
 
-    if (index >= upload->part_count || upload_part_bytes(upload, index) != part->size_bytes) {
-        upload->cut_otherwise = true;
-        return;
-    }
-    if (part->etag[0] == '\0')
+    if (index >= upload->entry->chunk_count || part->etag[0] == '\0' ||
+        manifest_chunk_bytes(upload->entry, index) != part->size_bytes)
         return;
     if (upload->etags[index][0] == '\0' && upload->left > 0)
         upload->left--;
@@ -182,23 +194,15 @@ int upload_begin(struct upload *upload, struct err *err)
     const struct uploads *of = upload->of;
     const char *id = find_old(of, upload->key);
 
-    if (id != NULL) {
-        snprintf(upload->id, sizeof(upload->id), "%s", id);
-        if (list_parts(upload, err) != 0)
-            return -1;
-        if (!upload->cut_otherwise)
-            return 0;
-        if (object_abort_upload(of->client, of->bucket, upload->key, upload->id, err) != 0)
-            return -1;
-        memset(upload->etags, 0, upload->part_count * sizeof(*upload->etags));
-        upload->left = upload->part_count;
-    }
-    return object_create_upload(of->client, of->bucket, upload->key, upload->id, err);
+    if (id == NULL)
+        return object_create_upload(of->client, of->bucket, upload->key, upload->id, err);
+    snprintf(upload->id, sizeof(upload->id), "%s", id);
+    return list_parts(upload, err);
 }
 
 void upload_part_done(struct upload *upload, size_t part, const char *etag)
 {
-    CHECK(part < upload->part_count && upload->left > 0);
+    CHECK(part < upload->entry->chunk_count && upload->left > 0);
     snprintf(upload->etags[part], CALL_ETAG_BYTES, "%s", etag);
     upload->left--;
 }
@@ -206,7 +210,7 @@ void upload_part_done(struct upload *upload, size_t part, const char *etag)
 /* An answer without an ETag: the list of parts has it. */
 static int fill_etags(struct upload *upload, struct err *err)
 {
-    for (size_t i = 0; i < upload->part_count; i++) {
+    for (size_t i = 0; i < upload->entry->chunk_count; i++) {
         if (upload->etags[i][0] == '\0')
             return list_parts(upload, err);
     }
@@ -215,7 +219,7 @@ static int fill_etags(struct upload *upload, struct err *err)
 
 int upload_complete(struct upload *upload, struct err *err)
 {
-    const struct object_whole whole = {upload->id, upload->etags, upload->part_count,
+    const struct object_whole whole = {upload->id, upload->etags, upload->entry->chunk_count,
                                        upload->entry->size_bytes};
 
     CHECK(upload->left == 0);

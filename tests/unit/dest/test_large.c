@@ -94,11 +94,72 @@ static void many_files_and_chunks_come_back_whatever_the_number_of_threads(void 
     }
 }
 
+/* As an object store with few parts has it cut: in the shard the MANIFEST is another one. */
+static void cut_shard(const struct folders *folders, uint64_t chunk_bytes)
+{
+    static uint8_t bytes[1 << 20];
+    struct manifest manifest;
+    struct buf text = {0};
+    int fd = open(in_shard(folders, MANIFEST_NAME), O_RDONLY | O_CLOEXEC);
+    ssize_t length = read(fd, bytes, sizeof(bytes));
+    uint8_t *chunk = malloc(chunk_bytes);
+
+    assert_true(fd >= 0 && length > 0 && chunk != NULL);
+    close(fd);
+    assert_int_equal(manifest_parse(bytes, (size_t)length, &manifest, NULL), 0);
+    for (size_t i = 0; i < manifest.count; i++) {
+        struct manifest_entry *entry = &manifest.entries[i];
+
+        if (entry->size_bytes <= chunk_bytes)
+            continue;
+        manifest_cut(entry, chunk_bytes);
+        fd = open(in_shard(folders, entry->path), O_RDONLY | O_CLOEXEC);
+        for (size_t k = 0; k < entry->chunk_count; k++) {
+            uint8_t digest[SHA256_BYTES];
+
+            length = read(fd, chunk, chunk_bytes);
+            sha256_of(chunk, (size_t)length, digest);
+            manifest_chunk_set(entry, k, digest);
+        }
+        close(fd);
+    }
+    manifest_encode(&manifest, &text);
+    write_file(folders->path, "n1/" MANIFEST_NAME, text.bytes, text.length);
+    buf_close(&text);
+    manifest_close(&manifest);
+    free(chunk);
+}
+
+/* The copy of an S3 checkpoint that a node keeps is read by its manifest, and standard tools check
+ * it. */
+static void a_file_with_larger_chunks_is_read_and_checked_by_standard_tools(void **state)
+{
+    static const char name[] = "sub/large chunk=5 \n file";
+    struct folders *folders = *state;
+    int status;
+
+    write_large(folders->source, name, 5 * (size_t)MANIFEST_CHUNK_BYTES + 4711);
+    write_large(folders->source, "two", 2 * (size_t)MANIFEST_CHUNK_BYTES);
+    assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
+    cut_shard(folders, 3 * (uint64_t)MANIFEST_CHUNK_BYTES);
+    assert_string_equal(check_with_standard_tools(folders, &status), "");
+    assert_int_equal(status, 0);
+    assert_int_equal(verify_n1(folders), WORKER_EXIT_OK);
+    assert_int_equal(VERB("restore", AT_N1, "--to", folders->to), WORKER_EXIT_OK);
+    assert_true(same_trees(folders->source, folders->to));
+    flip_bit(in_shard(folders, name), 5 * (off_t)MANIFEST_CHUNK_BYTES + 4000);
+    check_with_standard_tools(folders, &status);
+    assert_int_not_equal(status, 0);
+    assert_int_equal(verify_n1(folders), WORKER_EXIT_CORRUPT);
+    assert_contains(folders->errors, "the 33559143 bytes at 50331648");
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, folders_setup, folders_teardown)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(files_of_many_chunks_come_back_and_are_checked_by_standard_tools),
+        T(a_file_with_larger_chunks_is_read_and_checked_by_standard_tools),
         T(many_files_and_chunks_come_back_whatever_the_number_of_threads),
     };
 

@@ -40,6 +40,19 @@ static void build_large(struct manifest *manifest)
     }
 }
 
+/* The same file where a destination takes two parts of it. */
+static void build_cut(struct manifest *manifest)
+{
+    build_large(manifest);
+    manifest_cut(&manifest->entries[0], 2 * (uint64_t)MANIFEST_CHUNK_BYTES);
+    for (uint8_t i = 0; i < 2; i++) {
+        uint8_t digest[SHA256_BYTES];
+
+        sha256_of(&i, 1, digest);
+        manifest_chunk_set(&manifest->entries[0], i, digest);
+    }
+}
+
 /* Replaces the last line by the right one for the text before it. */
 static void reseal(struct buf *text)
 {
@@ -95,14 +108,16 @@ static void what_is_encoded_is_parsed_again(void **state)
 static void chunks_are_counted_by_the_size(void **state)
 {
     const uint64_t chunk = MANIFEST_CHUNK_BYTES;
-    const struct manifest_entry entry = {.size_bytes = 2 * chunk + 5};
+    const struct manifest_entry entry = {.size_bytes = 2 * chunk + 5, .chunk_bytes = chunk};
 
     (void)state;
-    assert_uint_equal(manifest_chunk_count(0), 0);
-    assert_uint_equal(manifest_chunk_count(chunk), 0);
-    assert_uint_equal(manifest_chunk_count(chunk + 1), 2);
-    assert_uint_equal(manifest_chunk_count(2 * chunk), 2);
-    assert_uint_equal(manifest_chunk_count(2 * chunk + 1), 3);
+    assert_uint_equal(manifest_chunk_count(0, chunk), 0);
+    assert_uint_equal(manifest_chunk_count(chunk, chunk), 0);
+    assert_uint_equal(manifest_chunk_count(chunk + 1, chunk), 2);
+    assert_uint_equal(manifest_chunk_count(2 * chunk, chunk), 2);
+    assert_uint_equal(manifest_chunk_count(2 * chunk + 1, chunk), 3);
+    assert_uint_equal(manifest_chunk_count(2 * chunk + 1, 2 * chunk), 2);
+    assert_uint_equal(manifest_chunk_at(&entry, 2), 2 * chunk);
     assert_uint_equal(manifest_chunk_bytes(&entry, 1), chunk);
     assert_uint_equal(manifest_chunk_bytes(&entry, 2), 5);
 }
@@ -209,6 +224,95 @@ static void every_flipped_bit_is_noticed(void **state)
     build_large(&manifest);
     check_every_bit(&manifest);
     manifest_close(&manifest);
+    build_cut(&manifest);
+    check_every_bit(&manifest);
+    manifest_close(&manifest);
+}
+
+static void a_file_that_was_cut_comes_back_with_its_chunks(void **state)
+{
+    const uint64_t chunk = MANIFEST_CHUNK_BYTES;
+    struct manifest manifest, parsed, usual;
+    struct buf text;
+
+    (void)state;
+    build_cut(&manifest);
+    buf_init(&text);
+    manifest_encode(&manifest, &text);
+    assert_int_equal(manifest_parse(text.bytes, text.length, &parsed, NULL), 0);
+    assert_uint_equal(parsed.entries[0].chunk_bytes, 2 * chunk);
+    assert_uint_equal(parsed.entries[0].chunk_count, 2);
+    assert_uint_equal(manifest_chunk_at(&parsed.entries[0], 1), 2 * chunk);
+    assert_uint_equal(manifest_chunk_bytes(&parsed.entries[0], 1), 5);
+    assert_true(manifest_same_bytes(&manifest.entries[0], &parsed.entries[0]));
+    buf_append(&text, "", 1);
+    assert_contains((const char *)text.bytes, "mode=0644 generation=2 chunk=33554432\n# chunk ");
+    build_large(&usual);
+    assert_false(manifest_same_bytes(&manifest.entries[0], &usual.entries[0]));
+    manifest_cut(&parsed.entries[0], chunk);
+    assert_uint_equal(parsed.entries[0].chunk_count, 3);
+    buf_close(&text);
+    manifest_close(&usual);
+    manifest_close(&manifest);
+    manifest_close(&parsed);
+}
+
+/* What a chunk takes in memory is told by a text that may be anybody's. */
+static void chunks_of_sizes_that_cannot_be_are_refused(void **state)
+{
+    static const struct {
+        const char *facts;
+        bool right;
+    } files[] = {
+        {"size=33554437 mode=0644 chunk=33554432", true},
+        {"size=33554437 mode=0644 chunk=16777216", false}, /* is not said */
+        {"size=33554437 mode=0644 chunk=0", false},
+        {"size=33554437 mode=0644 chunk=", false},
+        {"size=33554437 mode=0644 chunk=33554433", false},
+        {"size=33554437 mode=0644 chunk=033554432", false},
+        {"size=33554432 mode=0644 chunk=33554432", false}, /* as large as the file */
+        {"size=5 mode=0644 chunk=33554432", false},
+        {"size=33554437 mode=0644 lz4=9 chunk=33554432", false},
+        {"size=33554437 mode=0644 chunk=33554432 lz4=9", false},
+        {"size=1073741825 mode=0644 chunk=1073741824", true},
+        {"size=1090519041 mode=0644 chunk=1090519040", false}, /* over 1 GiB */
+        {"size=18446744073709551615 mode=0644 chunk=9223372036854775808", false},
+    };
+    static const char hash[] = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        struct manifest made, parsed;
+        struct buf text = {0};
+        char tree[] = "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff", *found;
+
+        /* of a right file of two chunks of these hashes: its tree */
+        build_cut(&made);
+        for (uint8_t k = 0; k < 2; k++) {
+            uint8_t digest[SHA256_BYTES];
+
+            assert_int_equal(sha256_parse(hash, digest), 0);
+            manifest_chunk_set(&made.entries[0], k, digest);
+        }
+        manifest_encode(&made, &text);
+        buf_append(&text, "", 1);
+        found = strstr((char *)text.bytes, "# tree ");
+        assert_non_null(found);
+        memcpy(tree, found + 7, sizeof(tree) - 1);
+        buf_clear(&text);
+        buf_printf(&text,
+                   "# ckpt-manifest 2\n# file %s\n# chunk %s\n# chunk %s\n# tree %s *f\n"
+                   "# total files=1 directories=0 bytes=%.*s\n# self",
+                   files[i].facts, hash, hash, tree, (int)strcspn(files[i].facts + 5, " "),
+                   files[i].facts + 5);
+        reseal(&text);
+        if ((manifest_parse(text.bytes, text.length, &parsed, NULL) == 0) != files[i].right)
+            fail_msg("%s", files[i].facts);
+        if (files[i].right)
+            manifest_close(&parsed);
+        buf_close(&text);
+        manifest_close(&made);
+    }
 }
 
 /* Also a text whose self-hash is right must have the one form: nobody can smuggle a path in. */
@@ -375,6 +479,8 @@ int main(void)
         cmocka_unit_test(what_is_encoded_is_parsed_again),
         cmocka_unit_test(chunks_are_counted_by_the_size),
         cmocka_unit_test(large_files_come_back_with_their_chunks),
+        cmocka_unit_test(a_file_that_was_cut_comes_back_with_its_chunks),
+        cmocka_unit_test(chunks_of_sizes_that_cannot_be_are_refused),
         cmocka_unit_test(chunks_that_do_not_fit_the_file_are_refused),
         cmocka_unit_test(every_flipped_bit_is_noticed),
         cmocka_unit_test(resealed_texts_of_another_form_are_refused),

@@ -38,24 +38,49 @@ static void chunks_are_the_same_by_place_size_and_hash(void **unused)
     manifest_init(&now);
     file = add_file(&before, "f", 3 * CHUNK + 5, "abcd");
     entry = add_file(&now, "f", 3 * CHUNK + 9, "axcd");
-    assert_true(previous_has(file, entry, 0, 1));
-    assert_false(previous_has(file, entry, 1, 1)); /* another hash */
-    assert_true(previous_has(file, entry, 2, 1));
-    assert_false(previous_has(file, entry, 3, 1)); /* of another length */
-    assert_false(previous_has(file, entry, 0, 2)); /* a part of two chunks */
+    assert_true(previous_has(file, entry, 0));
+    assert_false(previous_has(file, entry, 1)); /* another hash */
+    assert_true(previous_has(file, entry, 2));
+    assert_false(previous_has(file, entry, 3)); /* of another length */
     manifest_close(&now);
     manifest_init(&now);
     entry = add_file(&now, "f", 5 * CHUNK, "abcde");
-    assert_true(previous_has(file, entry, 1, 2));
-    assert_false(previous_has(file, entry, 4, 1)); /* that one ends before */
+    assert_true(previous_has(file, entry, 1));
+    assert_false(previous_has(file, entry, 4)); /* that one ends before */
     manifest_close(&now);
     manifest_init(&now);
     entry = add_file(&now, "f", 5, "a");
-    assert_false(previous_has(file, entry, 0, 1)); /* one chunk is not of chunks */
+    assert_false(previous_has(file, entry, 0)); /* one chunk is not of chunks */
     manifest_close(&before);
     manifest_init(&before);
     file = add_file(&before, "f", 5, "a");
-    assert_true(previous_has(file, entry, 0, 1));
+    assert_true(previous_has(file, entry, 0));
+    manifest_close(&before);
+    manifest_close(&now);
+}
+
+/* As when the store takes other numbers of parts now. */
+static void chunks_of_other_sizes_are_others(void **unused)
+{
+    struct manifest before, now;
+    struct manifest_entry *file, *entry;
+
+    (void)unused;
+    manifest_init(&before);
+    manifest_init(&now);
+    file = add_file(&before, "f", 3 * CHUNK, "aaa");
+    entry = add_file(&now, "f", 3 * CHUNK, "aaa");
+    assert_true(previous_has(file, entry, 0));
+    manifest_cut(entry, 2 * CHUNK);
+    for (size_t i = 0; i < 2; i++)
+        manifest_chunk_set(entry, i, manifest_chunk_hash(file, 0));
+    assert_false(previous_has(file, entry, 0));
+    assert_false(previous_has(file, entry, 1)); /* also where the length is the same */
+    manifest_cut(file, 2 * CHUNK);
+    for (size_t i = 0; i < 2; i++)
+        manifest_chunk_set(file, i, manifest_chunk_hash(entry, 0));
+    assert_true(previous_has(file, entry, 0));
+    assert_true(previous_has(file, entry, 1));
     manifest_close(&before);
     manifest_close(&now);
 }
@@ -90,6 +115,7 @@ static void a_file_is_copied_so_often_and_no_more(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(chunks_are_the_same_by_place_size_and_hash),
+                                       cmocka_unit_test(chunks_of_other_sizes_are_others),
                                        cmocka_unit_test(a_file_is_copied_so_often_and_no_more)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,19 @@
-/* How much is on its way to a store at a time. */
-#include "src/dest/manifest.h"
+/* What is sent to a store: how much is on its way at a time, and by which hashes. */
 #include "src/dest/s3/send.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "src/base/check.h"
+#include "src/dest/s3/receive.h"
+#include "src/dest/s3/upload.h"
+#include "src/dest/source.h"
 #include "tests/support/test.h"
+#include "tests/unit/dest/lying_store.h"
 
 enum { CHUNK = MANIFEST_CHUNK_BYTES, SECOND_US = 1000000 };
 
@@ -29,10 +41,240 @@ static void quick_answers_widen_the_window_and_slow_ones_narrow_it(void **unused
     assert_int_equal(after(2 * CHUNK, 1, SECOND_US), 3 * CHUNK);
 }
 
+/* ---- a file that was cut ---- */
+
+/* Five chunks of 16 MiB, of which two parts are made: 48 MiB and what is left. */
+enum { PARTS = 2, PART = 3 * CHUNK, LEFT = CHUNK + 12345, SIZE = PART + LEFT };
+
+/* Of one file, in memory. */
+struct memory {
+    uint8_t *bytes;
+    char hashes[PARTS][SHA256_HEX_BYTES]; /* by which its parts were signed; "": none came */
+    unsigned puts, copies, completed;
+};
+
+static void take_part(struct memory *memory, const struct lying_request *request, int fd)
+{
+    const char *number = strstr(request->head, "partNumber=");
+    const char *hash = strcasestr(request->head, "\nx-amz-content-sha256: ");
+    size_t part = number == NULL ? 0 : strtoul(number + 11, NULL, 10) - 1;
+    char status[64];
+
+    assert_non_null(hash);
+    assert_true(part < PARTS && memory->hashes[part][0] == '\0');
+    assert_int_equal(request->body_bytes, part == 0 ? PART : LEFT);
+    snprintf(memory->hashes[part], SHA256_HEX_BYTES, "%.64s", hash + 23);
+    memcpy(memory->bytes + part * PART, request->body, request->body_bytes);
+    memory->puts++;
+    snprintf(status, sizeof(status), "200 OK\r\nETag: \"e%zu\"", part);
+    lying_answer(fd, status, &(struct lying_body){"", 0, 0});
+}
+
+static void answer_range(const struct memory *memory, const char *range, int fd)
+{
+    size_t from = 0, to = 0;
+
+    assert_int_equal(sscanf(range, "\nrange: bytes=%zu-%zu", &from, &to), 2);
+    assert_true(from <= to && to < SIZE);
+    lying_answer(fd, "206 Partial Content",
+                 &(struct lying_body){memory->bytes + from, to + 1 - from, (long)(to + 1 - from)});
+}
+
+static void answer_memory(void *data, const struct lying_request *request, int fd)
+{
+    struct memory *memory = data;
+    const char *head = request->head, *range = strcasestr(head, "\nrange: ");
+
+    if (strcasestr(head, "\nx-amz-copy-source: ") != NULL) {
+        memory->copies++;
+        lying_answer(fd, "501 Not Implemented", &(struct lying_body){"", 0, 0});
+    } else if (strncmp(head, "PUT ", 4) == 0) {
+        take_part(memory, request, fd);
+    } else if (range != NULL) {
+        answer_range(memory, range, fd);
+    } else if (strncmp(head, "GET ", 4) == 0) {
+        lying_answer_text(fd, "<ListBucketResult></ListBucketResult>");
+    } else if (strstr(head, "uploads=") != NULL) {
+        lying_answer_text(fd, "<InitiateMultipartUploadResult><UploadId>u</UploadId>"
+                              "</InitiateMultipartUploadResult>");
+    } else {
+        memory->completed++;
+        lying_answer_text(fd, "<CompleteMultipartUploadResult><ETag>\"whole-2\"</ETag>"
+                              "</CompleteMultipartUploadResult>");
+    }
+}
+
+/* A folder with the file "f", and its list, cut. */
+static int make_source(char folder[32], struct manifest *ret_manifest)
+{
+    char path[64];
+    uint8_t *bytes = malloc(SIZE);
+    uint64_t dice = 7;
+    struct err err = {0};
+    int fd, source;
+
+    assert_non_null(bytes);
+    for (size_t i = 0; i + 8 <= SIZE; i += 8) {
+        uint64_t word = test_random(&dice);
+
+        memcpy(bytes + i, &word, sizeof(word));
+    }
+    snprintf(folder, 32, "/tmp/ckpt-send-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof(path), "%s/f", folder);
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0 && write(fd, bytes, SIZE) == SIZE);
+    close(fd);
+    free(bytes);
+    source = source_open(folder, ret_manifest, &err);
+    if (source < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(upload_cut(ret_manifest, PARTS, &err), 0);
+    assert_int_equal(ret_manifest->entries[0].chunk_count, PARTS);
+    return source;
+}
+
+static void remove_source(const char *folder)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "%s/f", folder);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static const struct shard_at at = {.part = {.bucket = "bucket", .key = "a/"}, .folder = "b/"};
+
+/* Sends it and reads it back. */
+static void send_and_receive(struct memory *memory, const struct previous *previous,
+                             const char *folder, int source, struct manifest *manifest)
+{
+    struct lying_store *store = lying_store_open(answer_memory, memory);
+    struct client *client = client_open(&(struct client_how){0}, NULL);
+    const struct send_request request = {client, &at, source, folder, previous, false};
+    struct send_result result;
+    struct err err = {0};
+
+    assert_non_null(client);
+    if (send_files(&request, manifest, &result, &err) != 0 ||
+        receive_files(
+            &(struct receive_request){
+                .client = client, .at = &at, .manifest = manifest, .threads = 2},
+            &err) != 0)
+        fail_msg("%s", err.text);
+    client_close(client);
+    (void)lying_store_close(store);
+}
+
+/* The hash that signs a part is that of the manifest. */
+static void check_parts(const struct memory *memory, const struct manifest *manifest)
+{
+    char hex[SHA256_HEX_BYTES];
+    uint8_t digest[SHA256_BYTES];
+
+    assert_int_equal(memory->puts, PARTS);
+    assert_int_equal(memory->completed, 1);
+    for (size_t i = 0; i < PARTS; i++) {
+        assert_string_equal(memory->hashes[i],
+                            sha256_format(manifest_chunk_hash(&manifest->entries[0], i), hex));
+        sha256_of(memory->bytes + i * PART, i == 0 ? PART : LEFT, digest);
+        assert_string_equal(memory->hashes[i], sha256_format(digest, hex));
+    }
+}
+
+static void the_parts_of_a_large_file_are_signed_by_the_hashes_of_its_manifest(void **unused)
+{
+    struct memory memory = {.bytes = check_calloc(1, SIZE)};
+    const struct previous none = {0};
+    struct manifest manifest;
+    char folder[32];
+    int source = make_source(folder, &manifest);
+
+    (void)unused;
+    send_and_receive(&memory, &none, folder, source, &manifest);
+    check_parts(&memory, &manifest);
+    close(source);
+    remove_source(folder);
+    manifest_close(&manifest);
+    free(memory.bytes);
+}
+
+/* Nothing has changed, but the store copies nothing: all is read again, and sent by the hashes that
+ * the first reading had found. */
+static void what_could_not_be_copied_is_sent_by_the_hash_that_it_has(void **unused)
+{
+    struct memory memory = {.bytes = check_calloc(1, SIZE)};
+    struct previous previous = {.at = {.part = {.bucket = "bucket", .key = "a/"}, .folder = "c/"},
+                                .generations_max = 9};
+    struct manifest manifest;
+    char folder[32];
+    int source = make_source(folder, &manifest);
+    struct manifest_entry *before;
+
+    (void)unused;
+    send_and_receive(&memory, &previous, folder, source, &manifest);
+    manifest_init(&previous.manifest);
+    manifest_add(&previous.manifest, "f", false)->size_bytes = SIZE;
+    assert_int_equal(manifest_finish(&previous.manifest, NULL), 0);
+    before = &previous.manifest.entries[0];
+    manifest_cut(before, PART);
+    for (size_t i = 0; i < PARTS; i++)
+        manifest_chunk_set(before, i, manifest_chunk_hash(&manifest.entries[0], i));
+    previous.is_there = true;
+    memset(memory.bytes, 0, SIZE);
+    memory = (struct memory){.bytes = memory.bytes};
+    send_and_receive(&memory, &previous, folder, source, &manifest);
+    assert_int_equal(memory.copies, 1);
+    check_parts(&memory, &manifest);
+    close(source);
+    remove_source(folder);
+    manifest_close(&previous.manifest);
+    manifest_close(&manifest);
+    free(memory.bytes);
+}
+
+/* Hashes that the source does not have: none was taken again. */
+static void what_was_hashed_before_is_not_hashed_again(void **unused)
+{
+    struct memory memory = {.bytes = check_calloc(1, SIZE)};
+    struct lying_store *store = lying_store_open(answer_memory, &memory);
+    struct client *client = client_open(&(struct client_how){0}, NULL);
+    const struct previous none = {0};
+    struct send_result result;
+    struct manifest manifest;
+    char folder[32], hex[SHA256_HEX_BYTES];
+    int source = make_source(folder, &manifest);
+    const struct send_request request = {client, &at, source, folder, &none, true};
+    struct err err = {0};
+
+    (void)unused;
+    assert_non_null(client);
+    for (uint8_t i = 0; i < PARTS; i++) {
+        uint8_t digest[SHA256_BYTES];
+
+        memset(digest, 'a' + i, sizeof(digest));
+        manifest_chunk_set(&manifest.entries[0], i, digest);
+    }
+    assert_int_equal(send_files(&request, &manifest, &result, &err), 0);
+    assert_int_equal(memory.puts, PARTS);
+    for (size_t i = 0; i < PARTS; i++)
+        assert_string_equal(memory.hashes[i],
+                            sha256_format(manifest_chunk_hash(&manifest.entries[0], i), hex));
+    client_close(client);
+    (void)lying_store_close(store);
+    close(source);
+    remove_source(folder);
+    manifest_close(&manifest);
+    free(memory.bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quick_answers_widen_the_window_and_slow_ones_narrow_it),
+        cmocka_unit_test(the_parts_of_a_large_file_are_signed_by_the_hashes_of_its_manifest),
+        cmocka_unit_test(what_could_not_be_copied_is_sent_by_the_hash_that_it_has),
+        cmocka_unit_test(what_was_hashed_before_is_not_hashed_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
