@@ -38,6 +38,7 @@ struct collector;
 struct quotas;
 struct scrubber;
 struct scanner;
+struct accounting;
 struct ticker;
 struct telemetry;
 struct metrics;
@@ -116,7 +117,8 @@ struct broker {
     struct scrubber *scrubber;
     struct quotas *quotas;
     struct scanner *scanner;
-    struct telemetry *telemetry; /* NULL in tests and in the simulator: nobody is asked */
+    struct telemetry *telemetry;   /* NULL in tests and in the simulator: nobody is asked */
+    struct accounting *accounting; /* NULL in tests and in the simulator */
     struct metrics *metrics;
     struct credentials *credentials; /* NULL without TLS */
     struct http *http;               /* NULL when the member has no http address */

@@ -76,7 +76,7 @@ LIBRARY_LAYERS = {
     "curl/": ("src/dest/", "src/telemetry/"),
     "expat.h": ("src/dest/",),
     "yaml.h": ("src/cli/", "src/serve/"),
-    "jansson.h": ("src/cli/", "src/telemetry/"),
+    "jansson.h": ("src/cli/", "src/telemetry/", "src/broker/"),
     "microhttpd.h": ("src/serve/",),
     "libsmartcols/": ("src/cli/",),
     "protobuf-c/": ("fsm/", "src/client/", "src/broker/", "src/agent/", "src/cli/"),

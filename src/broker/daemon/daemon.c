@@ -27,6 +27,7 @@
 #include "src/broker/health/nodes.h"
 #include "src/broker/health/storage_watch.h"
 #include "src/broker/health/telemetry.h"
+#include "src/broker/keep/accounting.h"
 #include "src/broker/keep/backup.h"
 #include "src/broker/keep/backup_schedule.h"
 #include "src/broker/keep/collector.h"
@@ -259,6 +260,7 @@ static void daemon_replica_closed(void *context)
     disk_watch_free(daemon->disk_watch);
     backup_schedule_free(broker->backup_schedule);
     telemetry_free(broker->telemetry);
+    accounting_free(broker->accounting);
     scrubber_free(broker->scrubber);
     quotas_free(broker->quotas);
     collector_free(broker->collector);
@@ -462,6 +464,19 @@ static void daemon_peer_stalled(void *data, const struct rpc_peer *peer, const c
     daemon->stalled_left_out = 0;
 }
 
+/* Beside the log and the snapshots, which go without it. */
+static struct accounting *daemon_open_accounting(struct broker *broker)
+{
+    struct accounting *accounting;
+    struct buf folder = {0};
+
+    buf_printf(&folder, "%s/accounting", broker->config->data_dir);
+    buf_append(&folder, "", 1);
+    accounting = accounting_new(broker, (const char *)folder.bytes);
+    buf_close(&folder);
+    return accounting;
+}
+
 /* The API's server with its methods, and the duties. */
 static void daemon_add_parts(struct daemon *daemon)
 {
@@ -495,6 +510,7 @@ static void daemon_add_parts(struct daemon *daemon)
     broker->scanner = scanner_new(broker);
     broker->backup_schedule = backup_schedule_new(broker);
     broker->telemetry = telemetry_new(broker);
+    broker->accounting = daemon_open_accounting(broker);
     daemon->disk_watch = disk_watch_new(broker);
     daemon->member_watch = member_watch_new(broker);
     daemon->leader_watch = leader_watch_new(broker);

@@ -173,6 +173,9 @@ struct broker;
       "Granted share of the budget, 0 to 1.")                                                      \
     X(RESTORES, GAUGE, "ckpt_destination_restores", "destination", "state",                        \
       "Parts of jobs that read what they begin from there, or wait in line to.")                   \
+    X(WRITES, GAUGE, "ckpt_destination_writes", "destination", "state",                            \
+      "Parts of checkpoints that are written to there (writing), and checkpoints that wait for "   \
+      "bandwidth or a place (waiting; the leader knows them).")                                    \
     X(PROBES, COUNTER, "ckpt_destination_probes_total", "destination", "result",                   \
       "Write probes by result.")                                                                   \
     X(PROBE_LAST, GAUGE, "ckpt_destination_last_probe_seconds", "destination", NULL,               \
@@ -276,6 +279,12 @@ struct broker;
       "Size of the last good scheduled backup.")                                                   \
     X(BACKUP_DURATION, GAUGE, "ckpt_backup_duration_seconds", NULL, NULL,                          \
       "Time that the last good scheduled backup took, its copy read back.")                        \
+    /* Accounting: each member writes the same records. */                                         \
+    X(ACCOUNTING, COUNTER, "ckpt_accounting_records_total", "result", NULL,                        \
+      "Accounting records of this member: written to its files, lost because the disk took none, " \
+      "removed with the oldest file.")                                                             \
+    X(ACCOUNTING_WAITING, GAUGE, "ckpt_accounting_records_waiting", NULL, NULL,                    \
+      "Accounting records in this member's memory, which the disk has not taken yet.")             \
     /* Telemetry of nodes: every member asks its sources, a follower more rarely. */               \
     X(TELEMETRY_UP, GAUGE, "ckpt_telemetry_up", "source", NULL,                                    \
       "1 when the last poll of any endpoint of the source succeeded.")                             \

@@ -15,6 +15,7 @@
 #include "src/broker/decide/evaluator.h"
 #include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/health/telemetry.h"
+#include "src/broker/keep/accounting.h"
 #include "src/broker/keep/scanner.h"
 
 /* ---- events of the leader ---- */
@@ -326,7 +327,6 @@ static void read_summary(struct metrics *metrics, const struct broker *broker)
     set_value(metrics, METRIC_MALFORMED, (double)summary.malformed_entries);
 }
 
-/* Series of targets that were removed are cleared first. */
 /* Where its checkpoints go, and what keeps it from being removed. */
 static void set_drain(struct metrics *metrics, const struct fsm *fsm,
                       const struct fsm_target *target)
@@ -339,8 +339,24 @@ static void set_drain(struct metrics *metrics, const struct fsm *fsm,
                     1);
 }
 
-static void read_targets(struct metrics *metrics, const struct fsm *fsm)
+/* Who reads and writes there, and who waits to. */
+static void set_lines(struct metrics *metrics, const struct broker *broker,
+                      const struct fsm_target *target)
 {
+    Ckpt__V1__TargetStatus queue = CKPT__V1__TARGET_STATUS__INIT;
+
+    metrics_set(metrics, METRIC_RESTORES, target->id, "reading", target->reading_count);
+    metrics_set(metrics, METRIC_RESTORES, target->id, "waiting", target->waiting_count);
+    metrics_set(metrics, METRIC_WRITES, target->id, "writing", target->writing_count);
+    dispatcher_fill_queue(broker->dispatcher, target->slot, &queue);
+    if (replica_serving(broker->replica))
+        metrics_set(metrics, METRIC_WRITES, target->id, "waiting", queue.waiting_count);
+}
+
+/* Series of targets that were removed are cleared first. */
+static void read_targets(struct metrics *metrics, const struct broker *broker)
+{
+    const struct fsm *fsm = replica_fsm(broker->replica);
     bool any_down = false;
     char word[FSM_WORD_BYTES];
 
@@ -353,6 +369,7 @@ static void read_targets(struct metrics *metrics, const struct fsm *fsm)
     metrics_clear(metrics, METRIC_DESTINATION_RECORDS);
     metrics_clear(metrics, METRIC_DESTINATION_FAILED_OVER);
     metrics_clear(metrics, METRIC_RESTORES);
+    metrics_clear(metrics, METRIC_WRITES);
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++) {
         const struct fsm_target *target = fsm_target_find_slot(fsm, slot);
 
@@ -373,8 +390,7 @@ static void read_targets(struct metrics *metrics, const struct fsm *fsm)
                         ? 0
                         : (double)target->granted_bytes_per_s / (double)target->budget_bytes_per_s);
         set_drain(metrics, fsm, target);
-        metrics_set(metrics, METRIC_RESTORES, target->id, "reading", target->reading_count);
-        metrics_set(metrics, METRIC_RESTORES, target->id, "waiting", target->waiting_count);
+        set_lines(metrics, broker, target);
     }
     set_value(metrics, METRIC_L_STORAGE, any_down);
 }
@@ -523,6 +539,19 @@ static void read_counters(struct metrics *metrics, const struct broker *broker)
     }
 }
 
+static void read_accounting(struct metrics *metrics, const struct broker *broker)
+{
+    struct accounting_counts counts;
+
+    if (broker->accounting == NULL)
+        return;
+    counts = accounting_counts(broker->accounting);
+    metrics_set(metrics, METRIC_ACCOUNTING, "written", NULL, (double)counts.written);
+    metrics_set(metrics, METRIC_ACCOUNTING, "lost", NULL, (double)counts.lost);
+    metrics_set(metrics, METRIC_ACCOUNTING, "removed", NULL, (double)counts.removed);
+    set_value(metrics, METRIC_ACCOUNTING_WAITING, (double)counts.waiting);
+}
+
 /* Called for each exposition, on the loop: it looks at summaries, never at all jobs. */
 void metrics_state_read(struct metrics *metrics, const struct broker *broker)
 {
@@ -530,13 +559,14 @@ void metrics_state_read(struct metrics *metrics, const struct broker *broker)
 
     read_raft(metrics, broker);
     read_summary(metrics, broker);
-    read_targets(metrics, fsm);
+    read_targets(metrics, broker);
     read_undeleted(metrics, broker);
     read_quotas(metrics, broker);
     read_orphans(metrics, broker);
     read_nodes(metrics, fsm);
     metrics_model_read(metrics, broker);
     read_account(metrics, broker);
+    read_accounting(metrics, broker);
     read_rpc(metrics, broker);
     read_counters(metrics, broker);
     telemetry_read_metrics(broker->telemetry, metrics);
