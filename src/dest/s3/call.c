@@ -40,6 +40,7 @@ enum {
     BACK_OFF_LAST_MS = 5000,
     TRIES_MAX = 12,
     CONNECTIONS_MAX = 64,
+    SUCCESS_BYTES = 16 << 20, /* that move tell that the store is there */
     UPLOAD_BUFFER_BYTES = 1 << 18,
     DOWNLOAD_BUFFER_BYTES = 1 << 18
 };
@@ -135,6 +136,13 @@ static void note_moved(struct call *call)
     call->moved_us = pace_clock_us();
 }
 
+/* A slow transfer that is cut after minutes is tried again: its store has served it meanwhile. */
+static void note_bytes(struct call *call, size_t moved, size_t length)
+{
+    if (moved / SUCCESS_BYTES != (moved - length) / SUCCESS_BYTES)
+        call->client->success_us = pace_clock_us();
+}
+
 /* Whoever waits already comes before who has just sent: else a transfer that is quick to ask again
  * would leave nothing to the others. */
 static bool must_wait(struct call *call)
@@ -173,6 +181,7 @@ static size_t on_read(char *to, size_t size, size_t count, void *data)
     (void)pace_count(&call->client->pace, room);
     memcpy(to, call->request.body + call->sent, room);
     call->sent += room;
+    note_bytes(call, call->sent, room);
     return room;
 }
 
@@ -219,6 +228,7 @@ static size_t on_write(char *bytes, size_t size, size_t count, void *data)
     (void)pace_count(&call->client->pace, length);
     memcpy(call->request.into + call->got, bytes, length);
     call->got += length;
+    note_bytes(call, call->got, length);
     return length;
 }
 

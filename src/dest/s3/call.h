@@ -6,8 +6,9 @@
  *          call_run() does one alone while the others go on.
  *          Each try is signed anew. What may pass (nobody answers, 5xx, "slow down", a stalled
  *          transfer, bytes damaged on the way) is tried again after a growing pause, until nothing
- *          at all has succeeded for `patience_ms`. A try whose outcome is not known is repeated
- *          too, so that callers make only requests that may be: the same bytes to the same key.
+ *          at all has succeeded for `patience_ms`, and no transfer has moved another 16 MiB. A try
+ *          whose outcome is not known is repeated too, so that callers make only requests that may
+ *          be: the same bytes to the same key.
  *          A transfer has a timer of its own, which progress in either direction sets back.
  * Shapes   one thread. Bodies and targets of answers are the caller's until the call has ended.
  * Units    milliseconds; bytes per second of bodies in either direction, all calls together; after

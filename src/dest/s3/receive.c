@@ -1,6 +1,7 @@
 /* Chunks on their way here. See receive.h.
  *
- * Flow     receive_files -> for each chunk ask_chunk ... chunk_came -> give_pair -> check_pair, by
+ * Flow     receive_files -> for each chunk ask_chunk ... range_came, until all have -> give_pair ->
+ *          check_pair, by
  *          a thread -> pair_done -> file_end, by a thread, after a file's last chunk. One whose
  *          bytes are wrong is asked for once more.
  *          Two chunks are hashed at a time (sha256_pair.h): one that has come waits for the next
@@ -17,6 +18,7 @@
 #include "src/base/check.h"
 #include "src/dest/copy.h"
 #include "src/dest/crew.h"
+#include "src/dest/s3/buffers.h"
 #include "src/dest/sha256_pair.h"
 
 /* Files that are made durable at a time: each is open, and files without bytes come as quickly as
@@ -29,8 +31,8 @@ struct slot {
     struct receiving *receiving;
     struct slot *partner; /* NULL: it goes alone */
     struct receive_chunk chunk;
-    uint8_t *bytes;
-    size_t capacity;
+    struct buffer buffer;
+    size_t ranges; /* of the chunk, that have not come */
     bool is_busy, asked_again;
     int result;
     struct err why;
@@ -51,7 +53,8 @@ struct receiving {
     size_t *left; /* chunks of each entry that are still to come */
     struct slot slots[RECEIVE_CHUNKS_MAX];
     struct slot *waiting; /* for a partner; NULL: none */
-    size_t busy;          /* slots */
+    struct buffers buffers;
+    size_t busy; /* slots */
     size_t busy_bytes;
     size_t asked; /* of them, that have not come */
     size_t endings;
@@ -141,6 +144,7 @@ static void check_pair(struct crew_task *task)
 
 static void release_slot(struct slot *slot)
 {
+    buffers_give(&slot->receiving->buffers, &slot->buffer);
     slot->is_busy = false;
     slot->receiving->busy--;
     slot->receiving->busy_bytes -= slot->chunk.length;
@@ -185,20 +189,23 @@ static void give_pair(struct receiving *receiving, struct slot *slot, struct slo
     crew_give(receiving->crew, &slot->task, check_pair, pair_done);
 }
 
-static void chunk_came(void *data, struct call *call)
+/* A chunk that failed is waited for as well: its ranges are written to its buffer. */
+static void range_came(void *data, struct call *call)
 {
     struct slot *slot = data;
     struct receiving *receiving = slot->receiving;
     const struct call_result *result = call_result(call);
     struct err why = result->err;
 
-    receiving->asked--;
     if (result->outcome != 0) {
         if (why.code == ERR_NOT_FOUND)
             why.code = ERR_CORRUPT; /* it was in the list */
         receiving_fail(receiving, &why);
     }
     call_free(call);
+    if (--slot->ranges > 0)
+        return;
+    receiving->asked--;
     if (receiving->failed) {
         release_slot(slot);
     } else if (receiving->waiting == NULL) {
@@ -219,22 +226,26 @@ static void receiving_step(struct receiving *receiving)
     crew_reap(receiving->crew);
 }
 
-/* With room for so many bytes. */
-static struct slot *take_slot(struct receiving *receiving, size_t length)
+/* When there is room for so many bytes. */
+static struct slot *free_slot(struct receiving *receiving, size_t length)
 {
     struct slot *slot = receiving->slots;
 
     while (receiving->busy == RECEIVE_CHUNKS_MAX ||
-           (receiving->busy > 0 && receiving->busy_bytes + length > RECEIVE_BYTES_MAX))
+           (receiving->busy >= RECEIVE_CHUNKS_MIN &&
+            receiving->busy_bytes + length > RECEIVE_BYTES_MAX))
         receiving_step(receiving);
     while (slot->is_busy)
         slot++;
-    if (slot->capacity < length) {
-        free(slot->bytes);
-        slot->capacity = length > MANIFEST_CHUNK_BYTES ? length : MANIFEST_CHUNK_BYTES;
-        slot->bytes = copy_alloc(slot->capacity);
-    }
     return slot;
+}
+
+/* A connection each, as a store may be fast only with many. */
+static size_t range_length(size_t chunk_length)
+{
+    size_t length = (chunk_length + RECEIVE_RANGES_MAX - 1) / RECEIVE_RANGES_MAX;
+
+    return length > MANIFEST_CHUNK_BYTES ? length : MANIFEST_CHUNK_BYTES;
 }
 
 /* A file without chunks is asked for as a whole: a range would be refused for some that are
@@ -246,20 +257,24 @@ static int ask_slot(struct slot *slot, struct err *err)
     const struct receive_chunk *chunk = &slot->chunk;
     char key[OBJECT_KEY_MAX_BYTES + 1], range[64];
     uint64_t begin = manifest_chunk_at(chunk->entry, chunk->chunk);
-    struct call_request request = {.method = "GET",
-                                   .bucket = asked->at->part.bucket,
-                                   .key = key,
-                                   .into = slot->bytes,
-                                   .into_bytes = chunk->length};
+    const size_t length = range_length(chunk->length);
+    struct call_request request = {
+        .method = "GET", .bucket = asked->at->part.bucket, .key = key, .into_bytes = length};
 
     if (shard_key(asked->at, chunk->entry->path, key, err) != 0)
         return -1;
-    snprintf(range, sizeof(range), "bytes=%llu-%llu", (unsigned long long)begin,
-             (unsigned long long)(begin + chunk->length - 1));
-    if (chunk->entry->chunk_count > 0)
-        request.headers[0] = (struct sigv4_header){"range", range};
     receiving->asked++;
-    call_start(call_new(asked->client, &request), chunk_came, slot);
+    slot->ranges = (chunk->length + length - 1) / length;
+    for (size_t at = 0; at < chunk->length; at += length) {
+        if (chunk->length - at < length)
+            request.into_bytes = chunk->length - at;
+        request.into = slot->buffer.bytes + at;
+        snprintf(range, sizeof(range), "bytes=%llu-%llu", (unsigned long long)(begin + at),
+                 (unsigned long long)(begin + at + request.into_bytes - 1));
+        if (chunk->entry->chunk_count > 0)
+            request.headers[0] = (struct sigv4_header){"range", range};
+        call_start(call_new(asked->client, &request), range_came, slot);
+    }
     return 0;
 }
 
@@ -267,19 +282,21 @@ static int ask_chunk(struct receiving *receiving, const struct manifest_entry *e
                      struct err *err)
 {
     size_t length = (size_t)manifest_chunk_bytes(entry, chunk);
-    struct slot *slot = take_slot(receiving, length);
+    struct slot *slot = free_slot(receiving, length);
 
     if (receiving->failed)
         return 0;
     slot->receiving = receiving;
     slot->asked_again = false;
-    slot->chunk = (struct receive_chunk){entry, chunk, slot->bytes, length};
-    if (ask_slot(slot, err) != 0)
-        return -1;
+    slot->buffer = buffers_take(&receiving->buffers, length);
+    slot->chunk = (struct receive_chunk){entry, chunk, slot->buffer.bytes, length};
     slot->is_busy = true;
     receiving->busy++;
     receiving->busy_bytes += length;
-    return 0;
+    if (ask_slot(slot, err) == 0)
+        return 0;
+    release_slot(slot);
+    return -1;
 }
 
 /* Which chunks come is known before the first is asked for. */
@@ -356,6 +373,7 @@ int receive_files(const struct receive_request *request, struct err *err)
     int result;
 
     receiving->request = request;
+    receiving->buffers.idle_max_bytes = RECEIVE_BYTES_MAX;
     receiving->crew = crew_open(request->threads, wake_client, request->client);
     receiving->left = check_calloc(manifest->count + 1, sizeof(*receiving->left));
     for (size_t i = 0; i < manifest->count && !receiving->failed; i++) {
@@ -365,8 +383,7 @@ int receive_files(const struct receive_request *request, struct err *err)
     drain_calls(receiving);
     result = receiving->failed ? err_set(err, receiving->err.code, "%s", receiving->err.text) : 0;
     crew_close(receiving->crew);
-    for (size_t i = 0; i < RECEIVE_CHUNKS_MAX; i++)
-        free(receiving->slots[i].bytes);
+    buffers_close(&receiving->buffers);
     free(receiving->left);
     free(receiving);
     return result;

@@ -1,7 +1,8 @@
 /* The files of a shard out of the store, each byte compared with its hash before it is used.
  *
- * Flow     receive_files() asks for chunk after chunk, RECEIVE_CHUNKS_MAX and RECEIVE_BYTES_MAX at
- *          a time; one that is larger goes alone. What has come
+ * Flow     receive_files() asks for chunk after chunk, in ranges that go side by side where one is
+ *          large: RECEIVE_CHUNKS_MAX at a time, and of large ones as many as RECEIVE_BYTES_MAX
+ *          holds, RECEIVE_CHUNKS_MIN at least. What has come
  *          is hashed, written and made durable by threads (crew.h), so that the network is served
  *          meanwhile.
  * Shapes   of each file: `begin` before its first chunk, `chunk` for each in any order, `end` after
@@ -18,7 +19,12 @@
 #include "src/dest/sample.h"
 
 /* Enough to hide the way to a store and back. */
-enum { RECEIVE_CHUNKS_MAX = 8, RECEIVE_BYTES_MAX = RECEIVE_CHUNKS_MAX * MANIFEST_CHUNK_BYTES };
+enum {
+    RECEIVE_CHUNKS_MAX = 8,
+    RECEIVE_CHUNKS_MIN = 4,
+    RECEIVE_RANGES_MAX = 8, /* of a chunk */
+    RECEIVE_BYTES_MAX = RECEIVE_CHUNKS_MAX * MANIFEST_CHUNK_BYTES
+};
 
 struct receive_chunk {
     const struct manifest_entry *entry;

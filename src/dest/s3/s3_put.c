@@ -81,21 +81,29 @@ static void name_folder(struct put *put)
              sha256_format(digest, hex));
 }
 
-/* Into other chunks than usual only where a file has more than any store takes parts: the store is
- * asked then, by the key of the manifest, which is never written in parts. */
+/* Where the store is asked how many parts it takes: a folder with the cluster's mark, as all have,
+ * that is no source's. */
+static int question_key(const struct put *put, char ret_key[OBJECT_KEY_MAX_BYTES + 1],
+                        struct err *err)
+{
+    struct shard_at at = put->at;
+
+    snprintf(at.folder, sizeof(at.folder), "%s-%016d/",
+             put->place->mark == NULL ? SHARD_NO_MARK : put->place->mark, 0);
+    return shard_key(&at, MANIFEST_NAME, ret_key, err);
+}
+
+/* Chunks stay 16 MiB unless a file has over 1,000 of them: then the store is asked. */
 static int put_cut(struct put *put, struct err *err)
 {
     char key[OBJECT_KEY_MAX_BYTES + 1];
     const struct upload_place place = {put->at.part.bucket, key};
     size_t parts_max;
 
-    name_folder(put);
-    if (shard_key(&put->at, MANIFEST_NAME, key, err) != 0 ||
-        upload_parts_max(put->client, &place, &put->manifest, &parts_max, err) != 0 ||
-        upload_cut(&put->manifest, parts_max, err) != 0)
+    if (question_key(put, key, err) != 0 ||
+        upload_parts_max(put->client, &place, &put->manifest, &parts_max, err) != 0)
         return -1;
-    name_folder(put);
-    return 0;
+    return upload_cut(&put->manifest, parts_max, err);
 }
 
 /* ---- is it there? ---- */
@@ -279,6 +287,9 @@ static void put_remove_others(struct put *put)
     if (shard_key(&put->at, "", key, NULL) == 0)
         (void)object_list_uploads(put->client, put->at.part.bucket, key, note_upload, &uploads,
                                   NULL);
+    if (upload_must_ask(&put->manifest) && question_key(put, key, NULL) == 0)
+        (void)object_list_uploads(put->client, put->at.part.bucket, key, note_upload, &uploads,
+                                  NULL);
     for (size_t at = 0; at < uploads.length;) {
         const char *upload_key = (const char *)uploads.bytes + at;
         const char *id = upload_key + strlen(upload_key) + 1;
@@ -294,12 +305,21 @@ static void put_remove_others(struct put *put)
 /* ERR_CORRUPT of what the store has copied: its bytes there are not what they were. */
 static int put_write(struct put *put, struct err *err)
 {
-    const struct send_request request = {put->client, &put->at,       put->source,
-                                         put->label,  &put->previous, put->is_hashed};
+    const struct send_request request = {.client = put->client,
+                                         .at = &put->at,
+                                         .source = put->source,
+                                         .label = put->label,
+                                         .previous = &put->previous,
+                                         .is_hashed = put->is_hashed};
+    struct err why = {0};
+    int result = send_files(&request, &put->manifest, &put->sent, &why);
 
-    if (send_files(&request, &put->manifest, &put->sent, err) != 0 ||
-        source_check(put->source, put->label, &put->manifest, err) != 0)
+    /* also after a failure: bytes that have changed since they were hashed are refused by the
+     * store, which is not to blame */
+    if (source_check(put->source, put->label, &put->manifest, err) != 0)
         return -1;
+    if (result != 0)
+        return err_set(err, why.code, "%s", why.text);
     put->is_hashed = true;
     return put_seal(put, err);
 }
@@ -327,7 +347,10 @@ static int put_run(struct put *put, bool *ret_reused, struct err *err)
     put->source = source_open(put->label, &put->manifest, err);
     if (put->source < 0)
         return -1;
-    if (put_cut(put, err) != 0 || put_reuse(put, ret_reused, err) != 0)
+    if (put_cut(put, err) != 0)
+        return -1;
+    name_folder(put);
+    if (put_reuse(put, ret_reused, err) != 0)
         return -1;
     if (*ret_reused)
         return source_check(put->source, put->label, &put->manifest, err);

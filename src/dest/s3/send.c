@@ -23,6 +23,7 @@
 #include "src/dest/copy.h"
 #include "src/dest/fault.h"
 #include "src/dest/pace.h"
+#include "src/dest/s3/buffers.h"
 #include "src/dest/s3/upload.h"
 #include "src/dest/s3/xml.h"
 #include "src/dest/sha256_pair.h"
@@ -32,9 +33,12 @@
 enum { COPIES_MAX = 16 };
 #define COPY_MAX_BYTES (UINT64_C(5) << 30)
 
-/* What is read for the manifest alone is in the store already; what is read once more has its hash
- * from the first time. */
-enum purpose { TO_HASH_AND_SEND, TO_HASH, TO_SEND };
+/* What bytes are read for. */
+enum purpose {
+    TO_HASH_AND_SEND,
+    TO_HASH, /* the store has them, and the manifest needs their hash */
+    TO_SEND  /* the manifest has their hash, from an earlier reading */
+};
 
 /* Bytes in memory: read, then hashed, then a PUT on its way. */
 struct slot {
@@ -44,8 +48,8 @@ struct slot {
     struct upload *upload; /* NULL: a whole file */
     enum purpose purpose;
     bool is_copy; /* the call on its way has the store copy these bytes */
-    uint8_t *bytes;
-    size_t length, capacity;
+    struct buffer buffer;
+    size_t length;
     uint64_t started_us; /* its PUT */
     bool is_busy;
 };
@@ -58,6 +62,7 @@ struct sending {
     const struct send_request *request;
     struct manifest there; /* the folder's objects */
     struct uploads uploads;
+    struct buffers buffers;
     struct slot slots[SEND_CALLS_MAX];
     struct slot *read[READ_MAX]; /* and not hashed yet */
     size_t read_count;
@@ -114,6 +119,7 @@ static int read_range(int fd, const char *path, uint64_t offset, uint8_t *bytes,
 
 static void release_slot(struct slot *slot)
 {
+    buffers_give(&slot->sending->buffers, &slot->buffer);
     slot->is_busy = false;
     slot->sending->busy--;
     slot->sending->busy_bytes -= slot->length;
@@ -309,7 +315,7 @@ static void start_slot(struct slot *slot)
     }
     slot->is_copy = is_same(slot);
     if (!slot->is_copy) {
-        request.body = slot->bytes;
+        request.body = slot->buffer.bytes;
         request.body_bytes = slot->length;
         request.body_sha256 = sha256_format(manifest_chunk_hash(slot->entry, slot->chunk), hex);
     }
@@ -390,7 +396,7 @@ static void hash_read(struct sending *sending)
 
         if (slot->purpose == TO_SEND)
             continue;
-        pieces[count] = (struct sha256_piece){slot->bytes, slot->length};
+        pieces[count] = (struct sha256_piece){slot->buffer.bytes, slot->length};
         slots[count++] = slot;
     }
     if (count == READ_MAX)
@@ -416,15 +422,24 @@ static void send_read(struct sending *sending)
     client_move(sending->request->client); /* the first bytes leave while the next chunk is read */
 }
 
+/* Of chunks that are larger than the window's, some go at a time all the same: else nothing would
+ * be read while one is sent. */
+static bool has_room(const struct sending *sending, size_t length)
+{
+    size_t window_chunks = (size_t)(sending->window_bytes / MANIFEST_CHUNK_BYTES);
+
+    return sending->busy < SEND_CALLS_MAX &&
+           (sending->busy_bytes + length <= sending->window_bytes ||
+            sending->busy < (window_chunks < SEND_LARGE_MAX ? window_chunks : SEND_LARGE_MAX));
+}
+
 /* One with room for so many bytes. NULL: sending has failed. Memory is bounded by bytes, and
- * connections by number: small files are many at a time, chunks are few. A part that is larger
- * than all of it goes alone. */
+ * connections by number: small files are many at a time, chunks are few. */
 static struct slot *take_slot(struct sending *sending, size_t length)
 {
     struct slot *slot = sending->slots;
 
-    while (sending->busy == SEND_CALLS_MAX ||
-           (sending->busy > 0 && sending->busy_bytes + length > sending->window_bytes)) {
+    while (!has_room(sending, length)) {
         if (sending->read_count == sending->busy)
             send_read(sending);
         else
@@ -434,11 +449,8 @@ static struct slot *take_slot(struct sending *sending, size_t length)
         return NULL;
     while (slot->is_busy)
         slot++;
-    if (slot->bytes == NULL || slot->capacity < length) {
-        free(slot->bytes);
-        slot->capacity = length > 0 ? length : 1;
-        slot->bytes = copy_alloc(slot->capacity);
-    }
+    slot->sending = sending;
+    slot->buffer = buffers_take(&sending->buffers, length);
     slot->length = length;
     slot->is_busy = true;
     sending->busy++;
@@ -462,12 +474,12 @@ static int read_piece(struct sending *sending, int fd, const struct piece *piece
 
     if (slot == NULL)
         return 0;
-    slot->sending = sending;
     slot->entry = piece->entry;
     slot->chunk = piece->chunk;
     slot->upload = piece->upload;
     slot->purpose = piece->purpose;
-    if (read_range(fd, piece->entry->path, begin, slot->bytes, length, err) != 0) {
+    if (read_range(fd, piece->entry->path, begin, slot->buffer.bytes, length, err) != 0 ||
+        (piece->purpose == TO_SEND && source_check_file(fd, piece->entry, err) != 0)) {
         release_slot(slot);
         return -1;
     }
@@ -665,8 +677,7 @@ static void sending_close(struct sending *sending)
 {
     drain_slots(sending);
     uploads_close(&sending->uploads);
-    for (size_t i = 0; i < SEND_CALLS_MAX; i++)
-        free(sending->slots[i].bytes);
+    buffers_close(&sending->buffers);
     manifest_close(&sending->there);
 }
 
@@ -687,6 +698,7 @@ int send_files(const struct send_request *request, struct manifest *manifest,
 {
     struct sending sending = {.request = request,
                               .uploads = {request->client, request->at->part.bucket},
+                              .buffers = {.idle_max_bytes = SEND_BYTES_MAX},
                               .window_bytes = send_window(0, 0),
                               .may_copy = true};
     struct err why = {0};

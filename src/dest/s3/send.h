@@ -17,6 +17,8 @@
 /* Eight chunks, as many as a restore asks for: with four of them one store's cores were idle for a
  * tenth of the time, as each part waits for the disks before it is answered. */
 enum { SEND_BYTES_MAX = 128 << 20, SEND_CALLS_MAX = 16 };
+/* Chunks that are on their way although SEND_BYTES_MAX does not hold them. */
+enum { SEND_LARGE_MAX = 4 };
 
 /* How many bytes may be on their way after a chunk of which the last answer took so long; 0 to
  * begin with. A chunk more after a quick answer, one less after a slow one, two at least: parts go

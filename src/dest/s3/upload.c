@@ -53,8 +53,8 @@ bool uploads_has(const struct uploads *uploads, const char *key)
     return find_old(uploads, key) != NULL;
 }
 
-/* No store is known that takes fewer parts. */
-enum { PARTS_SURE = 1000 };
+/* No store is known that takes fewer parts; what says so of less than the least is misread. */
+enum { PARTS_SURE = 1000, PARTS_LEAST = 100 };
 
 /* What a store says of a number that it does not take: "InvalidArgument: Part number must be an
  * integer between 1 and 1000, inclusive". 0: it has refused something else. */
@@ -67,7 +67,7 @@ static size_t parts_of_refusal(const struct err *why)
     if (at == NULL && strstr(why->text, "InvalidArgument") == NULL &&
         strstr(why->text, "InvalidPart") == NULL)
         return 0;
-    return number >= 1 && number < OBJECT_PARTS_MAX ? number : PARTS_SURE;
+    return number >= PARTS_LEAST && number < OBJECT_PARTS_MAX ? number : PARTS_SURE;
 }
 
 /* Only a number that is refused is an answer; all else is a failure like another one. */
@@ -97,10 +97,11 @@ static int ask_parts(struct client *client, const struct upload_place *place, co
     return *ret_parts_max > 0 ? 0 : err_set(err, why.code, "%s", why.text);
 }
 
-static bool has_many_chunks(const struct manifest *manifest)
+bool upload_must_ask(const struct manifest *manifest)
 {
     for (size_t i = 0; i < manifest->count; i++)
-        if (manifest->entries[i].chunk_count > PARTS_SURE)
+        if (manifest_chunk_count(manifest->entries[i].size_bytes, MANIFEST_CHUNK_BYTES) >
+            PARTS_SURE)
             return true;
     return false;
 }
@@ -113,24 +114,33 @@ int upload_parts_max(struct client *client, const struct upload_place *place,
     int result;
 
     *ret_parts_max = PARTS_SURE;
-    if (!has_many_chunks(manifest))
+    if (!upload_must_ask(manifest))
         return 0;
     if (object_create_upload(client, place->bucket, place->key, upload_id, err) != 0)
         return -1;
     result = ask_parts(client, place, upload_id, ret_parts_max, err);
-    /* one that stays is aborted when the shard stands, as those of lost answers are */
     (void)object_abort_upload(client, place->bucket, place->key, upload_id, &ignored);
     return result;
 }
 
+/* Twice as large each time: a file that grows has its chunks where they were, which the store then
+ * copies, but for the few sizes at which they double. */
+static uint64_t least_chunk(uint64_t size_bytes, size_t parts_max)
+{
+    uint64_t chunk_bytes = MANIFEST_CHUNK_BYTES;
+
+    while (chunk_bytes <= MANIFEST_CHUNK_MAX_BYTES &&
+           manifest_chunk_count(size_bytes, chunk_bytes) > parts_max)
+        chunk_bytes *= 2;
+    return chunk_bytes;
+}
+
 int upload_cut(struct manifest *manifest, size_t parts_max, struct err *err)
 {
-    const uint64_t unit = MANIFEST_CHUNK_BYTES;
-
+    CHECK(parts_max > 1);
     for (size_t i = 0; i < manifest->count; i++) {
         struct manifest_entry *entry = &manifest->entries[i];
-        uint64_t part_bytes = entry->size_bytes / parts_max + (entry->size_bytes % parts_max != 0);
-        uint64_t chunk_bytes = (part_bytes + unit - 1) / unit * unit;
+        uint64_t chunk_bytes = least_chunk(entry->size_bytes, parts_max);
 
         if (entry->is_directory)
             continue;
@@ -141,7 +151,7 @@ int upload_cut(struct manifest *manifest, size_t parts_max, struct err *err)
                 "are of 1 GiB at most: write it as several files, or have the store take "
                 "more parts (Swift: max_upload_part_num of s3api)",
                 entry->path, (unsigned long long)entry->size_bytes, parts_max);
-        manifest_cut(entry, chunk_bytes > unit ? chunk_bytes : unit);
+        manifest_cut(entry, chunk_bytes);
     }
     return 0;
 }

@@ -17,7 +17,7 @@
 #include "src/dest/manifest.h"
 #include "src/dest/s3/object.h"
 
-/* Where a store may be asked. */
+/* A key where no object is ever written: an upload is begun there, and aborted. */
 struct upload_place {
     const char *bucket, *key;
 };
@@ -50,13 +50,15 @@ void uploads_close(struct uploads *uploads);
 /* Whether a killed put has begun one of this key. */
 bool uploads_has(const struct uploads *uploads, const char *key);
 
-/* How many parts the store takes of one object; 1,000, which all take, where no file of the
- * manifest needs to know more. It is asked by a part with the last number that S3 has, in an upload
- * of its own, which is aborted; `place` is that of no file. */
+/* Whether a file of the manifest has more chunks, of the usual size, than all stores take parts. */
+bool upload_must_ask(const struct manifest *manifest);
+/* How many parts the store takes of one object; 1,000, which all take, where it need not be asked.
+ * It is asked by a part with the last number that S3 has, in an upload of its own at the place,
+ * which is aborted. */
 int upload_parts_max(struct client *client, const struct upload_place *place,
                      const struct manifest *manifest, size_t *ret_parts_max, struct err *err);
-/* All files, into chunks of the least size of which each is no more than so many parts. ERR_REFUSED
- * names one that is too large for that. */
+/* Gives each file the smallest chunks, 16 MiB doubled as often as needed, of which it has no more
+ * than so many. ERR_REFUSED names one that is too large for that. */
 int upload_cut(struct manifest *manifest, size_t parts_max, struct err *err);
 struct upload *upload_new(struct uploads *uploads, struct manifest_entry *entry, const char *key);
 void upload_free(struct upload *upload);

@@ -43,14 +43,15 @@ static void quick_answers_widen_the_window_and_slow_ones_narrow_it(void **unused
 
 /* ---- a file that was cut ---- */
 
-/* Five chunks of 16 MiB, of which two parts are made: 48 MiB and what is left. */
-enum { PARTS = 2, PART = 3 * CHUNK, LEFT = CHUNK + 12345, SIZE = PART + LEFT };
+/* Six chunks of 16 MiB, of which two parts are made: 64 MiB and what is left. */
+enum { PARTS = 2, PART = 4 * CHUNK, LEFT = CHUNK + 12345, SIZE = PART + LEFT };
 
 /* Of one file, in memory. */
 struct memory {
     uint8_t *bytes;
     char hashes[PARTS][SHA256_HEX_BYTES]; /* by which its parts were signed; "": none came */
-    unsigned puts, copies, completed;
+    unsigned puts, gets, copies, completed;
+    unsigned damaged_gets; /* so many answers have a wrong byte */
 };
 
 static void take_part(struct memory *memory, const struct lying_request *request, int fd)
@@ -70,14 +71,17 @@ static void take_part(struct memory *memory, const struct lying_request *request
     lying_answer(fd, status, &(struct lying_body){"", 0, 0});
 }
 
-static void answer_range(const struct memory *memory, const char *range, int fd)
+static void answer_range(struct memory *memory, const char *range, int fd)
 {
+    bool damaged = memory->gets++ < memory->damaged_gets;
     size_t from = 0, to = 0;
 
     assert_int_equal(sscanf(range, "\nrange: bytes=%zu-%zu", &from, &to), 2);
-    assert_true(from <= to && to < SIZE);
+    assert_true(from <= to && to < SIZE && to - from < CHUNK);
+    memory->bytes[to] ^= damaged;
     lying_answer(fd, "206 Partial Content",
                  &(struct lying_body){memory->bytes + from, to + 1 - from, (long)(to + 1 - from)});
+    memory->bytes[to] ^= damaged;
 }
 
 static void answer_memory(void *data, const struct lying_request *request, int fd)
@@ -199,6 +203,24 @@ static void the_parts_of_a_large_file_are_signed_by_the_hashes_of_its_manifest(v
     free(memory.bytes);
 }
 
+/* A chunk comes in ranges; one of them that was damaged on its way is asked for again with all. */
+static void a_large_chunk_comes_in_ranges_and_again_when_one_is_wrong(void **unused)
+{
+    struct memory memory = {.bytes = check_calloc(1, SIZE), .damaged_gets = 1};
+    const struct previous none = {0};
+    struct manifest manifest;
+    char folder[32];
+    int source = make_source(folder, &manifest);
+
+    (void)unused;
+    send_and_receive(&memory, &none, folder, source, &manifest);
+    assert_true(memory.gets == 6 + 4 || memory.gets == 6 + 2); /* of the one chunk or the other */
+    close(source);
+    remove_source(folder);
+    manifest_close(&manifest);
+    free(memory.bytes);
+}
+
 /* Nothing has changed, but the store copies nothing: all is read again, and sent by the hashes that
  * the first reading had found. */
 static void what_could_not_be_copied_is_sent_by_the_hash_that_it_has(void **unused)
@@ -268,6 +290,63 @@ static void what_was_hashed_before_is_not_hashed_again(void **unused)
     free(memory.bytes);
 }
 
+/* ---- a source that changes ---- */
+
+/* At the first part that comes the application writes to its file once more. */
+struct changing {
+    struct memory memory;
+    const char *folder;
+    bool changed;
+};
+
+static void answer_and_change(void *data, const struct lying_request *request, int fd)
+{
+    struct changing *changing = data;
+    char path[64];
+    int file;
+
+    if (strncmp(request->head, "PUT ", 4) != 0) {
+        answer_memory(&changing->memory, request, fd);
+        return;
+    }
+    if (!changing->changed) {
+        snprintf(path, sizeof(path), "%s/f", changing->folder);
+        file = open(path, O_WRONLY | O_CLOEXEC);
+        assert_int_equal(pwrite(file, "x", 1, SIZE - 1), 1);
+        close(file);
+        changing->changed = true;
+    }
+    lying_answer(fd, "200 OK\r\nETag: \"e\"", &(struct lying_body){"", 0, 0});
+}
+
+/* It was hashed before, so that the store would refuse its bytes, and be blamed. */
+static void a_source_that_changes_after_it_was_hashed_is_named(void **unused)
+{
+    struct changing changing = {.changed = false};
+    struct lying_store *store = lying_store_open(answer_and_change, &changing);
+    struct client *client = client_open(&(struct client_how){0}, NULL);
+    const struct previous none = {0};
+    struct send_result result;
+    struct manifest manifest;
+    char folder[32];
+    int source = make_source(folder, &manifest);
+    const struct send_request request = {client, &at, source, folder, &none, true};
+    struct err err = {0};
+
+    (void)unused;
+    assert_non_null(client);
+    changing.folder = folder;
+    assert_int_equal(upload_cut(&manifest, 1000, &err), 0);
+    assert_int_equal(send_files(&request, &manifest, &result, &err), -1);
+    assert_int_equal(err.code, ERR_CORRUPT);
+    assert_contains(err.text, "was written after the application had said done");
+    client_close(client);
+    (void)lying_store_close(store);
+    close(source);
+    remove_source(folder);
+    manifest_close(&manifest);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -275,6 +354,8 @@ int main(void)
         cmocka_unit_test(the_parts_of_a_large_file_are_signed_by_the_hashes_of_its_manifest),
         cmocka_unit_test(what_could_not_be_copied_is_sent_by_the_hash_that_it_has),
         cmocka_unit_test(what_was_hashed_before_is_not_hashed_again),
+        cmocka_unit_test(a_large_chunk_comes_in_ranges_and_again_when_one_is_wrong),
+        cmocka_unit_test(a_source_that_changes_after_it_was_hashed_is_named),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

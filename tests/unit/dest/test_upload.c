@@ -34,9 +34,9 @@ static void a_file_is_cut_into_as_many_chunks_as_the_store_takes_parts(void **un
         {10000, 1001 * CHUNK, 1, 1001, CHUNK},
         {1000, 1001 * CHUNK, 2, 501, CHUNK},
         {1000, 2000 * CHUNK, 2, 1000, 2 * CHUNK},
-        {1000, 2000 * CHUNK + 1, 3, 667, 2 * CHUNK + 1},
+        {1000, 2000 * CHUNK + 1, 4, 501, 1},
         {10000, 10001 * CHUNK + 7, 2, 5001, CHUNK + 7},
-        {2, 5 * CHUNK, 3, 2, 2 * CHUNK},
+        {2, 5 * CHUNK, 4, 2, CHUNK},
         {1000, 64000 * CHUNK, 64, 1000, 64 * CHUNK}, /* of 1 GiB */
         {2, CHUNK, 1, 0, 0},
         {1000, 5, 1, 0, 0},
@@ -143,9 +143,13 @@ static void the_store_says_how_many_parts_it_takes(void **unused)
     struct limit terse = {.status = "400 Bad Request", .text = REFUSED("no")};
     struct limit odd = {.status = "400 Bad Request",
                         .text = REFUSED("between 1 and 99999999999999999999")};
+    struct limit comma = {.status = "400 Bad Request", .text = REFUSED("between 1 and 1,000")};
+    struct limit one = {.status = "400 Bad Request", .text = REFUSED("between 1 and 1")};
     struct limit ceph = {.status = "200 OK", .text = ""};
 
     (void)unused;
+    assert_int_equal(ask(&comma, 1001), 1000);
+    assert_int_equal(ask(&one, 1001), 1000);
     assert_int_equal(ask(&ceph, 1001), 10000);
     assert_int_equal(ceph.begun, 1);
     assert_int_equal(ceph.parts, 1);
