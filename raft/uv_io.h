@@ -1,6 +1,6 @@
 /* The disk table of raft/io_ops.h over a libuv loop.
  *
- * Flow     disk jobs run in libuv's thread pool; nothing else does.
+ * Flow     disk jobs run in libuv's thread pool, which few others use.
  * Shapes   the table's context is the loop; nothing to free.
  */
 #ifndef CKPT_RAFT_UV_IO_H

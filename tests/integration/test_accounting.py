@@ -9,7 +9,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import Cluster, http_get, tap, wait_until  # noqa: E402
 from jobs import POLICY, complete, heat  # noqa: E402
 
-FIELDS = {"sequence", "event", "at_ms", "allocation", "tenant", "project", "vcluster", "owner", "checkpoint", "target", "size_bytes", "duration_ms",
+FIELDS = {"epoch", "sequence", "event", "at_ms", "allocation", "tenant", "project", "vcluster", "owner", "checkpoint", "target", "size_bytes", "duration_ms",
           "storage_micro_usd_per_month"}
 
 

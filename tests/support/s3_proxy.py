@@ -7,6 +7,7 @@
         proxy.slow(1 << 20)               # bytes per second of all connections together, in both directions
         proxy.swallow()                   # requests are handed on, their answers are not
         proxy.cut()                       # connections end without a word
+    proxy.late(17, b"DELETE")         # each request of this method is handed on only after so many seconds
         proxy.hang()                      # nothing is answered until it does something else
         proxy.keep_puts()                 # each PUT is read to its end and kept, without an answer
         proxy.carry_out()                 # now they are carried out, as a store does that comes to it late
@@ -77,11 +78,16 @@ class Proxy:
     def cut(self):
         self.say(CUT)
 
+    def late(self, seconds, method):
+        self.hand_on()
+        self.late_s, self.late_method = seconds, method
+
     def hang(self):
         self.say(HANG)
 
     def hand_on(self):
         self.answer, self.answer_to, self.rate, self.swallows, self.keeps = None, b"", 0, False, False
+        self.late_s, self.late_method = 0, b""
 
     def carry_out(self):
         self.hand_on()
@@ -127,6 +133,8 @@ class Proxy:
                 if self.answer is not None and self.answer_to in head.lower():
                     rest = self.refuse(connection, method, rest, length)
                     continue
+                if method == self.late_method:
+                    time.sleep(self.late_s)
                 if self.keeps and method == b"PUT":
                     self.keep(connection, head, rest, length)
                     return

@@ -355,6 +355,17 @@ def bad_days_of_a_store_have_names_and_are_waited_for(store):
             assert not store.keys("ckpt") and not store.uploads("ckpt")
 
 
+def a_store_that_removes_slowly_is_waited_for(store):
+    """Swift removes the parts of a large object one after the other before it answers: for longer than other calls may be silent."""
+    with Site(store) as site, s3_proxy.Proxy(store.port) as proxy:
+        site.fill(("a.bin", 5))
+        site.run("put")
+        proxy.late(17, b"DELETE")
+        site.run("collect", AWS_ENDPOINT_URL_S3=proxy.endpoint)
+        asked = [path for method, path in proxy.asked if method == "DELETE"]
+        assert len(asked) == len(set(asked)) and not store.keys("ckpt"), asked  # each once
+
+
 def refusals_are_told_by_name(store):
     with Site(store) as site:
         wrong = site.run("put", code=UNAVAILABLE, AWS_SECRET_ACCESS_KEY="wrong")
@@ -463,8 +474,8 @@ CASES = [what_is_written_is_read_by_other_tools_and_comes_back, bytes_that_were_
          a_put_that_was_killed_goes_on_where_it_was, what_has_not_changed_is_copied_by_the_store,
          what_was_copied_too_often_is_sent_anew, what_is_damaged_is_not_copied_on, what_a_store_does_not_copy_is_sent, a_gateway_that_is_killed_or_stands_still_is_waited_for,
          a_put_that_is_carried_out_after_it_was_given_up_damages_nothing, a_put_ends_no_upload_of_another_writer,
-         bad_days_of_a_store_have_names_and_are_waited_for, refusals_are_told_by_name, the_rate_holds_for_all_connections_together,
-         thousands_of_small_files]
+         bad_days_of_a_store_have_names_and_are_waited_for, a_store_that_removes_slowly_is_waited_for, refusals_are_told_by_name,
+         the_rate_holds_for_all_connections_together, thousands_of_small_files]
 
 
 def main():

@@ -231,8 +231,14 @@ static void daemon_await_workers(uv_timer_t *timer)
 {
     struct daemon *daemon = timer->data;
 
-    if (worker_active() > 0 && uv_now(&daemon->loop) < daemon->workers_until_ms)
+    if (worker_active() + accounting_active() > 0 &&
+        uv_now(&daemon->loop) < daemon->workers_until_ms)
         return;
+    if (accounting_active() > 0) {
+        log_warning("accounting_left", "text=\"its disk hangs; the next start goes on with it\"");
+        daemon_report_stop(daemon);
+        _exit(EXIT_SUCCESS);
+    }
     if (worker_active() > 0) {
         log_warning("workers_left", "count=%zu text=\"they hang in the kernel; check the mounts\"",
                     worker_active());

@@ -281,8 +281,12 @@ struct broker;
       "Time that the last good scheduled backup took, its copy read back.")                        \
     /* Accounting: each member writes the same records. */                                         \
     X(ACCOUNTING, COUNTER, "ckpt_accounting_records_total", "result", NULL,                        \
-      "Accounting records of this member: written to its files, lost because the disk took none, " \
-      "removed with the oldest file.")                                                             \
+      "Accounting records of this member: written to its files; lost, as far as their number is "  \
+      "known; removed with the oldest file.")                                                      \
+    X(ACCOUNTING_GAPS, COUNTER, "ckpt_accounting_gaps_total", NULL, NULL,                          \
+      "Times that events were dropped before this member had made records of them.")               \
+    X(ACCOUNTING_FAILING, GAUGE, "ckpt_accounting_failing", NULL, NULL,                            \
+      "1 while this member's disk takes no accounting records.")                                   \
     X(ACCOUNTING_WAITING, GAUGE, "ckpt_accounting_records_waiting", NULL, NULL,                    \
       "Accounting records in this member's memory, which the disk has not taken yet.")             \
     /* Telemetry of nodes: every member asks its sources, a follower more rarely. */               \

@@ -549,6 +549,8 @@ static void read_accounting(struct metrics *metrics, const struct broker *broker
     metrics_set(metrics, METRIC_ACCOUNTING, "written", NULL, (double)counts.written);
     metrics_set(metrics, METRIC_ACCOUNTING, "lost", NULL, (double)counts.lost);
     metrics_set(metrics, METRIC_ACCOUNTING, "removed", NULL, (double)counts.removed);
+    set_value(metrics, METRIC_ACCOUNTING_GAPS, (double)counts.gaps);
+    set_value(metrics, METRIC_ACCOUNTING_FAILING, counts.failing);
     set_value(metrics, METRIC_ACCOUNTING_WAITING, (double)counts.waiting);
 }
 

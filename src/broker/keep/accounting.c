@@ -1,9 +1,12 @@
 /* Accounting records. See accounting.h.
  *
- *   CLOSED ──opened──► IDLE ──records wait──► WRITING ──done──► RESTING ──a second──► IDLE
- *    └─ not: again later                         └─failed──► RESTING, longer, the batch is kept
+ *   CLOSED ──► OPENING ──opened──► OPENED ──the state's epoch is the files'──► IDLE
+ *      ▲          └──failed──┐
+ *      └──── later ──────────┘
+ *   IDLE ──records wait──► WRITING ──done──► RESTING ──a second──► IDLE
+ *                             └────failed──► RESTING, longer, with the batch kept
  *
- * Events are looked through in all states but CLOSED, where it is not known which are new.
+ * A thread of the pool has the files in OPENING and WRITING.
  */
 #include "src/broker/keep/accounting.h"
 
@@ -20,10 +23,10 @@
 /* Lines that go to the disk together. */
 struct batch {
     struct buf text;
-    uint64_t record_count, last_sequence;
+    uint64_t record_count;
 };
 
-enum state { CLOSED, IDLE, WRITING, RESTING };
+enum state { CLOSED, OPENING, OPENED, IDLE, WRITING, RESTING };
 
 struct accounting {
     struct broker *broker;
@@ -31,29 +34,33 @@ struct accounting {
     struct clock_timer *timer; /* of looking on, with no delay */
     struct clock_timer *rest;
     char *folder;
-    struct accounting_file file; /* of the thread while WRITING */
+    struct accounting_file file; /* the thread's, when it has the files */
     enum state state;
+    uint64_t epoch;       /* of the records that are made now */
     uint64_t looked_at;   /* the last event that was */
     struct batch waiting; /* lines */
-    struct batch writing; /* of the thread while WRITING; else what it did not write */
-    uint64_t lost_count;  /* since the last line that tells of it */
+    struct batch writing; /* the thread's while WRITING; else what it did not write */
+    /* For the number of what a gap has lost. UINT64_MAX: it is not known yet. */
+    uint64_t complete_total; /* of the state, when all its events had been looked at */
+    uint64_t taken_since;    /* records */
+    bool has_gap;            /* since then */
     struct accounting_counts counts;
     uv_work_t work;
-    struct err err;  /* of the last try; of the thread while WRITING */
+    struct err err;  /* of the last try; the thread's, when it has the files */
     bool is_closing; /* freed when the thread is done */
 };
 
+static size_t active_count;
+
 /* ---- records ---- */
 
-static void append_object(struct batch *batch, json_t *object, uint64_t sequence)
+static void append_object(struct accounting *accounting, json_t *object)
 {
     char *text = json_dumps(object, JSON_PRESERVE_ORDER);
 
-    CHECK(text != NULL);
-    CHECK(strncmp(text, ACCOUNTING_SEQUENCE, sizeof(ACCOUNTING_SEQUENCE) - 1) == 0);
-    buf_printf(&batch->text, "%s\n", text);
-    batch->record_count++;
-    batch->last_sequence = sequence;
+    CHECK(text != NULL && strlen(text) < ACCOUNTING_LINE_BYTES);
+    buf_printf(&accounting->waiting.text, "%s\n", text);
+    accounting->waiting.record_count++;
     free(text);
     json_decref(object);
 }
@@ -77,26 +84,17 @@ static void put_text(json_t *object, const char *name, const char *value)
     put_value(object, name, text != NULL ? text : json_null());
 }
 
-static json_t *begin_record(uint64_t sequence, const char *event)
+/* The first two are ACCOUNTING_PLACE. */
+static json_t *begin_record(const struct accounting *accounting, uint64_t sequence,
+                            const char *event)
 {
     json_t *object = json_object();
 
     CHECK(object != NULL);
+    put_number(object, "epoch", accounting->epoch);
     put_number(object, "sequence", sequence);
     put_text(object, "event", event);
     return object;
-}
-
-/* counted: the number is known. */
-static void append_lost(struct accounting *accounting, uint64_t sequence, bool counted)
-{
-    json_t *object = begin_record(sequence, "accounting.lost");
-
-    if (counted)
-        put_number(object, "records", accounting->lost_count);
-    else
-        put_text(object, "records", NULL);
-    append_object(&accounting->waiting, object, sequence);
 }
 
 static const struct fsm_target *target_of(const struct fsm *fsm, uint64_t checkpoint_id)
@@ -107,11 +105,12 @@ static const struct fsm_target *target_of(const struct fsm *fsm, uint64_t checkp
 }
 
 /* The job and its checkpoint may have been forgotten since. */
-static json_t *record_of(const struct fsm *fsm, const Ckpt__V1__Event *event)
+static void append_record(struct accounting *accounting, const struct fsm *fsm,
+                          const Ckpt__V1__Event *event)
 {
     const struct fsm_allocation *job = fsm_allocation_find(fsm, event->allocation_id);
     const struct fsm_target *target = target_of(fsm, event->checkpoint_id);
-    json_t *object = begin_record(event->sequence, "allocation.checkpointed");
+    json_t *object = begin_record(accounting, event->sequence, "allocation.checkpointed");
     char id[CHECKPOINT_ID_TEXT_BYTES];
 
     put_number(object, "at_ms", event->at_ms);
@@ -125,65 +124,79 @@ static json_t *record_of(const struct fsm *fsm, const Ckpt__V1__Event *event)
     put_number(object, "size_bytes", event->size_bytes);
     put_number(object, "duration_ms", event->duration_ms);
     put_number(object, "storage_micro_usd_per_month", event->storage_micro_usd_per_month);
-    return object;
+    append_object(accounting, object);
+    accounting->taken_since++;
 }
 
-/* A line that has no place is not missed: the next one that has tells of all. */
-static void add_line_of_gap(struct accounting *accounting, const Ckpt__V1__Event *event)
-{
-    if (accounting->waiting.record_count + 2 < ACCOUNTING_WAITING_MAX)
-        append_lost(accounting, event->sequence - 1, false);
-}
+/* ---- events ---- */
 
-/* The last place is for the line that tells of a loss. */
-static void add_record(struct accounting *accounting, const Ckpt__V1__Event *event)
+/* Events were dropped before they were looked at, with what was among them. An empty folder lacks
+ * nothing. */
+static void note_gap(struct accounting *accounting, uint64_t before)
 {
-    if (accounting->waiting.record_count + 1 >= ACCOUNTING_WAITING_MAX) {
-        accounting->lost_count++;
-        accounting->counts.lost++;
+    if (accounting->looked_at == 0)
         return;
-    }
-    if (accounting->lost_count > 0) {
-        append_lost(accounting, event->sequence - 1, true);
-        accounting->lost_count = 0;
-    }
-    append_object(&accounting->waiting, record_of(replica_fsm(accounting->broker->replica), event),
-                  event->sequence);
+    accounting->has_gap = true;
+    accounting->counts.gaps++;
+    log_warning("accounting_gap",
+                "folder=%s after=%" PRIu64 " before=%" PRIu64
+                " text=\"events were dropped before they were looked at; other members may have "
+                "their records\"",
+                accounting->folder, accounting->looked_at, before);
+    append_object(accounting, begin_record(accounting, before - 1, "accounting.lost"));
 }
 
-/* A gap: events were dropped before they were looked at, with what was among them. */
-static void look_at(struct accounting *accounting, const Ckpt__V1__Event *event, bool gap)
+static void look_at(struct accounting *accounting, const struct fsm *fsm,
+                    const Ckpt__V1__Event *event, bool gap)
 {
-    bool knows_before = accounting->looked_at > 0;
-
+    if (gap)
+        note_gap(accounting, event->sequence);
     accounting->looked_at = event->sequence;
-    if (gap && knows_before)
-        add_line_of_gap(accounting, event);
     if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_CHECKPOINT_STATE &&
         event->new_state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE)
-        add_record(accounting, event);
+        append_record(accounting, fsm, event);
+}
+
+/* Of what was completed since the last time, the records that were not made are lost. */
+static void note_all_looked_at(struct accounting *accounting, const struct fsm_summary *summary)
+{
+    uint64_t total =
+        summary->checkpoints_total[CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE];
+
+    if (accounting->has_gap && accounting->complete_total != UINT64_MAX &&
+        total - accounting->complete_total > accounting->taken_since)
+        accounting->counts.lost += total - accounting->complete_total - accounting->taken_since;
+    accounting->complete_total = total;
+    accounting->taken_since = 0;
+    accounting->has_gap = false;
+}
+
+/* A gap and its record need two places. */
+static bool has_room(const struct accounting *accounting)
+{
+    return accounting->waiting.record_count + 2 <= ACCOUNTING_WAITING_MAX;
+}
+
+static void look_on(struct accounting *accounting, const struct fsm_summary *summary)
+{
+    const struct fsm *fsm = replica_fsm(accounting->broker->replica);
+
+    accounting->epoch = summary->epoch;
+    for (size_t i = 0; i < ACCOUNTING_TURN_EVENTS && has_room(accounting); i++) {
+        bool gap = false;
+        const Ckpt__V1__Event *event = fsm_event_after(fsm, accounting->looked_at, &gap);
+
+        if (event == NULL) {
+            note_all_looked_at(accounting, summary);
+            return;
+        }
+        look_at(accounting, fsm, event, gap);
+    }
+    if (has_room(accounting))
+        accounting->broker->clock.timer_start(accounting->timer, 0);
 }
 
 /* ---- the disk ---- */
-
-static void batch_clear(struct batch *batch)
-{
-    buf_clear(&batch->text);
-    batch->record_count = 0;
-}
-
-static void work_append(uv_work_t *work)
-{
-    struct accounting *accounting = work->data;
-    const struct batch *batch = &accounting->writing;
-
-    accounting->err = (struct err){.code = ERR_NONE};
-    (void)accounting_file_append(&accounting->file,
-                                 &(struct accounting_lines){batch->text.bytes, batch->text.length,
-                                                            batch->record_count,
-                                                            batch->last_sequence},
-                                 &accounting->err);
-}
 
 /* One line in the log when the disk begins to fail, one when it has ended. */
 static void note_try(struct accounting *accounting)
@@ -194,21 +207,11 @@ static void note_try(struct accounting *accounting)
         log_warning(
             "accounting_failed",
             "folder=%s code=%s text=\"%s\" next=\"repair what it says (df, permissions); it "
-            "is tried again, and up to %d records wait in memory\"",
-            accounting->folder, err_code_name(accounting->err.code), accounting->err.text,
-            ACCOUNTING_WAITING_MAX);
+            "is tried again, and the last 65,536 events of all kinds are kept for it\"",
+            accounting->folder, err_code_name(accounting->err.code), accounting->err.text);
     else if (!failed && accounting->counts.failing)
-        log_info("accounting_works", "folder=%s lost=%" PRIu64, accounting->folder,
-                 accounting->counts.lost);
+        log_info("accounting_works", "folder=%s", accounting->folder);
     accounting->counts.failing = failed;
-}
-
-static void rest_awhile(struct accounting *accounting, enum state state)
-{
-    uint64_t pause_ms = accounting->counts.failing ? ACCOUNTING_AGAIN_MS : ACCOUNTING_EVERY_MS;
-
-    accounting->state = state;
-    accounting->broker->clock.timer_start(accounting->rest, pause_ms * 1000);
 }
 
 static void accounting_destroy(struct accounting *accounting)
@@ -220,80 +223,138 @@ static void accounting_destroy(struct accounting *accounting)
     free(accounting);
 }
 
-static void work_done(uv_work_t *work, int status)
+/* False: it was freed meanwhile, and is gone now. */
+static bool take_back(struct accounting *accounting)
+{
+    if (accounting->is_closing) {
+        active_count--;
+        accounting_destroy(accounting);
+        return false;
+    }
+    note_try(accounting);
+    return true;
+}
+
+static void give_to_thread(struct accounting *accounting, enum state state, uv_work_cb run,
+                           uv_after_work_cb done)
+{
+    accounting->state = state;
+    accounting->err = (struct err){.code = ERR_NONE};
+    accounting->work.data = accounting;
+    CHECK(uv_queue_work(accounting->broker->loop, &accounting->work, run, done) == 0);
+}
+
+static void rest_for(struct accounting *accounting, enum state state, uint64_t ms)
+{
+    accounting->state = state;
+    accounting->broker->clock.timer_start(accounting->rest, ms * 1000);
+}
+
+static void work_append(uv_work_t *work)
+{
+    struct accounting *accounting = work->data;
+    const struct batch *batch = &accounting->writing;
+
+    (void)accounting_file_append(
+        &accounting->file,
+        &(struct accounting_lines){batch->text.bytes, batch->text.length, batch->record_count},
+        &accounting->err);
+}
+
+static void go_on(struct accounting *accounting);
+
+static void append_done(uv_work_t *work, int status)
 {
     struct accounting *accounting = work->data;
 
     CHECK(status == 0 && accounting->state == WRITING);
-    if (accounting->is_closing) {
-        accounting_destroy(accounting);
+    if (!take_back(accounting))
+        return;
+    accounting->counts.removed = accounting->file.removed_count;
+    if (accounting->counts.failing) {
+        rest_for(accounting, RESTING, ACCOUNTING_AGAIN_MS);
         return;
     }
-    if (accounting->err.code == ERR_NONE) {
-        accounting->counts.written += accounting->writing.record_count;
-        batch_clear(&accounting->writing);
+    accounting->counts.written += accounting->writing.record_count;
+    buf_clear(&accounting->writing.text);
+    accounting->writing.record_count = 0;
+    if (accounting->waiting.record_count < ACCOUNTING_MANY) {
+        rest_for(accounting, RESTING, ACCOUNTING_EVERY_MS);
+        return;
     }
-    accounting->counts.removed = accounting->file.removed_count;
-    note_try(accounting);
-    rest_awhile(accounting, RESTING);
+    accounting->state = IDLE;
+    go_on(accounting);
 }
 
 /* What could not be written goes first. */
 static void write_waiting(struct accounting *accounting)
 {
-    CHECK(accounting->state == IDLE);
     if (accounting->writing.record_count == 0) {
         struct batch empty = accounting->writing;
 
         accounting->writing = accounting->waiting;
         accounting->waiting = empty;
     }
-    if (accounting->writing.record_count == 0)
+    if (accounting->writing.record_count > 0)
+        give_to_thread(accounting, WRITING, work_append, append_done);
+}
+
+static void work_open(uv_work_t *work)
+{
+    struct accounting *accounting = work->data;
+
+    if (accounting_file_open(accounting->folder, &accounting->file, &accounting->err) != 0)
+        accounting_file_close(&accounting->file);
+}
+
+static void open_done(uv_work_t *work, int status)
+{
+    struct accounting *accounting = work->data;
+
+    CHECK(status == 0 && accounting->state == OPENING);
+    if (!take_back(accounting))
         return;
-    accounting->state = WRITING;
-    accounting->work.data = accounting;
-    CHECK(uv_queue_work(accounting->broker->loop, &accounting->work, work_append, work_done) == 0);
+    if (accounting->counts.failing) {
+        rest_for(accounting, CLOSED, ACCOUNTING_AGAIN_MS);
+        return;
+    }
+    accounting->state = OPENED;
+    go_on(accounting);
 }
 
 /* ---- turns ---- */
 
-/* After each applied entry: the job and its checkpoint are still known then. */
-static void on_turn(void *data)
+/* A member that starts applies its log again, epoch after epoch, up to where its files are. */
+static void find_place(struct accounting *accounting, uint64_t epoch)
 {
-    struct accounting *accounting = data;
-    const struct fsm *fsm = replica_fsm(accounting->broker->replica);
-    const Ckpt__V1__Event *event = NULL;
-    bool gap = false;
+    const struct accounting_place *last = &accounting->file.last;
 
-    if (accounting->state == CLOSED)
+    if (epoch < last->epoch)
         return;
-    for (size_t i = 0; i < ACCOUNTING_TURN_EVENTS; i++) {
-        event = fsm_event_after(fsm, accounting->looked_at, &gap);
-        if (event == NULL)
-            break;
-        look_at(accounting, event, gap);
-    }
-    if (event != NULL)
-        accounting->broker->clock.timer_start(accounting->timer, 0);
+    accounting->looked_at = epoch == last->epoch ? last->sequence : 0;
+    accounting->state = IDLE;
+}
+
+/* After an applied entry, and whenever the disk or the memory is free again. */
+static void go_on(struct accounting *accounting)
+{
+    struct fsm_summary summary;
+
+    if (accounting->state < OPENED)
+        return;
+    fsm_get_summary(replica_fsm(accounting->broker->replica), &summary);
+    if (accounting->state == OPENED)
+        find_place(accounting, summary.epoch);
+    if (accounting->state == OPENED)
+        return;
+    look_on(accounting, &summary);
     if (accounting->state == IDLE)
         write_waiting(accounting);
 }
 
-/* A start reads what is there, some megabytes, before it knows what is new. */
-static void open_files(struct accounting *accounting)
+static void on_turn(void *data)
 {
-    CHECK(accounting->state == CLOSED);
-    accounting->err = (struct err){.code = ERR_NONE};
-    if (accounting_file_open(accounting->folder, &accounting->file, &accounting->err) != 0)
-        accounting_file_close(&accounting->file);
-    note_try(accounting);
-    if (accounting->counts.failing) {
-        rest_awhile(accounting, CLOSED);
-        return;
-    }
-    accounting->looked_at = accounting->file.last_sequence;
-    accounting->state = IDLE;
-    accounting->broker->clock.timer_start(accounting->timer, 0);
+    go_on(data);
 }
 
 static void on_rested(void *data)
@@ -301,11 +362,11 @@ static void on_rested(void *data)
     struct accounting *accounting = data;
 
     if (accounting->state == CLOSED) {
-        open_files(accounting);
+        give_to_thread(accounting, OPENING, work_open, open_done);
         return;
     }
     accounting->state = IDLE;
-    write_waiting(accounting);
+    go_on(accounting);
 }
 
 struct accounting *accounting_new(struct broker *broker, const char *folder)
@@ -316,11 +377,12 @@ struct accounting *accounting_new(struct broker *broker, const char *folder)
     accounting->broker = broker;
     accounting->folder = check_strdup(folder);
     accounting->file.folder = -1;
+    accounting->complete_total = UINT64_MAX;
     accounting->timer = broker->clock.timer_new(broker->clock.context, on_turn, accounting);
     accounting->rest = broker->clock.timer_new(broker->clock.context, on_rested, accounting);
     accounting->observer = (struct replica_observer){.context = accounting, .applied = on_turn};
     replica_observe(broker->replica, &accounting->observer);
-    open_files(accounting);
+    give_to_thread(accounting, OPENING, work_open, open_done);
     return accounting;
 }
 
@@ -330,10 +392,17 @@ void accounting_free(struct accounting *accounting)
         return;
     accounting->broker->clock.timer_free(accounting->timer);
     accounting->broker->clock.timer_free(accounting->rest);
-    if (accounting->state == WRITING)
+    if (accounting->state == WRITING || accounting->state == OPENING) {
         accounting->is_closing = true;
-    else
+        active_count++;
+    } else {
         accounting_destroy(accounting);
+    }
+}
+
+size_t accounting_active(void)
+{
+    return active_count;
 }
 
 struct accounting_counts accounting_counts(const struct accounting *accounting)

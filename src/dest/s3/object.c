@@ -20,9 +20,6 @@
 #include "src/base/text.h"
 #include "src/dest/s3/xml.h"
 
-/* The end of an upload is long: a store may copy all its parts then. */
-enum { COMPLETE_STALL_MS = 120000 };
-
 /* Starts, waits, and gives the call with its answer; NULL: it failed. The caller frees it. */
 static struct call *ask_store(struct client *client, const struct call_request *request,
                               struct err *err)
@@ -50,7 +47,7 @@ static int ask_only(struct client *client, const struct call_request *request, s
 struct page {
     const char *prefix; /* of each key; "": of a list of parts, which have none */
     object_listed_fn *listed;
-    object_upload_fn *upload;
+    struct buf *uploads; /* key, id, key, id ... */
     object_part_fn *part;
     void *data;
     struct err *err;
@@ -137,8 +134,11 @@ static int end_element(struct page *page, const char *name)
         return 0;
     if (page->listed != NULL)
         return page->listed(page->data, &listed, page->err);
-    if (page->upload != NULL)
-        return page->upload(page->data, page->key, page->id, page->err);
+    if (page->uploads != NULL) {
+        buf_append(page->uploads, page->key, strlen(page->key) + 1);
+        buf_append(page->uploads, page->id, strlen(page->id) + 1);
+        return 0;
+    }
     if (page->number > 0 && page->number <= OBJECT_PARTS_MAX)
         page->part(page->data,
                    &(struct object_part){(unsigned)page->number, page->size_bytes, page->etag});
@@ -369,10 +369,9 @@ int object_list_buckets(struct client *client, object_bucket_fn *fn, void *data,
     return result;
 }
 
-/* One of the two is called for each. */
+/* One of the two is told of each. */
 static int list_uploads(struct client *client, const struct object_below *below,
-                        object_upload_fn *upload, object_listed_fn *listed, void *data,
-                        struct err *err)
+                        struct buf *uploads, object_listed_fn *listed, void *data, struct err *err)
 {
     struct page *page = check_calloc(1, sizeof(*page));
     char *between = encoded_prefix(below->prefix, NULL);
@@ -385,9 +384,9 @@ static int list_uploads(struct client *client, const struct object_below *below,
                                     .tail = "uploads="};
     int result;
 
-    CHECK((upload == NULL) != (listed == NULL));
+    CHECK((uploads == NULL) != (listed == NULL));
     page->prefix = below->prefix;
-    page->upload = upload;
+    page->uploads = uploads;
     page->listed = listed;
     page->data = data;
     result = read_pages(client, &listing, page, err);
@@ -397,10 +396,10 @@ static int list_uploads(struct client *client, const struct object_below *below,
 }
 
 int object_list_uploads(struct client *client, const char *bucket, const char *prefix,
-                        object_upload_fn *fn, void *data, struct err *err)
+                        struct buf *uploads, struct err *err)
 {
-    return list_uploads(client, &(struct object_below){.bucket = bucket, .prefix = prefix}, fn,
-                        NULL, data, err);
+    return list_uploads(client, &(struct object_below){.bucket = bucket, .prefix = prefix}, uploads,
+                        NULL, NULL, err);
 }
 
 int object_list_begun(struct client *client, const char *bucket, const char *prefix,
@@ -545,7 +544,7 @@ int object_complete_upload(struct client *client, const char *bucket, const char
                            const struct object_whole *whole, struct err *err)
 {
     struct call_request request = {
-        .method = "POST", .bucket = bucket, .key = key, .stall_ms = COMPLETE_STALL_MS};
+        .method = "POST", .bucket = bucket, .key = key, .stall_ms = OBJECT_LONG_MS};
     struct buf body = {0}, query = {0};
     struct err why = {0};
     bool is_whole;
@@ -573,11 +572,13 @@ int object_abort_upload(struct client *client, const char *bucket, const char *k
     buf_printf(&query, "uploadId=");
     sigv4_encode(&query, upload_id, false);
     buf_append(&query, "", 1);
-    result = ask_only(
-        client,
-        &(struct call_request){
-            .method = "DELETE", .bucket = bucket, .key = key, .query = (const char *)query.bytes},
-        &why);
+    result = ask_only(client,
+                      &(struct call_request){.method = "DELETE",
+                                             .bucket = bucket,
+                                             .key = key,
+                                             .query = (const char *)query.bytes,
+                                             .stall_ms = OBJECT_LONG_MS},
+                      &why);
     buf_close(&query);
     return result == 0 || why.code == ERR_NOT_FOUND ? 0 : err_set(err, why.code, "%s", why.text);
 }
@@ -653,6 +654,8 @@ int object_put_once(struct client *client, const char *bucket, const char *key,
 
 int object_delete(struct client *client, const char *bucket, const char *key, struct err *err)
 {
-    return ask_only(client,
-                    &(struct call_request){.method = "DELETE", .bucket = bucket, .key = key}, err);
+    const struct call_request request = {
+        .method = "DELETE", .bucket = bucket, .key = key, .stall_ms = OBJECT_LONG_MS};
+
+    return ask_only(client, &request, err);
 }

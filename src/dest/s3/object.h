@@ -10,7 +10,14 @@
 
 #include "src/dest/s3/call.h"
 
-enum { OBJECT_KEY_MAX_BYTES = 1024, OBJECT_UPLOAD_ID_BYTES = 512, OBJECT_PARTS_MAX = 10000 };
+enum {
+    OBJECT_KEY_MAX_BYTES = 1024,
+    OBJECT_UPLOAD_ID_BYTES = 512,
+    OBJECT_PARTS_MAX = 10000,
+    /* How long a store may be silent while it puts an object together or removes one: it may copy
+     * all its parts then, or remove them one after the other. */
+    OBJECT_LONG_MS = 120000
+};
 
 /* An object; or, of a list with a delimiter, a folder: its key ends in a slash. */
 struct object_listed {
@@ -36,11 +43,10 @@ int object_list(struct client *client, const struct object_below *below, object_
 typedef int object_bucket_fn(void *data, const char *bucket, struct err *err);
 int object_list_buckets(struct client *client, object_bucket_fn *fn, void *data, struct err *err);
 
-/* An upload in parts that was neither completed nor aborted. */
-typedef int object_upload_fn(void *data, const char *key, const char *upload_id, struct err *err);
-/* Uploads are told in the order of keys; of one key those that began first come first. */
+/* Appends the uploads in parts that were neither completed nor aborted: key, id, key, id ... each
+ * with its terminator, in the order of keys; of one key those that began first come first. */
 int object_list_uploads(struct client *client, const char *bucket, const char *prefix,
-                        object_upload_fn *fn, void *data, struct err *err);
+                        struct buf *uploads, struct err *err);
 /* Likewise, as keys alone, each with the time when its upload began instead of its last change. */
 int object_list_begun(struct client *client, const char *bucket, const char *prefix,
                       object_listed_fn *fn, void *data, struct err *err);

@@ -66,7 +66,8 @@ static int remove_keys(struct removal *removal, const struct buf *keys)
 
         call_start(call_new(removal->client, &(struct call_request){.method = "DELETE",
                                                                     .bucket = removal->bucket,
-                                                                    .key = key}),
+                                                                    .key = key,
+                                                                    .stall_ms = OBJECT_LONG_MS}),
                    removal_done, removal);
         removal->running++;
         at += strlen(key) + 1;
@@ -76,16 +77,6 @@ static int remove_keys(struct removal *removal, const struct buf *keys)
     while (removal->running > 0)
         client_step(removal->client);
     return removal->failed ? -1 : 0;
-}
-
-static int note_upload(void *data, const char *key, const char *upload_id, struct err *err)
-{
-    struct removal *removal = data;
-
-    (void)err;
-    buf_append(&removal->keys, key, strlen(key) + 1);
-    buf_append(&removal->keys, upload_id, strlen(upload_id) + 1);
-    return 0;
 }
 
 static void count_part(void *data, const struct object_part *part)
@@ -123,8 +114,7 @@ static int abort_upload(struct removal *removal, const char *key, const char *up
 static int abort_uploads(struct removal *removal, const char *prefix, struct err *err)
 {
     buf_clear(&removal->keys);
-    if (object_list_uploads(removal->client, removal->bucket, prefix, note_upload, removal, err) !=
-        0)
+    if (object_list_uploads(removal->client, removal->bucket, prefix, &removal->keys, err) != 0)
         return -1;
     for (size_t at = 0; at < removal->keys.length;) {
         const char *key = (const char *)removal->keys.bytes + at;

@@ -260,23 +260,12 @@ static int put_seal(struct put *put, struct err *err)
     return object_put_once(put->client, put->at.part.bucket, key, &put->text, err);
 }
 
-static int note_upload(void *data, const char *key, const char *upload_id, struct err *err)
-{
-    struct buf *uploads = data;
-
-    (void)err;
-    buf_append(uploads, key, strlen(key) + 1);
-    buf_append(uploads, upload_id, strlen(upload_id) + 1);
-    return 0;
-}
-
 /* Shards of earlier attempts, and what killed puts left. The shard stands: what cannot be removed
  * now goes with the checkpoint. */
 static void put_remove_others(struct put *put)
 {
     char key[OBJECT_KEY_MAX_BYTES + 1];
     struct shard_at other = put->at;
-    struct buf uploads = {0};
 
     for (size_t at = 0; at < put->folders.length; at += SHARD_FOLDER_BYTES) {
         memcpy(other.folder, put->folders.bytes + at, SHARD_FOLDER_BYTES);
@@ -285,19 +274,9 @@ static void put_remove_others(struct put *put)
     }
     /* Tries whose answer was lost. Uploads of other folders may be of a writer that is at work. */
     if (shard_key(&put->at, "", key, NULL) == 0)
-        (void)object_list_uploads(put->client, put->at.part.bucket, key, note_upload, &uploads,
-                                  NULL);
+        (void)remove_uploads(put->client, put->at.part.bucket, key, NULL);
     if (upload_must_ask(&put->manifest) && question_key(put, key, NULL) == 0)
-        (void)object_list_uploads(put->client, put->at.part.bucket, key, note_upload, &uploads,
-                                  NULL);
-    for (size_t at = 0; at < uploads.length;) {
-        const char *upload_key = (const char *)uploads.bytes + at;
-        const char *id = upload_key + strlen(upload_key) + 1;
-
-        (void)object_abort_upload(put->client, put->at.part.bucket, upload_key, id, NULL);
-        at += strlen(upload_key) + strlen(id) + 2;
-    }
-    buf_close(&uploads);
+        (void)remove_uploads(put->client, put->at.part.bucket, key, NULL);
 }
 
 /* ---- put ---- */

@@ -7,21 +7,10 @@
 
 #include "src/base/check.h"
 
-/* In the order of the list, which is that of keys and then of the uploads' beginnings. */
-static int note_upload(void *data, const char *key, const char *upload_id, struct err *err)
-{
-    struct uploads *uploads = data;
-
-    (void)err;
-    buf_append(&uploads->old, key, strlen(key) + 1);
-    buf_append(&uploads->old, upload_id, strlen(upload_id) + 1);
-    return 0;
-}
-
 int uploads_list(struct uploads *uploads, const char *prefix, struct err *err)
 {
     list_init(&uploads->open);
-    return object_list_uploads(uploads->client, uploads->bucket, prefix, note_upload, uploads, err);
+    return object_list_uploads(uploads->client, uploads->bucket, prefix, &uploads->old, err);
 }
 
 void uploads_close(struct uploads *uploads)

@@ -33,15 +33,16 @@ static int setup(void **state)
     return 0;
 }
 
-static void open_accounting(struct fake *fake)
-{
-    fake->broker.accounting = accounting_new(&fake->broker, folder);
-}
-
 /* What the thread has done is told by the loop. */
 static void work(struct fake *fake)
 {
     uv_run(fake->broker.loop, UV_RUN_DEFAULT);
+}
+
+static void open_accounting(struct fake *fake)
+{
+    fake->broker.accounting = accounting_new(&fake->broker, folder);
+    work(fake);
 }
 
 /* An observer is never unsubscribed, as its process ends: here it is the last one. */
@@ -55,6 +56,7 @@ static void close_accounting(struct fake *fake)
     accounting_free(fake->broker.accounting);
     fake->broker.accounting = NULL;
     work(fake);
+    assert_int_equal(accounting_active(), 0);
 }
 
 static int teardown(void **state)
@@ -162,6 +164,7 @@ static void a_complete_checkpoint_is_a_record(void **state)
     assert_int_equal(number_of(object, "size_bytes"), 1000);
     assert_int_equal(number_of(object, "duration_ms"), 2000);
     (void)number_of(object, "storage_micro_usd_per_month");
+    assert_int_equal(number_of(object, "epoch"), 1);
     assert_true(number_of(object, "sequence") > 0);
     assert_true(number_of(object, "at_ms") > 0);
     json_decref(object);
@@ -234,15 +237,51 @@ static void allow_files_of(rlim_t bytes)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-/* Records wait, up to the limit; what is beyond it is counted, and told in its place. */
-static void what_a_full_disk_does_not_take_waits_or_is_counted(void **state)
+/* The lines of all files; of the records each has another checkpoint, and grows. */
+static void read_all(size_t *ret_records, size_t *ret_losses)
 {
-    enum { MORE = 7 };
+    char older[144];
+    json_int_t last = 0;
+
+    *ret_records = *ret_losses = 0;
+    for (int i = ACCOUNTING_OLDER_FILES; i >= 0; i--) {
+        FILE *file;
+        json_t *object;
+
+        snprintf(older, sizeof(older), "%s.%d", newest, i);
+        file = fopen(i == 0 ? newest : older, "re");
+        while ((object = next_line(file)) != NULL) {
+            bool is_loss = strcmp(text_of(object, "event"), "accounting.lost") == 0;
+
+            *ret_losses += is_loss;
+            *ret_records += !is_loss;
+            assert_true(number_of(object, "sequence") > last);
+            last = number_of(object, "sequence");
+            json_decref(object);
+        }
+        if (file != NULL)
+            fclose(file);
+        (void)unlink(i == 0 ? newest : older);
+    }
+}
+
+/* Until nothing waits. */
+static void write_all_waiting(struct fake *fake)
+{
+    for (unsigned i = 0; i < 10; i++) {
+        fake_advance_ms(fake, ACCOUNTING_AGAIN_MS);
+        work(fake);
+    }
+    assert_int_equal(accounting_counts(fake->broker.accounting).waiting, 0);
+}
+
+/* Records wait, up to the limit, and what is behind them in the ring of events. */
+static void what_a_full_disk_does_not_take_waits(void **state)
+{
+    enum { MORE = 500 };
     struct fake *fake = *state;
     struct accounting_counts counts;
-    json_t *object;
-    size_t records = 0, lost = 0;
-    FILE *file;
+    size_t records, losses;
 
     open_accounting(fake);
     write_checkpoint(fake);
@@ -252,32 +291,99 @@ static void what_a_full_disk_does_not_take_waits_or_is_counted(void **state)
     write_checkpoint(fake);
     work(fake);
     assert_true(accounting_counts(fake->broker.accounting).failing);
-    for (unsigned i = 0; i < ACCOUNTING_WAITING_MAX - 1 + MORE; i++)
+    assert_true(rendered(fake, "ckpt_accounting_failing 1\n"));
+    for (unsigned i = 0; i < ACCOUNTING_WAITING_MAX + MORE; i++)
         write_checkpoint(fake);
     work(fake);
     counts = accounting_counts(fake->broker.accounting);
-    assert_int_equal(counts.lost, MORE);
-    assert_int_equal(counts.waiting, ACCOUNTING_WAITING_MAX);
+    assert_true(counts.waiting <= ACCOUNTING_WAITING_MAX + 1);
     allow_files_of(RLIM_INFINITY);
-    for (unsigned i = 0; i < 3; i++) {
-        fake_advance_ms(fake, ACCOUNTING_AGAIN_MS);
-        work(fake);
-    }
+    write_all_waiting(fake);
+    read_all(&records, &losses);
+    assert_int_equal(records, 2 + ACCOUNTING_WAITING_MAX + MORE);
+    assert_int_equal(losses, 0);
+    assert_true(rendered(fake, "ckpt_accounting_gaps_total 0\n"));
+    assert_true(rendered(fake, "ckpt_accounting_failing 0\n"));
+}
+
+/* The ring holds 65,536 events of all kinds, here four to a checkpoint. */
+static void what_the_ring_drops_is_counted_and_told(void **state)
+{
+    enum { MANY = 40000 };
+    struct fake *fake = *state;
+    struct accounting_counts counts;
+    size_t records, losses;
+
+    open_accounting(fake);
     write_checkpoint(fake);
     work(fake);
-    file = fopen(newest, "re");
-    while ((object = next_line(file)) != NULL) {
-        if (strcmp(text_of(object, "event"), "accounting.lost") == 0)
-            lost += (size_t)number_of(object, "records");
-        else
-            records++;
-        json_decref(object);
+    fake_advance_ms(fake, ACCOUNTING_EVERY_MS);
+    allow_files_of(10);
+    for (unsigned i = 0; i < MANY; i++)
+        write_checkpoint(fake);
+    work(fake);
+    allow_files_of(RLIM_INFINITY);
+    write_all_waiting(fake);
+    counts = accounting_counts(fake->broker.accounting);
+    read_all(&records, &losses);
+    assert_int_equal(losses, 1);
+    assert_int_equal(counts.gaps, 1);
+    assert_true(counts.lost > 0);
+    assert_int_equal(records + counts.lost, 1 + MANY);
+}
+
+/* Faster than a batch and a rest would be: a member that catches up. */
+static void nothing_is_lost_while_the_disk_is_well(void **state)
+{
+    enum { MANY = 24000 };
+    struct fake *fake = *state;
+    size_t records, losses;
+
+    open_accounting(fake);
+    for (unsigned i = 0; i < MANY; i++) {
+        write_checkpoint(fake);
+        if (i % 1000 == 0)
+            uv_run(fake->broker.loop, UV_RUN_NOWAIT);
     }
-    fclose(file);
-    assert_int_equal(lost, MORE);
-    assert_int_equal(records, 2 + ACCOUNTING_WAITING_MAX - 1 + 1);
-    assert_true(rendered(fake, "ckpt_accounting_records_total{result=\"lost\"} 7\n"));
-    assert_false(accounting_counts(fake->broker.accounting).failing);
+    write_all_waiting(fake);
+    read_all(&records, &losses);
+    assert_int_equal(records, MANY);
+    assert_int_equal(losses, 0);
+}
+
+/* The state was restored from a backup, beside files of the history before: what it holds is
+ * written again, as an epoch of its own. */
+static void a_later_epoch_begins_anew(void **state)
+{
+    static const char earlier[] = "{\"epoch\": 0, \"sequence\": 4000, \"event\": \"x\"}\n";
+    struct fake *fake = *state;
+    int fd;
+
+    assert_int_equal(mkdir(folder, 0700), 0);
+    fd = open(newest, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(write(fd, earlier, strlen(earlier)), (ssize_t)strlen(earlier));
+    close(fd);
+    write_checkpoint(fake);
+    open_accounting(fake);
+    work(fake);
+    assert_int_equal(count_lines(), 2);
+}
+
+/* As at a start, while the log is applied again. */
+static void files_of_a_later_epoch_are_waited_for(void **state)
+{
+    static const char later[] = "{\"epoch\": 2, \"sequence\": 5, \"event\": \"x\"}\n";
+    struct fake *fake = *state;
+    int fd;
+
+    assert_int_equal(mkdir(folder, 0700), 0);
+    fd = open(newest, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(write(fd, later, strlen(later)), (ssize_t)strlen(later));
+    close(fd);
+    open_accounting(fake);
+    write_checkpoint(fake);
+    work(fake);
+    assert_int_equal(count_lines(), 1);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -288,7 +394,11 @@ int main(void)
         T(a_member_that_starts_again_goes_on),
         T(a_member_may_stop_in_the_middle_of_a_batch),
         T(a_folder_that_cannot_be_made_is_tried_again),
-        T(what_a_full_disk_does_not_take_waits_or_is_counted),
+        T(what_a_full_disk_does_not_take_waits),
+        T(what_the_ring_drops_is_counted_and_told),
+        T(nothing_is_lost_while_the_disk_is_well),
+        T(a_later_epoch_begins_anew),
+        T(files_of_a_later_epoch_are_waited_for),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,8 @@
 #include "src/base/buf.h"
 #include "tests/support/test.h"
 
+static const unsigned long long EPOCH = 2;
+
 static char root[64], folder[96];
 
 static int setup(void **state)
@@ -48,12 +50,12 @@ static int teardown(void **state)
 /* Records first .. first + count - 1; -1: refused. */
 static int append(struct accounting_file *file, uint64_t first, uint64_t count, struct err *err)
 {
-    struct accounting_lines lines = {.record_count = count, .last_sequence = first + count - 1};
+    struct accounting_lines lines = {.record_count = count};
     struct buf text = {0};
     int result;
 
     for (uint64_t i = first; i < first + count; i++)
-        buf_printf(&text, ACCOUNTING_SEQUENCE "%llu, \"event\": \"x\"}\n", (unsigned long long)i);
+        buf_printf(&text, ACCOUNTING_PLACE "\"event\": \"x\"}\n", EPOCH, (unsigned long long)i);
     lines.bytes = text.bytes;
     lines.length = text.length;
     result = accounting_file_append(file, &lines, err);
@@ -70,9 +72,12 @@ static size_t look(const char *name, uint64_t *ret_first, uint64_t *ret_last)
 
     *ret_first = *ret_last = 0;
     while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
-        *ret_last = strtoull(line + strlen(ACCOUNTING_SEQUENCE), NULL, 10);
+        unsigned long long epoch, sequence;
+
+        assert_int_equal(sscanf(line, ACCOUNTING_PLACE, &epoch, &sequence), 2);
+        *ret_last = sequence;
         if (count++ == 0)
-            *ret_first = *ret_last;
+            *ret_first = sequence;
     }
     if (file != NULL)
         fclose(file);
@@ -81,7 +86,7 @@ static size_t look(const char *name, uint64_t *ret_first, uint64_t *ret_last)
 
 static void a_start_goes_on_behind_the_last_whole_line(void **state)
 {
-    static const char torn[] = ACCOUNTING_SEQUENCE "6, \"ev";
+    static const char torn[] = "{\"epoch\": 2, \"sequence\": 6, \"ev";
     struct accounting_file file;
     uint64_t first, last;
     struct err err;
@@ -89,15 +94,15 @@ static void a_start_goes_on_behind_the_last_whole_line(void **state)
 
     (void)state;
     assert_int_equal(accounting_file_open(folder, &file, &err), 0);
-    assert_int_equal(file.last_sequence, 0);
+    assert_int_equal(file.last.sequence, 0);
     assert_int_equal(append(&file, 3, 3, &err), 0);
-    assert_int_equal(file.last_sequence, 5);
     accounting_file_close(&file);
     fd = open(path_of("accounting.jsonl"), O_WRONLY | O_APPEND | O_CLOEXEC);
     assert_int_equal(write(fd, torn, strlen(torn)), (ssize_t)strlen(torn));
     close(fd);
     assert_int_equal(accounting_file_open(folder, &file, &err), 0);
-    assert_int_equal(file.last_sequence, 5);
+    assert_int_equal(file.last.sequence, 5);
+    assert_int_equal(file.last.epoch, EPOCH);
     assert_int_equal(file.record_count, 3);
     assert_int_equal(append(&file, 6, 1, &err), 0);
     accounting_file_close(&file);
@@ -144,7 +149,7 @@ static void the_last_hundred_thousand_records_stay(void **state)
     assert_true(oldest > 1);
     accounting_file_close(&file);
     assert_int_equal(accounting_file_open(folder, &file, &err), 0);
-    assert_int_equal(file.last_sequence, next - 1);
+    assert_int_equal(file.last.sequence, next - 1);
     accounting_file_close(&file);
 }
 
@@ -165,7 +170,7 @@ static void a_new_file_without_a_line_goes_on_behind_the_older_one(void **state)
         assert_int_equal(rename(path_of("accounting.jsonl"), older), 0);
     }
     assert_int_equal(accounting_file_open(folder, &file, &err), 0);
-    assert_int_equal(file.last_sequence, 8);
+    assert_int_equal(file.last.sequence, 8);
     assert_int_equal(file.record_count, 0);
     accounting_file_close(&file);
 }
@@ -190,8 +195,7 @@ static void what_the_disk_takes_in_part_leaves_nothing(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     assert_int_equal(append(&file, 3, 2, &err), -1);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    assert_contains(err.text, "write accounting.jsonl: File too large");
-    assert_int_equal(file.last_sequence, 2);
+    assert_contains(err.text, "accounting.jsonl: File too large");
     assert_int_equal(look("accounting.jsonl", &first, &last), 2);
     assert_int_equal(append(&file, 3, 2, &err), 0);
     assert_int_equal(look("accounting.jsonl", &first, &last), 4);
@@ -211,6 +215,59 @@ static void a_link_in_the_place_of_the_file_is_not_followed(void **state)
     assert_int_equal(symlink("/dev/null", path_of("accounting.jsonl")), 0);
     assert_int_equal(append(&file, 3, 2, &err), -1);
     assert_contains(err.text, "open accounting.jsonl: Too many levels of symbolic links");
+    accounting_file_close(&file);
+}
+
+static void write_newest(const void *bytes, size_t length)
+{
+    int fd = open(path_of("accounting.jsonl"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+
+    assert_int_equal(write(fd, bytes, length), (ssize_t)length);
+    close(fd);
+}
+
+/* Nobody else's lines, and no number that cannot be, tell where to go on. */
+static void what_is_no_record_is_passed_over(void **state)
+{
+    static const char lines[] = "{\"epoch\": 2, \"sequence\": 9, \"event\": \"x\"}\n"
+                                "{\"epoch\": 2, \"sequence\": 99999999999999999999, }\n"
+                                "{\"epoch\": 1, \"sequence\": 500, \"event\": \"x\"}\n"
+                                "\n\x01\xff\n{\"sequence\": 70}\n";
+    struct accounting_file file;
+    struct err err;
+
+    (void)state;
+    assert_int_equal(mkdir(folder, 0700), 0);
+    write_newest(lines, sizeof(lines) - 1);
+    assert_int_equal(accounting_file_open(folder, &file, &err), 0);
+    assert_int_equal(file.last.epoch, 2);
+    assert_int_equal(file.last.sequence, 9);
+    assert_int_equal(file.record_count, 6);
+    accounting_file_close(&file);
+}
+
+/* It may be anybody's, and is not thrown away. */
+static void what_is_no_file_of_lines_is_refused_and_kept(void **state)
+{
+    static const char block[ACCOUNTING_LINE_BYTES + 1];
+    struct accounting_file file;
+    struct stat status;
+    struct err err;
+
+    (void)state;
+    assert_int_equal(mkdir(folder, 0700), 0);
+    write_newest("line\n", 5);
+    write_newest(block, sizeof(block));
+    assert_int_equal(accounting_file_open(folder, &file, &err), -1);
+    assert_int_equal(err.code, ERR_CORRUPT);
+    assert_contains(err.text, "accounting.jsonl ends with 8193 bytes that are no line: move it");
+    accounting_file_close(&file);
+    assert_int_equal(stat(path_of("accounting.jsonl"), &status), 0);
+    assert_int_equal(status.st_size, 5 + sizeof(block));
+    assert_int_equal(unlink(path_of("accounting.jsonl")), 0);
+    assert_int_equal(mkfifo(path_of("accounting.jsonl"), 0600), 0);
+    assert_int_equal(accounting_file_open(folder, &file, &err), -1);
+    assert_contains(err.text, "accounting.jsonl is no file: move it away");
     accounting_file_close(&file);
 }
 
@@ -235,6 +292,8 @@ int main(void)
         T(a_new_file_without_a_line_goes_on_behind_the_older_one),
         T(what_the_disk_takes_in_part_leaves_nothing),
         T(a_link_in_the_place_of_the_file_is_not_followed),
+        T(what_is_no_record_is_passed_over),
+        T(what_is_no_file_of_lines_is_refused_and_kept),
         T(a_folder_that_cannot_be_made_is_named),
     };
 
