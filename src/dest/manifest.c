@@ -221,6 +221,7 @@ void manifest_cut(struct manifest_entry *entry, uint64_t chunk_bytes)
     if (chunk_bytes != MANIFEST_CHUNK_BYTES)
         CHECK(manifest_cut_problem(entry->size_bytes, chunk_bytes) == NULL);
     entry->chunk_bytes = chunk_bytes;
+    entry->known_hashes = 0;
     make_chunks(entry);
 }
 

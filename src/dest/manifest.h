@@ -80,6 +80,9 @@ struct manifest_entry {
     /* The SHA-256 of each chunk of a file over chunk_bytes; NULL and 0 of all others. */
     uint8_t (*chunks)[SHA256_BYTES];
     size_t chunk_count;
+    /* By who hashes for what may come to nothing: so many of its chunks, from the first on, have
+     * their hash; of a file without chunks 1 or 0. */
+    size_t known_hashes;
     /* How often the file, or chunks of it, were taken over from an earlier checkpoint since they
      * were written; 0: it was written for this one. */
     uint32_t generation;

@@ -1,13 +1,12 @@
 /* Chunks on their way here. See receive.h.
  *
  * Flow     receive_files -> for each chunk ask_chunk ... range_came, until all have -> give_pair ->
- *          check_pair, by
- *          a thread -> pair_done -> file_end, by a thread, after a file's last chunk. One whose
- *          bytes are wrong is asked for once more.
+ *          check_pair, by a thread -> pair_done -> file_end, by a thread, after a file's last
+ *          chunk. One whose bytes are wrong is asked for once more.
  *          Two chunks are hashed at a time (sha256_pair.h): one that has come waits for the next
  *          one, unless nothing more is on its way.
- * Shapes   a slot is a chunk: asked for, come, or at a thread. Its buffer is kept for the next one.
- *          Counts of what is left are the caller's thread's alone.
+ * Shapes   a slot is a chunk: asked for, come, or at a thread. Counts of what is left are the
+ *          caller's thread's alone.
  */
 #include "src/dest/s3/receive.h"
 

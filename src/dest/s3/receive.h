@@ -2,9 +2,8 @@
  *
  * Flow     receive_files() asks for chunk after chunk, in ranges that go side by side where one is
  *          large: RECEIVE_CHUNKS_MAX at a time, and of large ones as many as RECEIVE_BYTES_MAX
- *          holds, RECEIVE_CHUNKS_MIN at least. What has come
- *          is hashed, written and made durable by threads (crew.h), so that the network is served
- *          meanwhile.
+ *          holds, RECEIVE_CHUNKS_MIN at least. What has come is hashed, written and made durable by
+ *          threads (crew.h), so that the network is served meanwhile.
  * Shapes   of each file: `begin` before its first chunk, `chunk` for each in any order, `end` after
  *          the last. begin runs on the caller's thread, the others on any: two chunks of one file
  *          may be at work at a time, its end never beside one.

@@ -33,7 +33,6 @@ struct put {
     bool spoiled; /* our own folder has a MANIFEST or copies, or will, and is not as it should be */
     struct send_result sent;
     struct manifest manifest;
-    bool is_hashed; /* all of the manifest */
     struct previous previous;
     struct buf text, folders;
 };
@@ -122,6 +121,19 @@ static int put_encode(struct put *put, struct err *err)
     return 0;
 }
 
+static size_t hash_count(const struct manifest_entry *entry)
+{
+    return entry->is_directory ? 0 : entry->chunk_count > 0 ? entry->chunk_count : 1;
+}
+
+static bool is_hashed(const struct manifest *manifest)
+{
+    for (size_t i = 0; i < manifest->count; i++)
+        if (manifest->entries[i].known_hashes < hash_count(&manifest->entries[i]))
+            return false;
+    return true;
+}
+
 /* By all threads: nothing is sent meanwhile. */
 static int hash_source(struct put *put)
 {
@@ -135,6 +147,8 @@ static int hash_source(struct put *put)
     pool_init(&pool, put->how->threads, 0);
     result = transfer_run(&transfer, &pool, NULL);
     pool_close(&pool);
+    for (size_t i = 0; result == 0 && i < put->manifest.count; i++)
+        put->manifest.entries[i].known_hashes = hash_count(&put->manifest.entries[i]);
     return result;
 }
 
@@ -146,10 +160,9 @@ static bool same_files(struct put *put, const struct buf *text)
 
     if (manifest_parse(text->bytes, text->length, &manifest, NULL) != 0)
         return false;
-    same = manifest_compare(&manifest, &put->manifest, NULL) == 0;
-    if (same && !put->is_hashed)
-        put->is_hashed = hash_source(put) == 0;
-    same = same && put->is_hashed && manifest_same_contents(&manifest, &put->manifest);
+    same = manifest_compare(&manifest, &put->manifest, NULL) == 0 &&
+           (is_hashed(&put->manifest) || hash_source(put) == 0) &&
+           manifest_same_contents(&manifest, &put->manifest);
     manifest_close(&manifest);
     if (!same)
         return false;
@@ -288,8 +301,7 @@ static int put_write(struct put *put, struct err *err)
                                          .at = &put->at,
                                          .source = put->source,
                                          .label = put->label,
-                                         .previous = &put->previous,
-                                         .is_hashed = put->is_hashed};
+                                         .previous = &put->previous};
     struct err why = {0};
     int result = send_files(&request, &put->manifest, &put->sent, &why);
 
@@ -299,7 +311,6 @@ static int put_write(struct put *put, struct err *err)
         return -1;
     if (result != 0)
         return err_set(err, why.code, "%s", why.text);
-    put->is_hashed = true;
     return put_seal(put, err);
 }
 

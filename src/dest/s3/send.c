@@ -403,8 +403,11 @@ static void hash_read(struct sending *sending)
         sha256_pair(pieces, digests);
     else if (count == 1)
         sha256_of(pieces[0].bytes, pieces[0].length, digests[0]);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        CHECK(slots[i]->chunk == slots[i]->entry->known_hashes);
         manifest_chunk_set(slots[i]->entry, slots[i]->chunk, digests[i]);
+        slots[i]->entry->known_hashes++;
+    }
 }
 
 static void send_read(struct sending *sending)
@@ -501,9 +504,9 @@ static void drain_slots(struct sending *sending)
 }
 
 /* Of a chunk that is not in the store. */
-static enum purpose purpose_of(const struct sending *sending)
+static enum purpose purpose_of(const struct manifest_entry *entry, size_t chunk)
 {
-    return sending->request->is_hashed ? TO_SEND : TO_HASH_AND_SEND;
+    return chunk < entry->known_hashes ? TO_SEND : TO_HASH_AND_SEND;
 }
 
 /* What is in the store already. */
@@ -512,7 +515,7 @@ static int hash_file(struct sending *sending, int fd, struct manifest_entry *ent
     size_t count = entry->chunk_count > 0 ? entry->chunk_count : 1;
     int result = 0;
 
-    for (size_t i = 0; i < count && result == 0 && !sending->failed; i++)
+    for (size_t i = entry->known_hashes; i < count && result == 0 && !sending->failed; i++)
         result = read_piece(sending, fd,
                             &(struct piece){.entry = entry, .chunk = i, .purpose = TO_HASH}, err);
     return result;
@@ -522,7 +525,7 @@ static int hash_file(struct sending *sending, int fd, struct manifest_entry *ent
 static int send_whole(struct sending *sending, int fd, struct manifest_entry *entry,
                       struct err *err)
 {
-    return read_piece(sending, fd, &(struct piece){.entry = entry, .purpose = purpose_of(sending)},
+    return read_piece(sending, fd, &(struct piece){.entry = entry, .purpose = purpose_of(entry, 0)},
                       err);
 }
 
@@ -535,9 +538,9 @@ static int send_part(struct sending *sending, int fd, struct upload *upload, siz
     struct piece piece = {.entry = upload->entry, .chunk = part, .upload = upload};
     bool is_there = upload->etags[part][0] != '\0';
 
-    if (is_there && sending->request->is_hashed)
+    if (is_there && part < upload->entry->known_hashes)
         return 0;
-    piece.purpose = is_there ? TO_HASH : purpose_of(sending);
+    piece.purpose = is_there ? TO_HASH : purpose_of(upload->entry, part);
     return read_piece(sending, fd, &piece, err);
 }
 
@@ -645,7 +648,7 @@ static int send_file(struct sending *sending, struct manifest_entry *entry, stru
         return -1;
     if (is_there(sending, entry)) {
         note_copied(sending, entry, 0);
-        result = request->is_hashed ? 0 : hash_file(sending, fd, entry, err);
+        result = hash_file(sending, fd, entry, err);
     } else if (entry->chunk_count > 0) {
         result = send_in_parts(sending, fd, entry, key, err);
     } else {

@@ -33,7 +33,6 @@ struct send_request {
     int source;
     const char *label; /* of the source, for errors */
     const struct previous *previous;
-    bool is_hashed; /* the manifest has all hashes: they are sent by, and not taken again */
 };
 
 struct send_result {
@@ -43,9 +42,10 @@ struct send_result {
 };
 
 /* Sets the hashes and generations of all files of the manifest, which is of the source and cut into
- * no more chunks than the store takes parts. When it
- * succeeds every object is whole in the store, which has compared each with the hash that it was
- * signed with. After a failure what was sent stays there, for a second try or for abandon. */
+ * no more chunks than the store takes parts; hashes that it knows are not taken again, also after a
+ * failure. When it succeeds every object is whole in the store, which has compared each with the
+ * hash that it was signed with. After a failure what was sent stays there, for a second try or for
+ * abandon. */
 int send_files(const struct send_request *request, struct manifest *manifest,
                struct send_result *ret_result, struct err *err);
 

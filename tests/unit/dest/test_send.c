@@ -52,6 +52,7 @@ struct memory {
     char hashes[PARTS][SHA256_HEX_BYTES]; /* by which its parts were signed; "": none came */
     unsigned puts, gets, copies, completed;
     unsigned damaged_gets; /* so many answers have a wrong byte */
+    unsigned refused_puts; /* so many are refused */
 };
 
 static void take_part(struct memory *memory, const struct lying_request *request, int fd)
@@ -92,6 +93,9 @@ static void answer_memory(void *data, const struct lying_request *request, int f
     if (strcasestr(head, "\nx-amz-copy-source: ") != NULL) {
         memory->copies++;
         lying_answer(fd, "501 Not Implemented", &(struct lying_body){"", 0, 0});
+    } else if (strncmp(head, "PUT ", 4) == 0 && memory->refused_puts > 0) {
+        memory->refused_puts--;
+        lying_answer(fd, "403 Forbidden", &(struct lying_body){"", 0, 0});
     } else if (strncmp(head, "PUT ", 4) == 0) {
         take_part(memory, request, fd);
     } else if (range != NULL) {
@@ -155,7 +159,7 @@ static void send_and_receive(struct memory *memory, const struct previous *previ
 {
     struct lying_store *store = lying_store_open(answer_memory, memory);
     struct client *client = client_open(&(struct client_how){0}, NULL);
-    const struct send_request request = {client, &at, source, folder, previous, false};
+    const struct send_request request = {client, &at, source, folder, previous};
     struct send_result result;
     struct err err = {0};
 
@@ -197,6 +201,43 @@ static void the_parts_of_a_large_file_are_signed_by_the_hashes_of_its_manifest(v
     (void)unused;
     send_and_receive(&memory, &none, folder, source, &manifest);
     check_parts(&memory, &manifest);
+    close(source);
+    remove_source(folder);
+    manifest_close(&manifest);
+    free(memory.bytes);
+}
+
+/* The second try goes by the hashes that the first one has found, and takes those that it has not:
+ * one is made wrong between them. */
+static void a_second_try_hashes_what_the_first_has_not(void **unused)
+{
+    struct memory memory = {.bytes = check_calloc(1, SIZE), .refused_puts = 1};
+    struct lying_store *store = lying_store_open(answer_memory, &memory);
+    struct client *client = client_open(&(struct client_how){0}, NULL);
+    const struct previous none = {0};
+    struct send_result result;
+    struct manifest manifest;
+    char folder[32], hex[SHA256_HEX_BYTES];
+    int source = make_source(folder, &manifest);
+    const struct send_request request = {client, &at, source, folder, &none};
+    uint8_t fake[SHA256_BYTES];
+    struct err err = {0};
+
+    (void)unused;
+    assert_non_null(client);
+    assert_int_equal(send_files(&request, &manifest, &result, &err), -1);
+    assert_int_equal(manifest.entries[0].known_hashes, PARTS);
+    memset(fake, 'a', sizeof(fake));
+    manifest_chunk_set(&manifest.entries[0], 0, fake);
+    manifest.entries[0].known_hashes = 1;
+    memory = (struct memory){.bytes = memory.bytes};
+    assert_int_equal(send_files(&request, &manifest, &result, &err), 0);
+    assert_string_equal(memory.hashes[0], sha256_format(fake, hex));
+    assert_string_equal(memory.hashes[1],
+                        sha256_format(manifest_chunk_hash(&manifest.entries[0], 1), hex));
+    assert_int_equal(manifest.entries[0].known_hashes, PARTS);
+    client_close(client);
+    (void)lying_store_close(store);
     close(source);
     remove_source(folder);
     manifest_close(&manifest);
@@ -266,7 +307,7 @@ static void what_was_hashed_before_is_not_hashed_again(void **unused)
     struct manifest manifest;
     char folder[32], hex[SHA256_HEX_BYTES];
     int source = make_source(folder, &manifest);
-    const struct send_request request = {client, &at, source, folder, &none, true};
+    const struct send_request request = {client, &at, source, folder, &none};
     struct err err = {0};
 
     (void)unused;
@@ -277,6 +318,7 @@ static void what_was_hashed_before_is_not_hashed_again(void **unused)
         memset(digest, 'a' + i, sizeof(digest));
         manifest_chunk_set(&manifest.entries[0], i, digest);
     }
+    manifest.entries[0].known_hashes = PARTS;
     assert_int_equal(send_files(&request, &manifest, &result, &err), 0);
     assert_int_equal(memory.puts, PARTS);
     for (size_t i = 0; i < PARTS; i++)
@@ -330,13 +372,14 @@ static void a_source_that_changes_after_it_was_hashed_is_named(void **unused)
     struct manifest manifest;
     char folder[32];
     int source = make_source(folder, &manifest);
-    const struct send_request request = {client, &at, source, folder, &none, true};
+    const struct send_request request = {client, &at, source, folder, &none};
     struct err err = {0};
 
     (void)unused;
     assert_non_null(client);
     changing.folder = folder;
     assert_int_equal(upload_cut(&manifest, 1000, &err), 0);
+    manifest.entries[0].known_hashes = manifest.entries[0].chunk_count;
     assert_int_equal(send_files(&request, &manifest, &result, &err), -1);
     assert_int_equal(err.code, ERR_CORRUPT);
     assert_contains(err.text, "was written after the application had said done");
@@ -354,6 +397,7 @@ int main(void)
         cmocka_unit_test(the_parts_of_a_large_file_are_signed_by_the_hashes_of_its_manifest),
         cmocka_unit_test(what_could_not_be_copied_is_sent_by_the_hash_that_it_has),
         cmocka_unit_test(what_was_hashed_before_is_not_hashed_again),
+        cmocka_unit_test(a_second_try_hashes_what_the_first_has_not),
         cmocka_unit_test(a_large_chunk_comes_in_ranges_and_again_when_one_is_wrong),
         cmocka_unit_test(a_source_that_changes_after_it_was_hashed_is_named),
     };
