@@ -131,7 +131,7 @@ def any_write_under_load_may_find_no_room_fail_or_be_the_last():
 
 def content(member):
     """The files of its folder, with what is in them; both copies of the mark and the vote are written again at each start."""
-    return {p.name: p.read_bytes() if p.name not in ("synced", "vote") else None for p in member.data_dir.iterdir()}
+    return {p.name: p.read_bytes() if p.name not in ("synced", "vote") else None for p in member.data_dir.iterdir() if p.is_file()}
 
 
 @needs("gcc")
