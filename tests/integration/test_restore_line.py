@@ -130,6 +130,9 @@ def jobs_write_one_after_the_other_whoever_leads():
         cluster.wait_leader()
         wait_until("it is known who writes", lambda: scratch(cluster)["parts_writing"] == 1, 20)
         assert [checkpoint(cluster, name, asked[name]).state for name in waiting] == [REQUESTED] * 2
+        http = cluster.wait_leader().http
+        wait_until("the line is measured", lambda: [metric(http, f'ckpt_destination_writes{{destination="scratch",state="{state}"}}')
+                                                    for state in ("writing", "waiting")] == [1, 2], 10)
         assert restores(cluster, "put") == [first], "the others still wait"
         dead.start()
         for i in range(len(JOBS)):

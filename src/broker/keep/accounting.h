@@ -13,7 +13,7 @@
  *          epoch is the cluster's when the line was made, sequence the event's. What the state has
  *          forgotten since is null. Where the ring has dropped events that were not looked at, a
  *          line tells of it: "event": "accounting.lost".
- *          A state of a later epoch than the files was restored from a backup: all that its ring
+ *          A state of a later epoch than the files was restored or recovered: all that its ring
  *          holds is written, also what stands there with the epoch before; `checkpoint` tells.
  * Errors   of the disk are logged once, and it is tried again after ACCOUNTING_AGAIN_MS.
  * Source   D-007.

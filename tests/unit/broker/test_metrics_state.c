@@ -149,6 +149,33 @@ static void what_a_checkpoint_takes_over_is_counted_as_saved(void **state)
     finish(fake);
 }
 
+/* From its grant on, until its last part is verified. */
+static void a_part_that_is_written_is_counted_at_its_target(void **state)
+{
+    struct fake *fake = start();
+    uint64_t id;
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 2, NULL).status, FSM_OK);
+    id = fake_request_checkpoint(fake, "job", "r1");
+    assert_true(
+        rendered(fake, "ckpt_destination_writes{destination=\"scratch\",state=\"writing\"} 0\n"));
+    assert_true(
+        rendered(fake, "ckpt_destination_writes{destination=\"scratch\",state=\"waiting\"} 0\n"));
+    fake_grant(fake, id, 1000000, 600000);
+    assert_true(
+        rendered(fake, "ckpt_destination_writes{destination=\"scratch\",state=\"writing\"} 2\n"));
+    fake_verify_part(fake, "job", id, 0);
+    fake_verify_part(fake, "job", id, 1);
+    assert_true(
+        rendered(fake, "ckpt_destination_writes{destination=\"scratch\",state=\"writing\"} 0\n"));
+    fake_stop_serving(fake);
+    assert_false(
+        rendered(fake, "ckpt_destination_writes{destination=\"scratch\",state=\"waiting\"}"));
+    fake_serve(fake);
+    finish(fake);
+}
+
 static void a_failed_one_names_its_reason(void **state)
 {
     struct fake *fake = start();
@@ -408,6 +435,7 @@ int main(void)
         cmocka_unit_test(a_complete_checkpoint_is_counted_and_timed),
         cmocka_unit_test(a_folder_that_is_gone_is_counted_with_its_bytes),
         cmocka_unit_test(what_a_checkpoint_takes_over_is_counted_as_saved),
+        cmocka_unit_test(a_part_that_is_written_is_counted_at_its_target),
         cmocka_unit_test(a_failed_one_names_its_reason),
         cmocka_unit_test(an_attempt_that_lacks_ranks_is_counted_though_it_is_tried_again),
         cmocka_unit_test(a_restart_point_that_is_damaged_is_counted),
