@@ -3,9 +3,12 @@
 and whatever its disk does. D-007."""
 import json
 import pathlib
+import signal
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import disks  # noqa: E402
 from cluster import Cluster, http_get, tap, wait_until  # noqa: E402
 from jobs import POLICY, complete, heat  # noqa: E402
 
@@ -82,5 +85,34 @@ def a_disk_that_takes_none_holds_up_nothing():
         assert lost(member) == 0
 
 
+def a_disk_that_hangs_holds_up_no_answer_and_no_stop():
+    """The folder lies on a file system of its own, which is frozen: who writes there waits for ever, and not even a kill ends it before it is thawed."""
+    why = disks.refused()
+    if why is not None:
+        return why
+    with Cluster(members=1, agents=("a",), policy=POLICY, heartbeat_ms=200) as cluster, disks.file_system(cluster.dir / "other", 32, "mkfs.ext4", "-q") as other:
+        member = cluster.members[0]
+        folder = pathlib.Path(member.data_dir) / "accounting"
+        folder.parent.mkdir(mode=0o700)
+        folder.symlink_to(other)
+        cluster.start()
+        subprocess.run(["fsfreeze", "-f", str(other)], check=True)
+        try:
+            cluster.register("job", [("a", 1, 1 << 20)])
+            cluster.run_job("a", "job", heat(cluster, "job"))
+            complete(cluster, "job")
+            complete(cluster, "job")
+            assert records(member) == []
+            member.process.send_signal(signal.SIGTERM)
+            wait_until("it has stopped but for the disk", lambda: "event=accounting_left" in member.log.read_text(), 5)
+        finally:
+            subprocess.run(["fsfreeze", "-u", str(other)], check=True)
+        assert member.process.wait(5) == 0
+        member.start()
+        wait_for([member], 2)
+        member.kill()
+    return None
+
+
 if __name__ == "__main__":
-    tap([every_member_has_each_checkpoint_once, a_disk_that_takes_none_holds_up_nothing])
+    tap([every_member_has_each_checkpoint_once, a_disk_that_takes_none_holds_up_nothing, a_disk_that_hangs_holds_up_no_answer_and_no_stop])
