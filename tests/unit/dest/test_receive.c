@@ -284,6 +284,48 @@ static void every_answer_may_lie(void **unused)
     assert_int_not_equal(err.code, ERR_NONE);
 }
 
+/* ---- a transfer that is cut ---- */
+
+enum { LONG_BYTES = 40 << 20, CUT_BYTES = 20 << 20, PATIENCE_MS = 2000 };
+
+/* The first answer begins late, and is cut after a while; the second one is whole. */
+static void answer_cut(void *data, const struct lying_request *request, int fd)
+{
+    const uint8_t *bytes = data;
+
+    if (request->number > 1) {
+        lying_answer(fd, "200 OK", &(struct lying_body){bytes, LONG_BYTES, LONG_BYTES});
+        return;
+    }
+    nanosleep(&(struct timespec){1, 500000000}, NULL);
+    lying_answer(fd, "200 OK", &(struct lying_body){bytes, CUT_BYTES, LONG_BYTES});
+    nanosleep(&(struct timespec){1, 0}, NULL);
+}
+
+/* It has failed for longer than the patience, but has moved enough meanwhile to tell that the store
+ * is there. */
+static void a_long_transfer_that_is_cut_is_tried_again(void **unused)
+{
+    uint8_t *bytes = calloc(1, LONG_BYTES), *got = malloc(LONG_BYTES);
+    struct lying_store *store = lying_store_open(answer_cut, bytes);
+    struct client *client = client_open(&(struct client_how){.patience_ms = PATIENCE_MS}, NULL);
+    const struct call_request request = {
+        .method = "GET", .bucket = "bucket", .key = "k", .into = got, .into_bytes = LONG_BYTES};
+    struct call *call;
+    struct err err = {0};
+
+    (void)unused;
+    assert_true(bytes != NULL && got != NULL && client != NULL);
+    call = call_new(client, &request);
+    if (call_run(client, call, &err) != 0)
+        fail_msg("%s", err.text);
+    call_free(call);
+    client_close(client);
+    assert_int_equal(lying_store_close(store), 2);
+    free(bytes);
+    free(got);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +335,7 @@ int main(void)
         cmocka_unit_test(an_answer_of_another_length_is_no_damage),
         cmocka_unit_test(every_first_answer_may_lie),
         cmocka_unit_test(every_answer_may_lie),
+        cmocka_unit_test(a_long_transfer_that_is_cut_is_tried_again),
     };
 
     setenv("AWS_ACCESS_KEY_ID", "id", 1);
