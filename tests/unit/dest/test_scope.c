@@ -58,6 +58,11 @@ static void a_put_gets_what_it_needs(void **state)
     static const struct ask asks[] = {
         {"PUT", BASE "/part-0001/0123456789abcdef/model.bin", ""},
         {"PUT", BASE "/part-0001/a%20b%25", "partNumber=1&uploadId=x~y"},
+        /* how many parts the store takes */
+        {"POST", BASE "/part-0001/0123456789abcdef-0000000000000000/MANIFEST", "uploads="},
+        {"PUT", BASE "/part-0001/0123456789abcdef-0000000000000000/MANIFEST",
+         "partNumber=10000&uploadId=x"},
+        {"DELETE", BASE "/part-0001/0123456789abcdef-0000000000000000/MANIFEST", "uploadId=x"},
         {"POST", BASE "/part-0001/a", "uploads="},
         {"POST", BASE "/part-0001/a", "uploadId=x"},
         {"GET", BASE "/part-0001/a", "uploadId=x"},
