@@ -460,22 +460,22 @@ void fsm_records_expect(const struct fsm *fsm, const struct record_report *repor
 /* part_check.c: one node's part of an allocation, after its own change. */
 void fsm_part_check(const struct allocation *allocation, const struct assignment *part);
 
-/* ledger.c: where GPU time goes. */
-void fsm_ledger_open(struct fsm *fsm, struct allocation *allocation); /* of a new one, assigned */
+/* accounts.c: where GPU time goes. */
+void fsm_account_open(struct fsm *fsm, struct allocation *allocation); /* of a new one, assigned */
 /* After any change of whether it is assigned, of its GPUs, of its starting parts. */
-void fsm_ledger_update(struct fsm *fsm, struct allocation *allocation);
+void fsm_account_update(struct fsm *fsm, struct allocation *allocation);
 /* Before it ends so: what is pending is useful or lost. */
-void fsm_ledger_end(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__AllocationState state,
-                    Ckpt__V1__Reason reason);
-void fsm_ledger_left(struct fsm *fsm, struct allocation *allocation, uint32_t gpus);
-void fsm_ledger_part_died(struct fsm *fsm, struct allocation *allocation);
-void fsm_ledger_part_started(struct fsm *fsm, struct allocation *allocation,
-                             const struct assignment *part, uint64_t restored_checkpoint_id);
-void fsm_ledger_paused(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t stall_ms);
-void fsm_ledger_saved(struct fsm *fsm, struct allocation *allocation,
-                      struct checkpoint *checkpoint);
+void fsm_account_end(struct fsm *fsm, struct allocation *allocation,
+                     Ckpt__V1__AllocationState state, Ckpt__V1__Reason reason);
+void fsm_account_left(struct fsm *fsm, struct allocation *allocation, uint32_t gpus);
+void fsm_account_part_died(struct fsm *fsm, struct allocation *allocation);
+void fsm_account_part_started(struct fsm *fsm, struct allocation *allocation,
+                              const struct assignment *part, uint64_t restored_checkpoint_id);
+void fsm_account_paused(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t stall_ms);
+void fsm_account_saved(struct fsm *fsm, struct allocation *allocation,
+                       struct checkpoint *checkpoint);
 /* Of a restored one, whose account stands. */
-bool fsm_ledger_adopt(struct fsm *fsm, struct allocation *allocation);
+bool fsm_account_adopt(struct fsm *fsm, struct allocation *allocation);
 struct tenant *fsm_tenant_create(struct fsm *fsm, const char *id);
 bool fsm_account_balanced(const struct fsm_account *account);
 void fsm_account_from_message(const Ckpt__V1__GpuAccount *message, struct fsm_account *ret_account);

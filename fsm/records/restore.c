@@ -314,7 +314,7 @@ static bool restore_allocation(struct fsm *fsm, const Ckpt__Log__V1__AllocationR
     if (fsm_allocation_runs(allocation))
         fsm_allocation_assign(fsm, allocation);
     fsm_timer_set(&fsm->timers, &allocation->timer, record->timer_at_ms);
-    return fsm_read_restore(fsm, allocation) && fsm_ledger_adopt(fsm, allocation);
+    return fsm_read_restore(fsm, allocation) && fsm_account_adopt(fsm, allocation);
 }
 
 static bool checkpoint_within(const Ckpt__Log__V1__CheckpointRecord *record)
