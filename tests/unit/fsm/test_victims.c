@@ -311,7 +311,7 @@ static void a_sensitive_claim_does_not_wait_for_progress(void **unused)
     script_close(&script);
 }
 
-/* The ledger of actions: with less work at stake than a checkpoint takes, going back to the last one is cheaper */
+/* The payoffs of actions: with less work at stake than a checkpoint takes, going back to the last one is cheaper */
 static void a_victim_that_was_just_saved_is_stopped_without_another_checkpoint(void **unused)
 {
     struct script script;
