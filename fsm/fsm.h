@@ -1,4 +1,5 @@
-/* The replicated state machine: allocations, checkpoints, nodes, targets, queues, sessions, events.
+/* The replicated state machine: allocations, checkpoints, nodes, targets, queues, past
+ * requests, events.
  *
  * Flow     fsm_apply_entry() decodes one committed log entry and applies its commands in order;
  *          each has an outcome. What agents must do is derived from the state by
@@ -347,7 +348,7 @@ struct fsm_summary {
     /* Counted since the cluster began; a restore goes on from what the snapshot says. */
     FSM_COUNTERS(RECORD_MEMBER, RECORD_MEMBER_TEXT)
     uint64_t oldest_paused_since_ms; /* 0: none */
-    uint32_t session_count;
+    uint32_t past_request_count;
 };
 /* A copy but for cluster_id, which is the state's. Takes time in proportion to the targets, not to
  * the records. */
