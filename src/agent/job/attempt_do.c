@@ -205,7 +205,7 @@ static void still_ended(void *data, const struct still_result *result)
         return;
     }
     log_info(
-        "frozen", "allocation=%s whole=%d by=%s members=%zu rounds=%" PRIu32 " took_us=%" PRIu64,
+        "frozen", "allocation=%s whole=%d by=%s processes=%zu rounds=%" PRIu32 " took_us=%" PRIu64,
         allocation->entry.allocation_id, result->whole, result->by_cgroup ? "cgroup" : "signals",
         result->count, result->rounds, result->took_us);
     if (allocation->entry.cgroup[0] != '\0' && !result->by_cgroup)

@@ -168,7 +168,7 @@ static void ending_done(void *data, const struct still_result *result)
 
     CHECK(allocation->executor.ending != NULL);
     allocation->executor.ending = NULL;
-    log_info("signalled", "allocation=%s way=%d members=%zu rounds=%" PRIu32,
+    log_info("signalled", "allocation=%s way=%d processes=%zu rounds=%" PRIu32,
              allocation->entry.allocation_id, (int)allocation->executor.ending_way, result->count,
              result->rounds);
 }

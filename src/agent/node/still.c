@@ -100,7 +100,7 @@ static bool is_aimed(const struct job_still *still, const struct member *member)
     return member->belongs && !(still->by_cgroup && member->in_cgroup && still->way != STILL_KILL);
 }
 
-/* -1, 0, 1: parents before their children; the leader is the eldest. */
+/* -1, 0, 1: parents before their children; the main process is the eldest. */
 static int compare_age(const void *a, const void *b)
 {
     const struct member *left = *(const struct member *const *)a,

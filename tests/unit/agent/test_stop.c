@@ -8,7 +8,7 @@
 /* The leader has ended by itself; what it left behind is being killed when the stop comes. */
 static void ends_before(int32_t status, enum process_stop_cause cause, uint64_t run)
 {
-    leader_lives = false;
+    main_lives = false;
     exits(status, false);
     assert_int_equal(job->process.state, PROCESS_CLEARING);
     stop(cause, run);
@@ -19,7 +19,7 @@ static void ends_before(int32_t status, enum process_stop_cause cause, uint64_t 
 static void what_ends_is_told_with_its_status(void **state)
 {
     (void)state;
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     exits(9, false);
     expect_report(KIND(APPLICATION_EXITED), RUN, 9);
 }
@@ -29,7 +29,7 @@ static void what_ends_is_told_with_its_status(void **state)
 static void what_was_told_from_outside_to_end_has_not_finished(void **state)
 {
     (void)state;
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     exits(0, true);
     expect_report(KIND(APPLICATION_EXITED), RUN, PROCESS_STATUS_UNKNOWN);
 }
@@ -37,7 +37,7 @@ static void what_was_told_from_outside_to_end_has_not_finished(void **state)
 static void what_was_told_from_outside_before_an_order_has_not_finished(void **state)
 {
     (void)state;
-    leader_lives = false;
+    main_lives = false;
     exits(0, true);
     stop(STOP_BY_ORDER, RUN);
     group_lives = false;
@@ -82,7 +82,7 @@ static void a_late_word_of_finished_work_counts_once(void **state)
 static void a_late_word_counts_for_what_had_ended_before_its_stop(void **state)
 {
     (void)state;
-    leader_lives = false;
+    main_lives = false;
     stop(STOP_BY_ORDER, RUN);
     group_lives = false;
     still_first_fire(job);
@@ -95,7 +95,7 @@ static void a_late_word_of_what_was_told_to_end_does_not_count(void **state)
 {
     (void)state;
     stop(STOP_BY_ORDER, RUN);
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     still_first_fire(job);
     expect_report(KIND(TERMINATED), RUN, PROCESS_STATUS_UNKNOWN);
     wakes(&(struct end_note){.wait_status = 0});
@@ -105,7 +105,7 @@ static void a_late_word_of_what_was_told_to_end_does_not_count(void **state)
 static void a_late_word_of_what_was_told_does_not_count(void **state)
 {
     (void)state;
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     exits(9, false);
     expect_report(KIND(APPLICATION_EXITED), RUN, 9);
     wakes(&(struct end_note){.wait_status = 0});
@@ -115,12 +115,12 @@ static void a_late_word_of_what_was_told_does_not_count(void **state)
 static void what_is_seen_alive_again_has_not_ended(void **state)
 {
     (void)state;
-    leader_lives = false;
+    main_lives = false;
     still_first_fire(job);
-    leader_lives = true;
+    main_lives = true;
     still_first_fire(job);
     still_now_us += 10 * SECOND_US;
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     still_first_fire(job);
     assert_int_equal(job->process.state, PROCESS_ENDED); /* its status is awaited from here on */
     still_now_us += 10 * SECOND_US;
@@ -132,7 +132,7 @@ static void an_end_waits_for_what_has_left_the_group(void **state)
 {
     (void)state;
     stragglers_left = 1;
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     wakes(&(struct end_note){.wait_status = 9});
     assert_uint_equal(stragglers_asked.run, RUN);
     assert_uint_equal(stragglers_asked.start_ticks, START_TICKS);
@@ -152,7 +152,7 @@ static void a_stop_waits_for_what_has_left_the_group(void **state)
     stragglers_left = 1;
     stop(STOP_BY_ORDER, RUN);
     assert_null(stragglers_done); /* not while its group lives */
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     wakes(&(struct end_note){.wait_status = 0});
     assert_uint_equal(ledger_last_sequence(agent.ledger), 0);
     stragglers_done(job, 0);
@@ -165,7 +165,7 @@ static void what_has_left_the_group_has_the_grace_as_well(void **state)
     (void)state;
     stragglers_left = 1;
     stop(STOP_BY_ORDER, RUN);
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     still_first_fire(job);
     assert_non_null(stragglers_done);
     assert_false(stragglers_killed);
@@ -230,7 +230,7 @@ static void fire_walltime(void)
 static void expect_killed_in(uint64_t run)
 {
     fire_walltime();
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     exits(9, false);
     expect_report(KIND(WALLTIME_KILLED), run, 9);
     assert_uint_equal(job->entry.ended_run, run); /* the next one may begin */
@@ -265,7 +265,7 @@ static void what_ends_with_0_when_told_to_has_not_finished(void **state)
     (void)state;
     stop(STOP_BY_ORDER, RUN);
     assert_uint_equal(terms, 1);
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     exits(0, false);
     expect_report(KIND(TERMINATED), RUN, 0);
 }
@@ -282,7 +282,7 @@ static void what_was_told_by_the_agent_before_has_not_finished(void **state)
 
     (void)state;
     job = allocation_new(&agent, "stopped", &entry);
-    leader_lives = false;
+    main_lives = false;
     process_post(job, PROCESS_RESUMED);
     exits(0, false);
     group_lives = false;
@@ -424,7 +424,7 @@ static void a_start_that_does_not_come_is_told_by_the_agent_after(void **state)
     struct allocation *again;
 
     (void)state;
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     wakes(&(struct end_note){.wait_status = 9, .will_restart = true});
     assert_uint_equal(ledger_last_sequence(agent.ledger), 1);
     again = resumed();
