@@ -1,8 +1,8 @@
 /* Which endpoint to talk to. See follow.h.
  *
  * Flow     result → redirect? take it : next in turn. After a whole turn without an answer the
- *          caller is told to wait a little longer each time: elections take hundreds of milliseconds, and
- *          clients must not make them harder.
+ *          caller is told to wait a little longer each time: elections take hundreds of
+ *          milliseconds, and clients must not make them harder.
  * Shapes   a channel is made when its endpoint's turn comes; one that is left and has no open calls
  *          is freed.
  */

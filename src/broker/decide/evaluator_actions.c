@@ -54,7 +54,7 @@ static double lost_s(const struct eval_situation *situation, double lead_s)
     return situation->age_s + sqrt(2 * pause_s * lead_s / situation->alarm_p);
 }
 
-/* What payoffs are made from, in GPU-seconds. The value of a checkpoint is at most what it could save:
+/* What payoffs come from, in GPU-seconds. The value of a checkpoint is at most what it could save:
  * the work at stake times the probability that it is lost. */
 bool evaluator_actions_situation(const struct evaluator_cycle *cycle, const struct fsm *fsm,
                                  const struct fsm_allocation *allocation,
