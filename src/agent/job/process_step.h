@@ -51,7 +51,13 @@ enum process_state {
 };
 
 /* Why it is being stopped. A later cause overrules a takeover, nothing overrules the others. */
-enum process_stop_cause { STOP_BY_ORDER, STOP_BY_WALLTIME, STOP_BY_TAKEOVER };
+#define PROCESS_STOP_CAUSES(X) X(ORDER) X(WALLTIME) X(TAKEOVER)
+enum process_stop_cause {
+#define X(name) STOP_BY_##name,
+    PROCESS_STOP_CAUSES(X)
+#undef X
+        STOP_CAUSE_COUNT
+};
 
 /* Stragglers: what it started and what has left its process group. */
 enum process_stragglers { STRAGGLERS_UNKNOWN, STRAGGLERS_LOOKED_FOR, STRAGGLERS_GONE };
@@ -147,6 +153,7 @@ void process_step(struct process *process, struct ledger_entry *entry,
 void process_check(const struct process *process, const struct ledger_entry *entry);
 
 const char *process_state_name(enum process_state state);
+const char *process_stop_cause_name(enum process_stop_cause cause); /* "ORDER" */
 bool process_move_allowed(enum process_state from, enum process_state to);
 /* For the checkpoint attempt that a stop ends. */
 Ckpt__V1__Reason process_stop_why(const struct process *process, const struct ledger_entry *entry);

@@ -387,6 +387,18 @@ static void take_way(struct job_still *still, enum still_way way)
     still->changed = true;
 }
 
+const char *still_way_name(enum still_way way)
+{
+    static const char *const names[] = {
+#define X(name) #name,
+        STILL_WAYS(X)
+#undef X
+    };
+
+    CHECK(way < STILL_WAY_COUNT);
+    return names[way];
+}
+
 struct job_still *still_start(uv_loop_t *loop, const struct job_members *job, enum still_way way,
                               still_done_fn *done, void *data)
 {

@@ -7,7 +7,7 @@
  *                 started nobody
  *   STILL_THAW    the group goes on; outside of it SIGCONT, children before their parents and the
  *                 main process last, until none is stopped
- *   STILL_END     SIGCONT and SIGTERM, once to each process; while a rank lives (ranks.h) not to the
+ *   STILL_END     SIGCONT and SIGTERM, once to each process; while a rank lives (ranks.h) not to
  *                 launchers, which would cut their ranks' time short, nor to who was started since,
  *                 which saves something for a rank
  *   STILL_KILL    SIGKILL to the group as a whole and to each process, again until none lives
@@ -36,7 +36,14 @@
 
 enum { STILL_LIMIT_MS = 5000 };
 
-enum still_way { STILL_FREEZE, STILL_THAW, STILL_END, STILL_KILL };
+#define STILL_WAYS(X) X(FREEZE) X(THAW) X(END) X(KILL)
+enum still_way {
+#define X(name) STILL_##name,
+    STILL_WAYS(X)
+#undef X
+        STILL_WAY_COUNT
+};
+const char *still_way_name(enum still_way way); /* "FREEZE" */
 
 struct still_result {
     bool whole;

@@ -5,7 +5,7 @@
 
 #include "tests/unit/agent/ended_job.h"
 
-/* The leader has ended by itself; what it left behind is being killed when the stop comes. */
+/* The main process has ended by itself; what it left behind is being killed when the stop comes. */
 static void ends_before(int32_t status, enum process_stop_cause cause, uint64_t run)
 {
     main_lives = false;
@@ -371,6 +371,86 @@ static void what_is_left_of_a_grace_is_logged(void **state)
     allocation_free(again);
 }
 
+/* ---- enums in logs ---- */
+
+/* What was begun with all of the job, and whom it tells; it is told by the test. */
+static struct {
+    enum still_way way;
+    still_done_fn *done;
+    void *data;
+} begun;
+
+static struct job_still *still_begun(void *context, const struct job_members *members,
+                                     enum still_way way, still_done_fn *done, void *data)
+{
+    (void)context, (void)members;
+    begun.way = way;
+    begun.done = done;
+    begun.data = data;
+    return (struct job_still *)&begun;
+}
+
+static void still_turned(struct job_still *still, enum still_way way)
+{
+    (void)still, (void)way;
+}
+
+static void still_left(struct job_still *still)
+{
+    (void)still;
+}
+
+static void expect_logged(FILE *log, const char *event, const char *pair)
+{
+    char line[1024];
+    bool found = false;
+
+    rewind(log);
+    while (fgets(line, sizeof(line), log) != NULL)
+        found = found || (strstr(line, event) != NULL && strstr(line, pair) != NULL);
+    if (!found)
+        print_error("no line %s with %s\n", event, pair);
+    assert_true(found);
+}
+
+/* Numbers of ways, causes and reasons say nothing to who reads a log, and shift between builds. */
+static void ways_causes_and_reasons_are_logged_by_name(void **state)
+{
+    struct ledger_entry entry = *ledger_find(agent.ledger, "job");
+    struct allocation *again;
+    int former_stderr;
+    FILE *log;
+
+    (void)state;
+    agent.machine.job_still = still_begun;
+    agent.machine.job_still_change = still_turned;
+    agent.machine.job_still_detach = still_left;
+    log = begin_log(&former_stderr);
+    entry.still = STANDING_LET_GO; /* as the agent before it left it */
+    again = allocation_new(&agent, "job", &entry);
+    process_post(again, PROCESS_RESUMED);
+    assert_int_equal(begun.way, STILL_THAW);
+    begun.done(begun.data, &(struct still_result){.stuck = PID, .stuck_name = "tail"});
+    process_stop(again, &(struct process_stop_ask){.cause = STOP_BY_ORDER,
+                                                   .reason = CKPT__V1__REASON__REASON_MIGRATED,
+                                                   .grace_ms = 1000,
+                                                   .run = RUN});
+    assert_int_equal(begun.way, STILL_END);
+    begun.done(begun.data, &(struct still_result){.whole = true, .count = 1, .rounds = 1});
+    main_lives = group_lives = false;
+    still_first_fire(again);
+    assert_uint_equal(ledger_last_sequence(agent.ledger), 1);
+    assert_true(dup2(former_stderr, STDERR_FILENO) >= 0);
+    close(former_stderr);
+    expect_logged(log, "event=still ", " way=THAW ");
+    expect_logged(log, "event=stop ", " cause=ORDER ");
+    expect_logged(log, "event=stop ", " reason=MIGRATED ");
+    expect_logged(log, "event=signalled ", " way=END ");
+    expect_logged(log, "event=report ", " reason=MIGRATED ");
+    fclose(log);
+    allocation_free(again);
+}
+
 static void a_grace_that_was_ordered_is_not_cut_short(void **state)
 {
     uint64_t began_us = still_now_us;
@@ -469,6 +549,7 @@ int main(void)
         PROCESS_TEST(what_was_told_by_the_agent_before_has_not_finished),
         PROCESS_TEST(a_grace_goes_on_where_it_was),
         PROCESS_TEST(what_is_left_of_a_grace_is_logged),
+        PROCESS_TEST(ways_causes_and_reasons_are_logged_by_name),
         PROCESS_TEST(a_grace_that_was_ordered_is_not_cut_short),
         PROCESS_TEST(a_grace_that_became_shorter_stays_so),
         PROCESS_TEST(a_grace_whose_end_is_not_known_begins_again),
