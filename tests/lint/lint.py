@@ -9,6 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 import form
 import graph
+import logs
 import rows
 import selfcheck
 import sizes
@@ -494,7 +495,7 @@ def check_access_table():
 
 
 CHECKS = [
-    ("the checks find what they must", lambda: [*selfcheck.problems(CALL, FOREIGN, INCLUDE), *form.selfcheck(), *sizes.selfcheck(), *words.selfcheck()]),
+    ("the checks find what they must", lambda: [*selfcheck.problems(CALL, FOREIGN, INCLUDE), *form.selfcheck(), *sizes.selfcheck(), *words.selfcheck(), *logs.selfcheck()]),
     ("layers include only what they may", check_layering),
     ("no layer may include what it does not", check_slack),
     ("ARCHITECTURE says what layers may include", check_told_includes),
@@ -522,6 +523,7 @@ CHECKS = [
     ("commands that texts name exist", check_named_commands),
     ("links and alerts lead to what exists", check_links),
     ("the glossary and ARCHITECTURE name what is there", check_named_files),
+    ("logs and errors name the values of enums", lambda: logs.problems(TEXT, CODE, WITH_STRINGS)),
     ("one word is one thing", lambda: words.problems(TEXT)),
     ("units are started again without end", check_units),
     ("the table of certificates has every rule", check_access_table),
