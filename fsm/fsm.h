@@ -1,4 +1,5 @@
-/* The replicated state machine: allocations, checkpoints, nodes, targets, queues, sessions, events.
+/* The replicated state machine: allocations, checkpoints, nodes, targets, queues, past
+ * requests, events.
  *
  * Flow     fsm_apply_entry() decodes one committed log entry and applies its commands in order;
  *          each has an outcome. What agents must do is derived from the state by
@@ -347,7 +348,7 @@ struct fsm_summary {
     /* Counted since the cluster began; a restore goes on from what the snapshot says. */
     FSM_COUNTERS(RECORD_MEMBER, RECORD_MEMBER_TEXT)
     uint64_t oldest_paused_since_ms; /* 0: none */
-    uint32_t session_count;
+    uint32_t past_request_count;
 };
 /* A copy but for cluster_id, which is the state's. Takes time in proportion to the targets, not to
  * the records. */
@@ -499,12 +500,12 @@ uint64_t fsm_attempt_interval_ms(const struct fsm *fsm, const struct fsm_allocat
 /* It did not answer, and that pause has not passed. */
 bool fsm_silence_lasts(const struct fsm *fsm, const struct fsm_allocation *allocation);
 /* No preemption takes it, whoever asks and for what: as it is registered and placed. Time, state
- * and storage, which pass, do not count here; fsm_victim_hint() has those. */
+ * and storage, which pass, do not count here; fsm_victim_outlook() has those. */
 bool fsm_victim_never(const struct fsm_allocation *allocation);
 /* Whether and why the allocation cannot be a victim now, whoever asks: OK, or the rule's status.
  * *ret_cost_gpu_ms: what stopping it would cost, as victims are compared. */
-enum fsm_status fsm_victim_hint(const struct fsm *fsm, const struct fsm_allocation *allocation,
-                                uint64_t *ret_cost_gpu_ms);
+enum fsm_status fsm_victim_outlook(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                                   uint64_t *ret_cost_gpu_ms);
 /* What those that write to the target were granted together, without those that have not begun.
  * Looks at the 4,096 oldest active ones, as the two below. */
 uint64_t fsm_target_writing_rate(const struct fsm *fsm, uint32_t slot);
@@ -722,12 +723,12 @@ size_t fsm_copy_nodes(const struct fsm *fsm, const struct fsm_allocation *alloca
 /* The job's part there, also when it has ended; false: the job has none. */
 bool fsm_part_on(const struct fsm *fsm, const struct fsm_allocation *allocation, uint32_t node_slot,
                  struct fsm_part *ret_part);
-/* Nodes whose orders may have changed since they were last taken; a hint for the dispatcher, not
- * part of the state. After a restore every node is listed. false: none left. */
+/* Nodes whose orders may have changed since they were last taken. The dispatcher looks at
+ * them; they are no part of the state. After a restore every node is listed. false: none left. */
 bool fsm_take_changed_node(struct fsm *fsm, uint32_t *ret_node_slot);
 /* Of the 64 allocation slots from 64 * word on, a bit for each whose allocation may be another, or
- * may have changed, or a checkpoint of it, since it was last taken; a hint for the evaluator, not
- * part of the state. */
+ * may have changed, or a checkpoint of it, since it was last taken. The evaluator looks
+ * at it; they are no part of the state. */
 uint64_t fsm_take_changed_allocations(struct fsm *fsm, uint32_t word);
 /* It will be read soon; its nodes, when it has come by itself. */
 void fsm_prefetch_allocation(const struct fsm *fsm, uint32_t slot);

@@ -9,7 +9,7 @@
  *          5. client_free(), then the loop runs on until the client's handles are closed, and
  *             tls_context_free().
  * Flow     client_new on a libuv loop; client_call() sends one unary request, retries it on
- *          UNAVAILABLE, with or without a leader hint, and on RESOURCE_EXHAUSTED with push-back
+ *          UNAVAILABLE, with or without a redirect, and on RESOURCE_EXHAUSTED with push-back
  *          until its deadline, always with the same bytes (same request id). client_call_wait()
  *          runs a private loop and is for programs without one (ckptctl).
  * Errors   gRPC status and text; RPC_DEADLINE_EXCEEDED means: outcome unknown, ask again with the

@@ -1,14 +1,14 @@
-/* A channel that follows the leader: one of several endpoints, chosen by the leader hint, else by
+/* A channel that follows the leader: one of several endpoints, chosen by the redirect, else by
  * turn.
  *
  * Flow     rpc_follow_channel() gives the current channel; the owner tells what each call ended
- *          with by rpc_follow_result(); UNAVAILABLE with a hint moves to the hinted endpoint,
- *          without one or with an empty one to the next.
+ *          with by rpc_follow_result(); UNAVAILABLE with a redirect moves to the endpoint that it
+ *          names, without one or with an empty one to the next.
  * Shapes   owned by the client library and by the agent; at most RPC_FOLLOW_ENDPOINTS_MAX
- *          endpoints, hints outside the list are taken too (a member that joined later) but at most
- *          one at a time.
+ *          endpoints, redirects outside the list are taken too (a member that joined later) but at
+ *          most one at a time.
  * Units    milliseconds.
- * Owners   endpoints and hints are copied; a channel that was given belongs to this and may be
+ * Owners   endpoints and redirects are copied; a channel that was given belongs to this and may be
  *          gone after rpc_follow_result(), _move() or _free(): ask for it anew for each call.
  * Errors   rpc_follow_new: ERR_INVALID with the text that is no address. Later failures are the
  *          channel's.
@@ -49,9 +49,9 @@ struct rpc_channel *rpc_follow_channel(struct rpc_follow *follow);
 bool rpc_follow_result(struct rpc_follow *follow, const struct rpc_end *end,
                        uint64_t *ret_delay_ms);
 /* The caller itself found that the current endpoint is no good, e.g. it was told in a stream that
- * another one leads. hint NULL or "": unknown. */
-void rpc_follow_move(struct rpc_follow *follow, const char *hint);
-/* The list as it was given, without the hinted one: for who asks every member. */
+ * another one leads. redirect NULL or "": unknown. */
+void rpc_follow_move(struct rpc_follow *follow, const char *redirect);
+/* The list as it was given, without that of a redirect: for who asks every member. */
 size_t rpc_follow_count(const struct rpc_follow *follow);
 /* As it was given, without blanks; lives with the follower. */
 const char *rpc_follow_endpoint(const struct rpc_follow *follow, size_t i);
