@@ -11,6 +11,7 @@ import form
 import graph
 import rows
 import selfcheck
+import sentences
 import sizes
 from source import blank, functions
 
@@ -493,7 +494,7 @@ def check_access_table():
 
 
 CHECKS = [
-    ("the checks find what they must", lambda: [*selfcheck.problems(CALL, FOREIGN, INCLUDE), *form.selfcheck(), *sizes.selfcheck()]),
+    ("the checks find what they must", lambda: [*selfcheck.problems(CALL, FOREIGN, INCLUDE), *form.selfcheck(), *sentences.selfcheck(), *sizes.selfcheck()]),
     ("layers include only what they may", check_layering),
     ("no layer may include what it does not", check_slack),
     ("ARCHITECTURE says what layers may include", check_told_includes),
