@@ -615,7 +615,7 @@ bool fsm_begin_restored_as(const struct fsm *fsm, const struct fsm_allocation *v
 uint64_t fsm_begin_id(const struct fsm *fsm, const struct fsm_allocation *view);
 const struct fsm_checkpoint *fsm_begin_of_part(const struct fsm *fsm,
                                                const struct fsm_allocation *view);
-struct fsm_part; /* which of its shards it restores that restores its own alone, + 1; 0: none */
+struct fsm_part; /* for fsm_begin_shard() */
 uint32_t fsm_begin_shard(const struct fsm *fsm, const struct fsm_part *part,
                          const struct fsm_checkpoint *point);
 /* Folder of a checkpoint: {prefix}/{tenant}/{project}/{allocation}/checkpoints/{checkpoint}; the

@@ -265,8 +265,8 @@ struct consensus_peer_status {
 struct consensus_foreign {
     uint64_t id;
     uint64_t incarnation;
-    /* Where that member is dialled, it is this one who answers. Else it only calls: a copy
-     * somewhere, beside which the member may well be. */
+    /* True: this process answers at the address of the member that it claims to be. False: it only
+     * calls. Then it may be a copy somewhere, and the real member may run beside it. */
     bool answers;
     char address[CONSENSUS_ADDRESS_BYTES]; /* where it listens */
     char from[CONSENSUS_ADDRESS_BYTES];    /* of the last call; "": not known */
