@@ -10,7 +10,7 @@ from pathlib import Path
 from source import TOKEN
 
 WORDS_MAX = 35
-OPENING = re.compile(r"(?:who|whose|which|what|that|as far as)\b", re.I)
+OPENING = re.compile(r"(?:who|whose|which|what|that|as far as)\b(?!:)", re.I)  # "what:" is a parameter
 GENERATED = ("fsm/STATUSES.md", "src/CALLS.md", "tests/COVERAGE.md")
 ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|cf|vs|ca|approx|resp|incl|Fig|Sec|No|[A-Z])|(?<!\w)\.)\.$")  # "A." is an initial, ".." a range
 STOP = re.compile(r"[.!?]+[)\"'*_`\]]*\s+| · (?=code\b)")
@@ -145,7 +145,7 @@ SAMPLE = """/* The head of e.g. a.c, i.e. one sentence (see b.h). Whose is it?
  *
  *     sketch();
  */
-static int a; /* as far as it is known */
+static int a; /* as far as it is known */ /* what: a parameter */
 static int b; // a member,
               // that counts
 // Who knows. And
