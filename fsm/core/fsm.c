@@ -72,8 +72,9 @@ static void fsm_free_names(struct fsm *fsm)
     }
 }
 
-/* In the order in which records refer to each other: jobs and their checkpoints, then what they
- * name, then what those hold. The CHECKs find a reference that some path forgot to give back. */
+/* Records are freed before the records that they refer to: first jobs and their checkpoints, then
+ * nodes and targets, at last the interned texts. The CHECKs find a reference that some path forgot
+ * to give back. */
 void fsm_free(struct fsm *fsm)
 {
     if (fsm == NULL)

@@ -12,6 +12,7 @@ import graph
 import logs
 import rows
 import selfcheck
+import sentences
 import sizes
 import words
 from source import blank, functions
@@ -495,7 +496,7 @@ def check_access_table():
 
 
 CHECKS = [
-    ("the checks find what they must", lambda: [*selfcheck.problems(CALL, FOREIGN, INCLUDE), *form.selfcheck(), *sizes.selfcheck(), *words.selfcheck(), *logs.selfcheck()]),
+    ("the checks find what they must", lambda: [*selfcheck.problems(CALL, FOREIGN, INCLUDE), *form.selfcheck(), *sentences.selfcheck(), *sizes.selfcheck(), *words.selfcheck(), *logs.selfcheck()]),
     ("layers include only what they may", check_layering),
     ("no layer may include what it does not", check_slack),
     ("ARCHITECTURE says what layers may include", check_told_includes),
