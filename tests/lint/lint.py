@@ -496,7 +496,8 @@ def check_access_table():
 
 
 CHECKS = [
-    ("the checks find what they must", lambda: [*selfcheck.problems(CALL, FOREIGN, INCLUDE), *form.selfcheck(), *sentences.selfcheck(), *sizes.selfcheck(), *words.selfcheck(), *logs.selfcheck()]),
+    ("the checks find what they must", lambda: [*selfcheck.problems(CALL, FOREIGN, INCLUDE), *form.selfcheck(), *sentences.selfcheck(),
+                                                *sizes.selfcheck(), *words.selfcheck(), *logs.selfcheck(), *graph.selfcheck()]),
     ("layers include only what they may", check_layering),
     ("no layer may include what it does not", check_slack),
     ("ARCHITECTURE says what layers may include", check_told_includes),
