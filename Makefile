@@ -132,6 +132,8 @@ GENERAL_REGS = $(if $(filter x86_64 aarch64,$(shell uname -m)),-mgeneral-regs-on
 $(BUILD)/src/eval/%.o: OPT += -O3 -fno-math-errno -fno-trapping-math
 # libckptapp goes into programs and libraries of others: position-independent, and only the calls of its header are seen
 $(BUILD)/src/app/%.o: OPT += -fPIC -fvisibility=hidden
+# cmocka's assertions take four times as long to compile optimised, and tests compute next to nothing themselves
+$(BUILD)/tests/unit/%.o $(BUILD)/tests/golden/%.o: OPT = -O0 -g1 -U_FORTIFY_SOURCE
 $(BUILD)/%.o: %.c | $(GEN_H)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS_ALL) $(WARN) $(PKG_CFLAGS) -c -o $@ $<
@@ -202,8 +204,14 @@ $(BUILD)/tests/unit/$(1)/test_%: $(BUILD)/tests/unit/$(1)/test_%.o $(patsubst %.
 endef
 $(foreach l,$(LAYERS),$(eval $(call UNIT_RULE,$(l))))
 
-unit: $(UNIT_BIN)                               ## unit tests
-	$(Q)JOBS=$(or $(JOBS),2) tests/run.sh $(UNIT_BIN)
+# programs that passed, by what they are made of (tests/run.py): they do not run again until that changes
+REMEMBER = $(if $(ALL),,--changed $(BUILD)/passed)
+RUN = $(Q)BUILD=$(abspath $(BUILD)) JOBS=$(or $(JOBS),$(shell nproc)) WAITING_JOBS=$(WAITING_JOBS) tests/run.py
+unit: $(UNIT_BIN)                               ## unit tests that changed since they passed; all of them: make unit ALL=1
+	$(RUN) $(REMEMBER) $(UNIT_BIN)
+check: programs $(UNIT_BIN) $(GOLDEN_BIN) $(SIM_BIN) ## while you work: lint, goldens, 40 simulated runs, the unit tests that a change can reach
+	$(Q)BUILD=$(abspath $(BUILD)) tests/run.py tests/lint/lint.sh tests/sim/check.sh $(GOLDEN_BIN)
+	$(RUN) $(REMEMBER) $(UNIT_BIN)
 t: programs                                     ## one test: make t T=lifecycle
 	@set -e; for b in $(foreach u,$(UNIT_SRC),$(if $(findstring $(T),$(notdir $(u))),$(BUILD)/$(u:.c=))); do $(MAKE) --no-print-directory $$b && $$b; done
 
@@ -235,7 +243,7 @@ $(BUILD)/tests/golden/golden_%: $(BUILD)/tests/golden/golden_%.o $(call LIB_of,f
 $(BUILD)/tests/golden/golden_job: $(BUILD)/tests/golden/golden_job.o $(call LIB_of,agent)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS) -lm
 golden: $(GOLDEN_BIN)                           ## transcripts of the state machine and of an agent's job
-	$(Q)tests/run.sh $(GOLDEN_BIN)
+	$(RUN) $(GOLDEN_BIN)
 golden-update: $(GOLDEN_BIN)                    ## rewrite the transcripts; review the diff
 	for g in $(GOLDEN_BIN); do $$g --update; done
 
@@ -252,7 +260,7 @@ FUZZ_BIN = $(FUZZ_SRC:%.c=$(BUILD)/%)
 fuzz-bins: $(FUZZ_BIN)
 fuzz-smoke:                                     ## each fuzz target for a few seconds, sanitizers on
 	$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz SAN="$(FUZZ_SAN)" OPT="-O1 -g" fuzz-bins
-	$(Q)tests/run.sh $(FUZZ_SRC:%.c=$(BUILD)/fuzz/%)
+	$(RUN) $(FUZZ_SRC:%.c=$(BUILD)/fuzz/%)
 fuzz: deps                                      ## libFuzzer on one target: make fuzz F=fsm_command (needs clang)
 	$(MAKE) --no-print-directory BUILD=$(BUILD)/libfuzzer CC=clang SAN="-fsanitize=fuzzer-no-link,address" OPT="-O1 -g" $(BUILD)/libfuzzer/tests/fuzz/fuzz_$(F).o $(foreach l,$(LAYERS),$(BUILD)/libfuzzer/lib/lib$(l).a)
 	clang -fsanitize=fuzzer,address -o $(BUILD)/libfuzzer/$(F) $(BUILD)/libfuzzer/tests/fuzz/fuzz_$(F).o $(foreach l,$(USE_$(call fuzz_layer,fuzz_$(F))),$(BUILD)/libfuzzer/lib/lib$(l).a) $(PKG_LIBS) -lm
@@ -263,14 +271,12 @@ sizes:                                          ## lines, assertions per functio
 	@python3 tests/lint/sizes.py
 lint:                                           ## layering, purity, banned calls, lengths, format
 	tests/lint/lint.sh $(BUILD)
-# those that take longest come first, so that none of them is left over at the end
-LONG = $(patsubst %,tests/integration/test_%.py,faults_calls agent bursts places faults_clock grpc_way recover telemetry faults_disk faults_net kill9 tls members users daemon ranks cluster_faults vast outage)
-INTEGRATION = $(LONG) $(filter-out $(LONG),$(sort $(wildcard tests/integration/test_*.py)))
+INTEGRATION = $(sort $(wildcard tests/integration/test_*.py))
 # integration tests wait for real processes more than they compute; those against real systems compute as much
-WAITING_JOBS = $(or $(JOBS),$(shell expr 3 \* $$(nproc)))
+WAITING_JOBS = $(or $(JOBS),$(shell expr 4 \* $$(nproc)))
 SYSTEMS_JOBS = $(or $(JOBS),$(shell expr 2 \* $$(nproc)))
 integration: programs                           ## real processes
-	$(Q)BUILD=$(abspath $(BUILD)) WAITING_JOBS=$(WAITING_JOBS) tests/run.sh $(INTEGRATION)
+	$(RUN) $(INTEGRATION)
 kills: programs                                 ## leader kills under load: make kills KILLS=1000 [MEMBERS=5]
 	KILLS=$(or $(KILLS),1000) BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/integration/test_faults_kills.py a_leader_killed
 deps:                                           ## install missing packages (root or sudo)
@@ -278,15 +284,21 @@ deps:                                           ## install missing packages (roo
 demo: deps                                      ## the main job, end to end, under 90 s
 	$(MAKE) --no-print-directory $(PARALLEL) programs
 	BUILD=$(abspath $(BUILD)) /usr/bin/python3 deploy/demo/demo.py
-test: deps                                      ## everything CI runs
-	$(Q)$(MAKE) --no-print-directory $(PARALLEL) programs $(UNIT_BIN) $(GOLDEN_BIN) $(SIM_BIN)
-	$(MAKE) --no-print-directory $(PARALLEL) BUILD=$(BUILD)/fuzz SAN="$(FUZZ_SAN)" OPT="-O1 -g" fuzz-bins
-	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(or $(JOBS),2) WAITING_JOBS=$(WAITING_JOBS) tests/run.sh tests/lint/lint.sh tests/sim/short.sh $(UNIT_BIN) $(GOLDEN_BIN) $(FUZZ_SRC:%.c=$(BUILD)/fuzz/%) $(INTEGRATION)
-systems: programs                               ## against real systems that are not ours; skips what cannot be installed
+test: deps                                      ## everything CI runs, but for the real systems
+	$(MAKE) --no-print-directory $(PARALLEL) programs
+	@# the tests are compiled beside those of real processes, which wait more than they compute
+	$(RUN) --first "$(BUILD_TESTS)" tests/lint/lint.sh tests/sim/short.sh $(UNIT_BIN) $(GOLDEN_BIN) \
+		$(FUZZ_BIN) $(INTEGRATION)
+BUILD_TESTS = $(MAKE) --no-print-directory $(PARALLEL) test-programs
+.PHONY: check test-programs systems-programs systems-long
+test-programs: $(UNIT_BIN) $(GOLDEN_BIN) $(SIM_BIN) $(FUZZ_BIN)
+systems-programs: programs
 	-$(Q)deploy/install-deps.sh systems
 	$(Q)if command -v mpicc > /dev/null; then $(MAKE) --no-print-directory $(MPI:%=$(BUILD)/bin/%); fi
+systems: systems-programs                       ## against real systems that are not ours; skips what cannot be installed
 	@# real programs under each fault, one after the other in a file: their limit is that of a test that hangs
-	$(Q)BUILD=$(abspath $(BUILD)) WAITING_JOBS=$(SYSTEMS_JOBS) TEST_TIMEOUT_S=2400 tests/run.sh $(sort $(wildcard tests/systems/test_*.py))
+	$(RUN_SYSTEMS)
+RUN_SYSTEMS = $(Q)BUILD=$(abspath $(BUILD)) WAITING_JOBS=$(SYSTEMS_JOBS) TEST_TIMEOUT_S=2400 tests/run.py $(sort $(wildcard tests/systems/test_*.py))
 bench: deps                                     ## figures beside etcd's: commits, failover, evaluation, scale; then bench-data
 	$(Q)deploy/install-deps.sh bench
 	$(MAKE) --no-print-directory programs $(BENCH:%=$(BUILD)/bench/%)

@@ -557,10 +557,12 @@ def fill(cluster, count, prefix="a"):
         cluster.register(f"{prefix}{i}", [("n", 1, 1 << 20)])
 
 
-def tap(tests):
-    """Runs test functions in order, prints TAP, returns the exit code. A name given on the command line picks one."""
+def tap(tests, long=()):
+    """Runs test functions in order, prints TAP, returns the exit code. Those in `long` take minutes: only `make systems-long` runs them, with
+    LONG in the environment, and then no others. A name given on the command line picks one of all."""
     import traceback
-    picked = [t for t in tests if len(sys.argv) < 2 or sys.argv[1] in t.__name__]
+    tests, long = list(tests), list(long)
+    picked = [t for t in tests + long if sys.argv[1] in t.__name__] if len(sys.argv) > 1 else long if os.environ.get("LONG") else tests
     failed = 0
     for test in picked:
         started = time.monotonic()

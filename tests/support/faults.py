@@ -323,6 +323,14 @@ def tests_of(make, nodes=2, faults=FAULTS):
     return [as_test(fault, make, nodes) for fault in faults]
 
 
+def split(tests, *short):
+    """(those that these functions make, the others), for tap(): one round of a program in `make systems`, the others in `make systems-long`."""
+    names = {fault.__name__ for fault in short}
+    chosen = [test for test in tests if test.__name__.removesuffix("_on_one_node") in names]
+    assert len(chosen) >= len(names), (names, [test.__name__ for test in tests])
+    return chosen, [test for test in tests if test not in chosen]
+
+
 def elastic_by(mode):
     """4 -> 2 -> 3 nodes of one rank each. Every part gets all parts, or reads what it needs where they lie."""
     def elastic(make, nodes):
