@@ -111,8 +111,8 @@ def layer(name):
 
 
 def plain_files(texts):
-    """PLAIN, and the headers that files of other layers include, or that lie at the top of fsm/ and raft/."""
-    found = {name for name in texts if name in PLAIN or re.fullmatch(r"(?:fsm|raft)/\w+\.h", name)}
+    """PLAIN, the API, and the headers that files of other layers include, or that lie at the top of fsm/ and raft/."""
+    found = {name for name in texts if name in PLAIN or re.fullmatch(r"(?:fsm|raft)/\w+\.h|proto/ckpt/v1/\w+\.proto", name)}
     for name, text in texts.items():
         if product(name):
             found |= {header for header in INCLUDE.findall(text) if header in texts and layer(header) != layer(name)}
