@@ -1,4 +1,5 @@
-/* The replicated state machine: allocations, checkpoints, nodes, targets, queues, sessions, events.
+/* The replicated state machine: allocations, checkpoints, nodes, targets, queues, past
+ * requests, events.
  *
  * Flow     fsm_apply_entry() decodes one committed log entry and applies its commands in order;
  *          each has an outcome. fsm_orders_for_node() derives the orders of an agent from the
@@ -344,7 +345,7 @@ struct fsm_summary {
     /* Counted since the cluster began; a restore goes on from the snapshot's counts. */
     FSM_COUNTERS(RECORD_MEMBER, RECORD_MEMBER_TEXT)
     uint64_t oldest_paused_since_ms; /* 0: none */
-    uint32_t session_count;
+    uint32_t past_request_count;
 };
 /* Copies all but cluster_id, which stays the state's. The time is in proportion to the targets, not
  * to the records. */
@@ -492,12 +493,12 @@ uint64_t fsm_attempt_interval_ms(const struct fsm *fsm, const struct fsm_allocat
 /* The job did not answer, and the pause has not passed. */
 bool fsm_silence_lasts(const struct fsm *fsm, const struct fsm_allocation *allocation);
 /* No preemption can ever take the job as it is registered and placed. Time, state and storage
- * change and do not count here; fsm_victim_hint() has them. */
+ * change and do not count here; fsm_victim_outlook() has them. */
 bool fsm_victim_never(const struct fsm_allocation *allocation);
 /* OK: the job can be a victim now. Else the status of the rule that protects it from every
  * requester. *ret_cost_gpu_ms: the cost of stopping it, as victims are compared. */
-enum fsm_status fsm_victim_hint(const struct fsm *fsm, const struct fsm_allocation *allocation,
-                                uint64_t *ret_cost_gpu_ms);
+enum fsm_status fsm_victim_outlook(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                                   uint64_t *ret_cost_gpu_ms);
 /* The bandwidth granted to checkpoints that have begun to write to the target. This function and
  * the two below look at the 4,096 oldest active checkpoints. */
 uint64_t fsm_target_writing_rate(const struct fsm *fsm, uint32_t slot);
@@ -717,12 +718,12 @@ size_t fsm_copy_nodes(const struct fsm *fsm, const struct fsm_allocation *alloca
 /* The job's part on the node, also when it has ended; false: the job has none. */
 bool fsm_part_on(const struct fsm *fsm, const struct fsm_allocation *allocation, uint32_t node_slot,
                  struct fsm_part *ret_part);
-/* Nodes whose orders may have changed since they were last taken; a hint for the dispatcher, not
- * part of the state. After a restore every node is listed. false: none left. */
+/* Nodes whose orders may have changed since they were last taken. The dispatcher looks at
+ * them; they are no part of the state. After a restore every node is listed. false: none left. */
 bool fsm_take_changed_node(struct fsm *fsm, uint32_t *ret_node_slot);
 /* A bit for each of the 64 allocation slots from 64 * word on. Set: the slot's allocation or a
- * checkpoint of it may have changed since the last call, or another allocation has the slot. A hint
- * for the evaluator, not part of the state. */
+ * checkpoint of it may have changed since the last call, or another allocation has the slot. The
+ * evaluator looks at it; it is no part of the state. */
 uint64_t fsm_take_changed_allocations(struct fsm *fsm, uint32_t word);
 /* Asks the memory for an allocation that will be read soon; later for its nodes. */
 void fsm_prefetch_allocation(const struct fsm *fsm, uint32_t slot);

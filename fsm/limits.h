@@ -36,9 +36,10 @@ enum {
     FSM_TENANTS_MAX = 1024,     /* with sums of their own; the last one stands for all others */
     FSM_QUEUES_MAX = 256,
     FSM_WAITING_PER_QUEUE_MAX = 64,
-    FSM_SESSIONS_MAX = 1000000,
-    FSM_SESSION_MIN_AGE_MS = 15000, /* a younger one is never evicted: SESSIONS_FULL instead */
-    FSM_SESSIONS_EVICTED_PER_COMMAND_MAX = 8, /* a few thousand commands are applied in one turn */
+    FSM_PAST_REQUESTS_MAX = 1000000,
+    FSM_PAST_REQUEST_MIN_AGE_MS = 15000, /* a younger one is never evicted: SESSIONS_FULL instead */
+    FSM_PAST_REQUESTS_EVICTED_PER_COMMAND_MAX =
+        8, /* a few thousand commands are applied in one turn */
     FSM_EVENTS_MAX = 65536,
     FSM_MEMBERS_MAX = 64, /* removed ones included; the one removed first gives way */
     FSM_VICTIMS_MAX = 16,

@@ -231,7 +231,7 @@ static void restart_apply(struct fsm *fsm, struct allocation *allocation,
     fsm_destination_discarded(fsm, allocation, restart->discarded_ms);
     fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
     fsm_allocation_assign(fsm, allocation);
-    fsm_ledger_update(fsm, allocation);
+    fsm_account_update(fsm, allocation);
     fsm_allocation_arm(fsm, allocation);
     fsm_retention_review(fsm, allocation);
 }

@@ -249,7 +249,7 @@ void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
     for (uint32_t i = 0; i < count; i++)
         gpus += next[i].gpu_count;
     if (reason != CKPT__V1__REASON__REASON_NONE && gpus < view->gpu_count)
-        fsm_ledger_left(fsm, allocation, view->gpu_count - gpus);
+        fsm_account_left(fsm, allocation, view->gpu_count - gpus);
     if (count < old_count)
         view->scaled_at_ms = fsm->now_ms;
     fsm_preemption_leaves(fsm, allocation);
@@ -258,7 +258,7 @@ void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
     fsm_allocation_sum_shares(allocation);
     fsm_allocation_estimate(allocation, old_count);
     fsm_allocation_assign(fsm, allocation);
-    fsm_ledger_update(fsm, allocation);
+    fsm_account_update(fsm, allocation);
     if (view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING)
         fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
     if (active != NULL)
@@ -366,7 +366,7 @@ void fsm_scale_done(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Re
             fsm_terminate_mark(fsm, allocation, part);
     }
     if (reason != CKPT__V1__REASON__REASON_NONE)
-        fsm_ledger_left(fsm, allocation, gpus);
+        fsm_account_left(fsm, allocation, gpus);
     fsm_allocation_changed(fsm, allocation);
     fsm_allocation_arm(fsm, allocation);
     scale_settle(fsm, allocation);

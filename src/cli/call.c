@@ -15,12 +15,6 @@
 #include "src/cli/reflect.h"
 #include "src/client/client.h"
 
-void call_free(ProtobufCMessage *message)
-{
-    if (message != NULL)
-        protobuf_c_message_free_unpacked(message, NULL);
-}
-
 /* The catalogue's entry whose name begins the text ("STORAGE_UNAVAILABLE: ..."); -1 when none
  * does. */
 static int catalogue_status(const char *text)
@@ -123,11 +117,6 @@ static size_t count_members(struct cli *cli, bool *ret_quorum, size_t *ret_asked
     }
     call_each_free(answers, count);
     return answered;
-}
-
-bool call_is_about_tls(const char *text)
-{
-    return strstr(text, "TLS: ") != NULL || strstr(text, "wants TLS") != NULL;
 }
 
 /* What may be read all the same. */
@@ -400,7 +389,7 @@ enum cli_exit call_mutate(struct cli *cli, const char *what, const char *method,
     char made[33];
     char *before;
 
-    CHECK(request_id != NULL && cli->command->mutates);
+    CHECK(request_id != NULL && cli->command->kind == COMMAND_CHANGES);
     if (cli->request_id[0] == '\0')
         snprintf(cli->request_id, sizeof(cli->request_id), "%s", client_request_id(made));
     before = *request_id;

@@ -26,6 +26,17 @@ struct round {
     size_t open_count;
 };
 
+void call_free(ProtobufCMessage *message)
+{
+    if (message != NULL)
+        protobuf_c_message_free_unpacked(message, NULL);
+}
+
+bool call_is_about_tls(const char *text)
+{
+    return strstr(text, "TLS: ") != NULL || strstr(text, "wants TLS") != NULL;
+}
+
 static bool endpoint_known(const struct call_answer *answers, size_t count, const char *endpoint,
                            size_t length)
 {

@@ -67,6 +67,13 @@ struct option_value {
     size_t item_count;
 };
 
+enum command_kind {
+    COMMAND_READS,       /* may be repeated: takes --watch */
+    COMMAND_WRITES_FILE, /* reads from members into a file, once */
+    COMMAND_CHANGES,     /* takes --request-id and --dry-run */
+    COMMAND_LOCAL        /* asks no member: needs no endpoints and no certificate */
+};
+
 struct cli;
 struct command {
     const char *name;      /* one or two words */
@@ -76,7 +83,7 @@ struct command {
     const char *help;
     enum cli_exit (*run)(struct cli *cli);
     const struct option_spec *options; /* NULL: none of its own */
-    bool mutates;                      /* takes --request-id and --dry-run */
+    enum command_kind kind;
 };
 
 /* Stands in for client_call_wait in tests. endpoint NULL: the leader. */
@@ -85,7 +92,7 @@ typedef int cli_transport_fn(void *context, const char *endpoint, const char *me
                              const ProtobufCMessageDescriptor *reply_type,
                              ProtobufCMessage **ret_reply, struct err *err);
 
-enum { CLI_OPTIONS_MAX = 48, CLI_ARGUMENTS_MAX = 64 };
+enum { OPTION_TABLES = 3, CLI_OPTIONS_MAX = 48, CLI_ARGUMENTS_MAX = 64 };
 
 struct cli {
     FILE *out;
@@ -118,7 +125,7 @@ struct cli {
     const char *group; /* the first word of a command of two, when the second one has not come */
     const struct command *command;
     struct option_value values
-        [3]
+        [OPTION_TABLES]
         [CLI_OPTIONS_MAX]; /* global, of mutations, the command's own: by position in the table */
     char *arguments[CLI_ARGUMENTS_MAX];
     size_t argument_count;

@@ -16,9 +16,6 @@ const struct command *command_find(const char *const words[2], size_t *ret_words
 bool command_is_of(const struct command *command, const char *group);
 bool command_is_group(const char *word);
 
-/* Asks no member: needs no endpoints and no certificate. */
-bool command_is_local(const struct command *command);
-
 enum cli_exit command_help(struct cli *cli);
 enum cli_exit command_completion(struct cli *cli);
 /* Help of one command; when it is NULL of all, or of those of a group. */

@@ -3,7 +3,7 @@
 
 #include "src/cli/commands.h"
 #include "src/cli/human.h"
-#include "src/cli/options.h"
+#include "src/cli/option_tables.h"
 
 enum { LEFT_BYTES = 38, LINE_BYTES = 100 };
 
@@ -54,7 +54,7 @@ static void print_command(FILE *stream, const struct command *command)
     fprintf(stream, "usage: ckptctl %s%s%s [options]\n\n%s\n", command->name,
             command->arguments[0] != '\0' ? " " : "", command->arguments, command->help);
     print_options(stream, "options", command->options);
-    if (command->mutates)
+    if (command->kind == COMMAND_CHANGES)
         print_options(stream, "options of every change", mutation_options);
     print_options(stream, "global options", global_options);
 }
@@ -159,7 +159,7 @@ static void print_case(FILE *stream, const struct command *command)
     print_choices(stream, global_options);
     fprintf(stream, "            *) case \"$word\" in\n                -*) words=\"");
     print_option_words(stream, command->options);
-    print_option_words(stream, command->mutates ? mutation_options : NULL);
+    print_option_words(stream, command->kind == COMMAND_CHANGES ? mutation_options : NULL);
     print_option_words(stream, global_options);
     fprintf(stream,
             "\" ;;\n                *) words=\"%s\" ;;\n            esac ;;\n        esac ;;\n",

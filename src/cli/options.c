@@ -9,134 +9,14 @@
 #include "src/base/id.h"
 #include "src/cli/commands.h"
 #include "src/cli/human.h"
+#include "src/cli/option_tables.h"
 #include "src/client/client.h"
-
-static const char *const format_words[] = {"table", "wide", "json", "jsonl", "yaml", "name", NULL};
-
-const struct option_spec global_options[] = {
-    {.name = "endpoints",
-     .kind = OPTION_TEXT,
-     .value = "HOST:PORT,...",
-     .help = "members to ask (CKPT_ENDPOINTS; 127.0.0.1:7443)"},
-    {.name = "ca",
-     .kind = OPTION_TEXT,
-     .value = "FILE",
-     .help = "TLS: the CA of the members (CKPT_CA)"},
-    {.name = "cert",
-     .kind = OPTION_TEXT,
-     .value = "FILE",
-     .help = "TLS: own certificate, of an operator or scheduler (CKPT_CERT)"},
-    {.name = "key",
-     .kind = OPTION_TEXT,
-     .value = "FILE",
-     .help = "TLS: its key, readable by the owner only (CKPT_KEY)"},
-    {.name = "output",
-     .letter = 'o',
-     .kind = OPTION_CHOICE,
-     .value = "FORMAT",
-     .help = "table, wide, json, jsonl, yaml or name",
-     .words = format_words},
-    {.name = "no-headers", .kind = OPTION_FLAG, .help = "tables without their first line"},
-    {.name = "quiet", .letter = 'q', .kind = OPTION_FLAG, .help = "no remarks on stderr"},
-    {.name = "timeout",
-     .kind = OPTION_NUMBER,
-     .value = "DURATION",
-     .help = "for the whole request (5s; given, reads wait so long for a quorum)",
-     .number = NUMBER_DURATION,
-     .range = {10, 3600000}},
-    {.name = "watch",
-     .letter = 'w',
-     .kind = OPTION_FLAG,
-     .help = "read commands: again every --every, until interrupted"},
-    {.name = "every",
-     .kind = OPTION_NUMBER,
-     .value = "DURATION",
-     .help = "pause between two answers of --watch (2s)",
-     .number = NUMBER_DURATION,
-     .range = {100, 3600000}},
-    {.name = "help", .letter = 'h', .kind = OPTION_FLAG, .help = "help on a command"},
-    {.name = "version", .kind = OPTION_FLAG, .help = "version of this program"},
-    {0}};
-
-const struct option_spec mutation_options[] = {
-    {.name = "request-id",
-     .kind = OPTION_TEXT,
-     .value = "ID",
-     .help = "repeat a request safely: the first outcome is returned"},
-    {.name = "dry-run", .kind = OPTION_FLAG, .help = "print the request, send nothing"},
-    {0}};
-
-enum { TABLE_COUNT = 3 };
-
-/* The option tables that hold for the command, in order of search. */
-struct tables {
-    const struct option_spec *specs[TABLE_COUNT]; /* global, mutation, the command's own */
-};
-
-static size_t table_length(const struct option_spec *specs)
-{
-    size_t count = 0;
-
-    while (specs != NULL && specs[count].name != NULL)
-        count++;
-    CHECK(count <= CLI_OPTIONS_MAX);
-    return count;
-}
-
-static struct tables tables_of(const struct cli *cli)
-{
-    const struct command *command = cli->command;
-    struct tables tables = {{global_options, NULL, NULL}};
-
-    if (command != NULL) {
-        tables.specs[1] = command->mutates ? mutation_options : NULL;
-        tables.specs[2] = command->options;
-    }
-    return tables;
-}
-
-/* Also tells where its value is: cli->values[*ret_table][*ret_position]. */
-static const struct option_spec *find_spec(const struct cli *cli, const char *name, size_t length,
-                                           char letter, size_t *ret_table, size_t *ret_position)
-{
-    struct tables tables = tables_of(cli);
-
-    for (size_t t = 0; t < TABLE_COUNT; t++) {
-        for (size_t i = 0; i < table_length(tables.specs[t]); i++) {
-            const struct option_spec *spec = &tables.specs[t][i];
-            bool found =
-                letter != 0 ? spec->letter == letter
-                            : strlen(spec->name) == length && memcmp(spec->name, name, length) == 0;
-
-            if (found) {
-                *ret_table = t;
-                *ret_position = i;
-                return spec;
-            }
-        }
-    }
-    return NULL;
-}
-
-static const char *next_option(const void *context, size_t i)
-{
-    const struct tables *tables = context;
-
-    for (size_t t = 0; t < TABLE_COUNT; t++) {
-        size_t count = table_length(tables->specs[t]);
-
-        if (i < count)
-            return tables->specs[t][i].name;
-        i -= count;
-    }
-    return NULL;
-}
 
 static enum cli_exit unknown_option(struct cli *cli, const char *word)
 {
-    struct tables tables = tables_of(cli);
+    struct option_tables tables = option_tables_of(cli->command);
     const char *dashless = word + strspn(word, "-");
-    const char *near = human_nearest(dashless, next_option, &tables);
+    const char *near = human_nearest(dashless, option_tables_name, &tables);
     char shown[HUMAN_BYTES], next[128];
 
     human_safe(word, shown, sizeof(shown));
@@ -160,23 +40,6 @@ static int choose_word(const char *const *words, const char *text, struct option
     return -1;
 }
 
-void option_choices(const struct option_spec *spec, char *text, size_t size)
-{
-    size_t used = 0;
-    char word[HUMAN_BYTES];
-
-    text[0] = '\0';
-    for (size_t i = 0; spec->words != NULL && spec->words[i] != NULL && used < size; i++) {
-        used +=
-            (size_t)snprintf(text + used, size - used, "%s%s", i == 0 ? "" : ", ", spec->words[i]);
-    }
-    for (unsigned i = 0; spec->choices != NULL && i < spec->choices->n_values && used < size; i++) {
-        human_enum(spec->choices, spec->choices->values[i].value, word);
-        if (strcmp(word, "UNSPECIFIED") != 0)
-            used += (size_t)snprintf(text + used, size - used, "%s%s", used == 0 ? "" : ", ", word);
-    }
-}
-
 static enum cli_exit set_choice(struct cli *cli, const struct option_spec *spec, const char *text,
                                 struct option_value *value)
 {
@@ -190,7 +53,7 @@ static enum cli_exit set_choice(struct cli *cli, const struct option_spec *spec,
         return CLI_OK;
     }
     human_safe(text, shown, sizeof(shown));
-    option_choices(spec, known, sizeof(known));
+    option_tables_choices(spec, known, sizeof(known));
     return cli_fail(cli, CLI_USAGE, NULL, "--%s: \"%s\" is not one of %s", spec->name, shown,
                     known);
 }
@@ -251,9 +114,9 @@ static enum cli_exit parse_option(struct cli *cli, int argc, char **argv, int *i
 
     if (is_long) {
         size_t length = equals != NULL ? (size_t)(equals - word - 2) : strlen(word + 2);
-        spec = find_spec(cli, word + 2, length, 0, &table, &position);
+        spec = option_tables_find(cli->command, word + 2, length, 0, &table, &position);
     } else {
-        spec = find_spec(cli, NULL, 0, word[1], &table, &position);
+        spec = option_tables_find(cli->command, NULL, 0, word[1], &table, &position);
         attached = word[2] != '\0' ? word + 2 : NULL;
     }
     if (spec == NULL || (spec->kind == OPTION_FLAG && attached != NULL))
@@ -334,7 +197,7 @@ static enum cli_exit apply_tls(struct cli *cli)
         .ca = cli_text(cli, "ca"), .cert = cli_text(cli, "cert"), .key = cli_text(cli, "key")};
     struct err err;
 
-    if (command_is_local(cli->command) || client_tls(&given, &cli->tls, &err) == 0)
+    if (cli->command->kind == COMMAND_LOCAL || client_tls(&given, &cli->tls, &err) == 0)
         return CLI_OK;
     if (err.code == ERR_EMPTY)
         return cli_fail(cli, CLI_USAGE,
@@ -343,8 +206,8 @@ static enum cli_exit apply_tls(struct cli *cli)
     return cli_fail(cli, CLI_AUTH, "ckptctl tls show FILE", "%s", err.text);
 }
 
-/* What changes something is asked once, and what stays on this machine does not change by being
- * looked at. */
+/* What changes something or writes a file is asked once, and what stays on this machine does not
+ * change by being looked at. */
 static enum cli_exit apply_watch(struct cli *cli)
 {
     cli->repeat_ms = 0;
@@ -352,8 +215,7 @@ static enum cli_exit apply_watch(struct cli *cli)
         return cli_option(cli, "every")->set
                    ? cli_fail(cli, CLI_USAGE, "--watch --every 5s", "--every goes with --watch")
                    : CLI_OK;
-    if (cli->command->mutates || command_is_local(cli->command) ||
-        strcmp(cli->command->name, "backup save") == 0)
+    if (cli->command->kind != COMMAND_READS)
         return cli_fail(cli, CLI_USAGE, NULL, "--watch goes with commands that read, not with %s",
                         cli->command->name);
     cli->repeat_ms = cli_number(cli, "every", 2000);
@@ -375,7 +237,7 @@ static enum cli_exit apply_globals(struct cli *cli)
     cli->quiet = cli_flag(cli, "quiet");
     cli->timeout_set = cli_option(cli, "timeout")->set;
     cli->timeout_ms = cli_number(cli, "timeout", 5000);
-    if (cli->command->mutates) {
+    if (cli->command->kind == COMMAND_CHANGES) {
         request_id = cli_text(cli, "request-id");
         if (request_id == NULL)
             return CLI_OK;
@@ -443,54 +305,7 @@ void options_close(struct cli *cli)
 {
     tls_context_free(cli->tls);
     cli->tls = NULL;
-    for (size_t t = 0; t < TABLE_COUNT; t++)
+    for (size_t t = 0; t < OPTION_TABLES; t++)
         for (size_t i = 0; i < CLI_OPTIONS_MAX; i++)
             free(cli->values[t][i].items);
-}
-
-bool cli_option_exists(const struct cli *cli, const char *name)
-{
-    size_t table, position;
-
-    return find_spec(cli, name, strlen(name), 0, &table, &position) != NULL;
-}
-
-const struct option_value *cli_option(const struct cli *cli, const char *name)
-{
-    size_t table, position;
-
-    CHECK(find_spec(cli, name, strlen(name), 0, &table, &position) != NULL);
-    return &cli->values[table][position];
-}
-
-bool cli_flag(const struct cli *cli, const char *name)
-{
-    return cli_option(cli, name)->set;
-}
-
-uint64_t cli_number(const struct cli *cli, const char *name, uint64_t otherwise)
-{
-    const struct option_value *value = cli_option(cli, name);
-
-    return value->set ? value->number : otherwise;
-}
-
-char *cli_text(const struct cli *cli, const char *name)
-{
-    const struct option_value *value = cli_option(cli, name);
-
-    return value->set ? value->text : NULL;
-}
-
-void cli_set_text(const struct cli *cli, const char *name, char **field)
-{
-    char *text = cli_text(cli, name);
-
-    if (text != NULL)
-        *field = text;
-}
-
-char *cli_argument(const struct cli *cli, size_t i)
-{
-    return i < cli->argument_count ? cli->arguments[i] : NULL;
 }

@@ -9,12 +9,6 @@
 
 #include "src/cli/cli.h"
 
-extern const struct option_spec global_options[];
-extern const struct option_spec mutation_options[]; /* of every command that changes state */
-
-/* Which words an OPTION_CHOICE takes: "AUTO, MANUAL, NONE"; cut when too long. */
-void option_choices(const struct option_spec *spec, char *text, size_t size);
-
 enum cli_exit options_parse(struct cli *cli, int argc, char **argv);
 void options_close(struct cli *cli);
 

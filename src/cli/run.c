@@ -1,7 +1,6 @@
 /* ckptctl from its arguments to its exit code. */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,39 +9,6 @@
 #include "src/cli/commands.h"
 #include "src/cli/human.h"
 #include "src/cli/options.h"
-
-bool cli_is_json(const struct cli *cli)
-{
-    return cli->format == OUTPUT_JSON || cli->format == OUTPUT_JSONL || cli->format == OUTPUT_YAML;
-}
-
-enum cli_exit cli_fail(struct cli *cli, enum cli_exit code, const char *next, const char *format,
-                       ...)
-{
-    char text[2048], safe[2048];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    fflush(cli->out);
-    fprintf(cli->error, "error: %s\n", human_safe(text, safe, sizeof(safe)));
-    if (next != NULL)
-        fprintf(cli->error, "  try: %s\n", human_safe(next, safe, sizeof(safe)));
-    return code;
-}
-
-void cli_note(struct cli *cli, const char *format, ...)
-{
-    va_list arguments;
-
-    if (cli->quiet)
-        return;
-    va_start(arguments, format);
-    vfprintf(cli->error, format, arguments);
-    va_end(arguments);
-    fputc('\n', cli->error);
-}
 
 /* Of a stale read: how old what was printed may be. */
 static void tell_age(struct cli *cli)

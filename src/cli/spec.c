@@ -7,7 +7,7 @@
 #include "fsm/records/allocation.h"
 #include "src/base/check.h"
 #include "src/cli/human.h"
-#include "src/cli/options.h"
+#include "src/cli/option_tables.h"
 #include "src/cli/reflect.h"
 
 enum { NAME_BYTES = 40, HELP_BYTES = 400, LINE_BYTES = 100 };
@@ -125,7 +125,7 @@ void spec_options_add(struct option_spec *options)
             int used = snprintf(texts[i], HELP_BYTES, "%s: ", options[at].help);
 
             CHECK(used > 0 && used < HELP_BYTES);
-            option_choices(&options[at], texts[i] + used, HELP_BYTES - (size_t)used);
+            option_tables_choices(&options[at], texts[i] + used, HELP_BYTES - (size_t)used);
             options[at].help = texts[i];
         }
     }

@@ -10,7 +10,7 @@
  *          5. client_free(); the loop runs on until the client's handles are closed; then
  *             tls_context_free().
  * Flow     client_call() sends one unary request. Until the deadline it retries the request on
- *          UNAVAILABLE, with or without a leader hint, and on RESOURCE_EXHAUSTED with push-back.
+ *          UNAVAILABLE, with or without a redirect, and on RESOURCE_EXHAUSTED with push-back.
  *          Each retry has the same bytes, so the same request id. client_call_wait() runs a loop of
  *          its own.
  * Errors   a gRPC status and a text. RPC_DEADLINE_EXCEEDED means that the outcome is unknown: ask

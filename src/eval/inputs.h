@@ -30,7 +30,7 @@ enum {
 };
 
 /* "age_s gpus ... | cycle_s ... | gpus ...": the names of the columns, of the policy's numbers and
- * of the numbers of the ledger of actions. */
+ * of the numbers behind the payoffs of actions. */
 const char *eval_input_names(void);
 
 void eval_row_take(const struct eval_view *view, size_t i, uint64_t ret_bits[EVAL_COLUMN_COUNT]);
@@ -46,6 +46,6 @@ void eval_situation_give(const uint64_t bits[EVAL_SITUATION_COUNT],
 /* A digest of all columns of the result and the verdict: equal only when every bit is. */
 uint64_t eval_result_digest(const struct eval_result *result, size_t i);
 /* The same with every net gain and the best action. */
-uint64_t eval_ledger_digest(uint64_t result_digest, const struct eval_ledger *ledger);
+uint64_t eval_payoffs_digest(uint64_t result_digest, const struct eval_payoffs *payoffs);
 
 #endif

@@ -41,7 +41,7 @@
 /* The first that holds counts: bad input, strategy, active (not at the walltime slot while it
  * waits), storage down, walltime slot, near completion, minimum interval, value above cost,
  * declared period, maximum interval. Else: value below cost. The broker replaces the model's
- * verdict by that of the ledger of actions, of pacing or of the tenant's limit. */
+ * verdict by that of the payoffs of actions, of pacing or of the tenant's limit. */
 enum eval_verdict {
 #define X(name, text) EVAL_##name,
     EVAL_VERDICTS(X)

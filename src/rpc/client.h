@@ -69,7 +69,7 @@ struct rpc_end {
     const char *message; /* decoded; "" when none */
     bool sent;           /* false: the request certainly did not reach a server */
     /* value of the trailer "ckpt-leader-hint" when present, else NULL ("" = leader unknown) */
-    const char *leader_hint;
+    const char *redirect;
     bool pushback; /* the trailer "grpc-retry-pushback-ms" asks to come back after pushback_ms */
     uint64_t pushback_ms;
     const struct rpc_channel *channel; /* the call's; may be compared, not used */

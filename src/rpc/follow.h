@@ -1,14 +1,14 @@
-/* A channel that follows the leader: one of several endpoints, chosen by the leader hint, else by
+/* A channel that follows the leader: one of several endpoints, chosen by the redirect, else by
  * turn.
  *
  * Flow     rpc_follow_channel() gives the current channel; the owner gives the end of each call to
- *          rpc_follow_result(). UNAVAILABLE with a hint moves to the hinted endpoint; without a
- *          hint, or with an empty one, it moves to the next endpoint.
+ *          rpc_follow_result(). UNAVAILABLE with a redirect moves to the named endpoint; without
+ *          one, or with an empty one, it moves to the next endpoint.
  * Shapes   the client library and the agent own followers. A follower has at most
- *          RPC_FOLLOW_ENDPOINTS_MAX endpoints. It also takes a hint outside of the list (a member
- *          that joined later), one at a time.
+ *          RPC_FOLLOW_ENDPOINTS_MAX endpoints. It also takes a redirect outside of the list (a
+ *          member that joined later), one at a time.
  * Units    milliseconds.
- * Owners   endpoints and hints are copied. The channel belongs to the follower and may be gone
+ * Owners   endpoints and redirects are copied. The channel belongs to the follower and may be gone
  *          after rpc_follow_result(), _move() or _free(): ask for it anew for each call.
  * Errors   rpc_follow_new: ERR_INVALID with the wrong address. Later failures are the channel's.
  * Threads  the loop's alone.
@@ -48,9 +48,9 @@ struct rpc_channel *rpc_follow_channel(struct rpc_follow *follow);
 bool rpc_follow_result(struct rpc_follow *follow, const struct rpc_end *end,
                        uint64_t *ret_delay_ms);
 /* Moves on because the caller itself has found the current endpoint wrong, e.g. a stream said that
- * another member leads. hint NULL or "": unknown. */
-void rpc_follow_move(struct rpc_follow *follow, const char *hint);
-/* The count of configured endpoints, without the hinted one: for a caller that asks every
+ * another member leads. redirect NULL or "": unknown. */
+void rpc_follow_move(struct rpc_follow *follow, const char *redirect);
+/* The count of configured endpoints, without a redirect's: for a caller that asks every
  * member. */
 size_t rpc_follow_count(const struct rpc_follow *follow);
 /* A configured endpoint, without blanks; lives with the follower. */

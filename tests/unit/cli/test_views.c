@@ -188,6 +188,10 @@ static void watching_asks_again_and_survives_a_failure(void **state)
     assert_non_null(strstr(h.error, "broken"));
     assert_int_equal(harness_run(&h, "cancel 1-1 --watch"), CLI_USAGE);
     assert_non_null(strstr(h.error, "--watch goes with commands that read, not with cancel"));
+    assert_int_equal(harness_run(&h, "backup save f --watch"), CLI_USAGE);
+    assert_contains(h.error, "--watch goes with commands that read, not with backup save");
+    assert_int_equal(harness_run(&h, "tls show f --watch"), CLI_USAGE);
+    assert_contains(h.error, "--watch goes with commands that read, not with tls show");
     assert_int_equal(harness_run(&h, "jobs --every 1s"), CLI_USAGE);
     assert_int_equal(harness_run(&h, "events -f --watch"), CLI_USAGE);
     assert_contains(h.error, "--follow never ends");

@@ -1,0 +1,89 @@
+/* What a command gets from its words, and how it says what went wrong. */
+#include "src/cli/cli.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/cli/human.h"
+#include "src/cli/option_tables.h"
+
+bool cli_option_exists(const struct cli *cli, const char *name)
+{
+    size_t table, position;
+
+    return option_tables_find(cli->command, name, strlen(name), 0, &table, &position) != NULL;
+}
+
+const struct option_value *cli_option(const struct cli *cli, const char *name)
+{
+    size_t table, position;
+
+    CHECK(option_tables_find(cli->command, name, strlen(name), 0, &table, &position) != NULL);
+    return &cli->values[table][position];
+}
+
+bool cli_flag(const struct cli *cli, const char *name)
+{
+    return cli_option(cli, name)->set;
+}
+
+uint64_t cli_number(const struct cli *cli, const char *name, uint64_t otherwise)
+{
+    const struct option_value *value = cli_option(cli, name);
+
+    return value->set ? value->number : otherwise;
+}
+
+char *cli_text(const struct cli *cli, const char *name)
+{
+    const struct option_value *value = cli_option(cli, name);
+
+    return value->set ? value->text : NULL;
+}
+
+void cli_set_text(const struct cli *cli, const char *name, char **field)
+{
+    char *text = cli_text(cli, name);
+
+    if (text != NULL)
+        *field = text;
+}
+
+char *cli_argument(const struct cli *cli, size_t i)
+{
+    return i < cli->argument_count ? cli->arguments[i] : NULL;
+}
+
+bool cli_is_json(const struct cli *cli)
+{
+    return cli->format == OUTPUT_JSON || cli->format == OUTPUT_JSONL || cli->format == OUTPUT_YAML;
+}
+
+enum cli_exit cli_fail(struct cli *cli, enum cli_exit code, const char *next, const char *format,
+                       ...)
+{
+    char text[2048], safe[2048];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    fflush(cli->out);
+    fprintf(cli->error, "error: %s\n", human_safe(text, safe, sizeof(safe)));
+    if (next != NULL)
+        fprintf(cli->error, "  try: %s\n", human_safe(next, safe, sizeof(safe)));
+    return code;
+}
+
+void cli_note(struct cli *cli, const char *format, ...)
+{
+    va_list arguments;
+
+    if (cli->quiet)
+        return;
+    va_start(arguments, format);
+    vfprintf(cli->error, format, arguments);
+    va_end(arguments);
+    fputc('\n', cli->error);
+}
