@@ -325,8 +325,7 @@ uint64_t fsm_target_budget_when_up(const struct fsm_target *target)
     CHECK(target->id != NULL);
     uint64_t configured = (uint64_t)((__uint128_t)target->write_bytes_per_s * share_ppm / FSM_PPM);
 
-    /* staging and all others are not in the measured bandwidth: no share is kept back once
-     * more */
+    /* the measured bandwidth is without staging: no share is kept back once more */
     return target->measured_bytes_per_s > 0 ? fsm_min(configured, target->measured_bytes_per_s)
                                             : configured;
 }
