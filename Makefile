@@ -204,8 +204,8 @@ $(foreach l,$(LAYERS),$(eval $(call UNIT_RULE,$(l))))
 
 unit: $(UNIT_BIN)                               ## unit tests
 	$(Q)JOBS=$(or $(JOBS),2) tests/run.sh $(UNIT_BIN)
-t: programs                                     ## one test: make t T=lifecycle
-	@set -e; for b in $(foreach u,$(UNIT_SRC),$(if $(findstring $(T),$(notdir $(u))),$(BUILD)/$(u:.c=))); do $(MAKE) --no-print-directory $$b && $$b; done
+t:                                              ## tests of a name: make t T=lifecycle; T=integration/agent [CASES=...]; make t lists all
+	@+BUILD='$(BUILD)' MAKE='$(MAKE)' FUZZ_SAN='$(FUZZ_SAN)' MPI='$(MPI)' /usr/bin/python3 -B tests/named.py '$(T)' $(CASES)
 
 # the simulator: the shipping code of raft/, fsm/, src/broker, src/agent and src/client on a simulated world (tests/sim/README.md)
 SIM_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/sim/*.c))

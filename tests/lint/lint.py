@@ -6,9 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 import form
 import graph
+import named
 import rows
 import selfcheck
 import sizes
@@ -494,7 +495,7 @@ def check_access_table():
 
 CHECKS = [
     ("the checks find what they must", lambda: [*selfcheck.problems(CALL, FOREIGN, INCLUDE), *form.selfcheck(), *sizes.selfcheck(),
-                                                *graph.selfcheck(), *rows.selfcheck()]),
+                                                *graph.selfcheck(), *rows.selfcheck(), *named.selfcheck()]),
     ("layers include only what they may", check_layering),
     ("no layer may include what it does not", check_slack),
     ("ARCHITECTURE says what layers may include", check_told_includes),

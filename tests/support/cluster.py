@@ -558,10 +558,14 @@ def fill(cluster, count, prefix="a"):
 
 
 def tap(tests):
-    """Runs test functions in order, prints TAP, returns the exit code. A name given on the command line picks one."""
+    """Runs test functions in order, prints TAP, returns the exit code. Names given on the command line, or parts of them, pick some."""
     import traceback
-    picked = [t for t in tests if len(sys.argv) < 2 or sys.argv[1] in t.__name__]
-    failed = 0
+    words, failed = sys.argv[1:], 0
+    picked = [t for t in tests if not words or any(word in t.__name__ for word in words)]
+    for word in words:
+        if not any(word in t.__name__ for t in tests):
+            print(f"error: no case has \"{word}\" in its name; there are: {' '.join(t.__name__ for t in tests)}", file=sys.stderr)
+            return 2
     for test in picked:
         started = time.monotonic()
         try:
