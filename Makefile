@@ -212,8 +212,8 @@ unit: $(UNIT_BIN)                               ## unit tests that changed since
 check: programs $(UNIT_BIN) $(GOLDEN_BIN) $(SIM_BIN) ## while you work: lint, goldens, 40 simulated runs, the unit tests that a change can reach
 	$(Q)BUILD=$(abspath $(BUILD)) tests/run.py tests/lint/lint.sh tests/sim/check.sh $(GOLDEN_BIN)
 	$(RUN) $(REMEMBER) $(UNIT_BIN)
-t: programs                                     ## one test: make t T=lifecycle
-	@set -e; for b in $(foreach u,$(UNIT_SRC),$(if $(findstring $(T),$(notdir $(u))),$(BUILD)/$(u:.c=))); do $(MAKE) --no-print-directory $$b && $$b; done
+t:                                              ## tests of a name: make t T=lifecycle; T=integration/agent [CASES=...]; make t lists all
+	@+BUILD='$(BUILD)' MAKE='$(MAKE)' FUZZ_SAN='$(FUZZ_SAN)' MPI='$(MPI)' /usr/bin/python3 -B tests/named.py '$(T)' $(CASES)
 
 # the simulator: the shipping code of raft/, fsm/, src/broker, src/agent and src/client on a simulated world (tests/sim/README.md)
 SIM_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/sim/*.c))

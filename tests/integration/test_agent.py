@@ -70,7 +70,7 @@ def odd(mode):
 
 
 def what_applications_answer():
-    """S1-031..033, P-040, I34: late, too late, dead, empty, refusing, stale and incomplete answers, twelve jobs on one node."""
+    """S1-031, S1-032, P-040, I34: late, too late, dead, empty, refusing, stale and incomplete answers, twelve jobs on one node."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         jobs = {"late": odd("late"), "toolate": heat(cluster, "toolate", "--slow-ms", "9000"),
@@ -527,7 +527,8 @@ def killed_agents_lose_and_repeat_nothing():
 
 
 def walltime_and_several_victims():
-    """F-012..F-014, I33, P-050, I30: complete in the grace is SUSPENDED, later is FAILED; an extended walltime reaches the agent; all victims stop."""
+    """F-012, F-013, S1-091, S1-092, S1-093, I33, P-050, I30: complete in the grace is SUSPENDED, later is FAILED; an extended walltime reaches the
+    agent; all victims stop."""
     with Cluster(members=1, agents=("a", "b"), policy=POLICY, heartbeat_ms=300) as cluster:
         cluster.start()
         for name, grace_ms, needs_s in (("intime", 2500, "1.5"), ("late", 1000, "6")):
