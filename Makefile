@@ -93,7 +93,7 @@ PARALLEL = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all programs deps demo test systems lint unit golden golden-update fuzz-smoke fuzz integration kills bench bench-data bench-policy bench-eval t asan ubsan tsan format tidy cover compdb docs clean help install-app
+.PHONY: all programs deps demo test systems systems-long lint unit golden golden-update fuzz-smoke fuzz fuzzers integration kills bench bench-data bench-policy bench-eval t asan ubsan tsan format tidy cover compdb docs clean help install-app
 
 all: programs                                   ## build the programs (default)
 programs: $(PROGRAMS:%=$(BUILD)/bin/%) $(SUPPORT:%=$(BUILD)/bin/%) $(APP_FILES)
@@ -243,9 +243,12 @@ golden-update: $(GOLDEN_BIN)                    ## rewrite the transcripts; revi
 FUZZ_SRC = $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_SAN = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-sanitize=pointer-overflow,shift,nonnull-attribute
 fuzz_layer = $(word 2,$(subst _, ,$(notdir $(1))))
+# the program around a target: the seeded driver, or libFuzzer's own
+FUZZ_MAIN = $(BUILD)/tests/support/fuzz_driver.o
+LIBFUZZER = BUILD=$(BUILD)/libfuzzer CC=clang SAN="-fsanitize=fuzzer-no-link,address" OPT="-O1 -g" FUZZ_MAIN= FUZZ_LINK=-fsanitize=fuzzer
 define FUZZ_RULE
-$(BUILD)/tests/fuzz/$(basename $(notdir $(1))): $(BUILD)/tests/fuzz/$(basename $(notdir $(1))).o $(BUILD)/tests/support/fuzz_driver.o $(call LIB_of,$(call fuzz_layer,$(1)))
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $$@ $$(filter %.o %.a,$$^) $(PKG_LIBS) -lm
+$(BUILD)/tests/fuzz/$(basename $(notdir $(1))): $(BUILD)/tests/fuzz/$(basename $(notdir $(1))).o $(FUZZ_MAIN) $(call LIB_of,$(call fuzz_layer,$(1)))
+	$(Q)$(CC) $(LDFLAGS_ALL) $(FUZZ_LINK) -o $$@ $$(filter %.o %.a,$$^) $(PKG_LIBS) -lm
 endef
 $(foreach f,$(FUZZ_SRC),$(eval $(call FUZZ_RULE,$(f))))
 FUZZ_BIN = $(FUZZ_SRC:%.c=$(BUILD)/%)
@@ -254,9 +257,10 @@ fuzz-smoke:                                     ## each fuzz target for a few se
 	$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz SAN="$(FUZZ_SAN)" OPT="-O1 -g" fuzz-bins
 	$(Q)tests/run.sh $(FUZZ_SRC:%.c=$(BUILD)/fuzz/%)
 fuzz: deps                                      ## libFuzzer on one target: make fuzz F=fsm_command (needs clang)
-	$(MAKE) --no-print-directory BUILD=$(BUILD)/libfuzzer CC=clang SAN="-fsanitize=fuzzer-no-link,address" OPT="-O1 -g" $(BUILD)/libfuzzer/tests/fuzz/fuzz_$(F).o $(foreach l,$(LAYERS),$(BUILD)/libfuzzer/lib/lib$(l).a)
-	clang -fsanitize=fuzzer,address -o $(BUILD)/libfuzzer/$(F) $(BUILD)/libfuzzer/tests/fuzz/fuzz_$(F).o $(foreach l,$(USE_$(call fuzz_layer,fuzz_$(F))),$(BUILD)/libfuzzer/lib/lib$(l).a) $(PKG_LIBS) -lm
-	mkdir -p $(BUILD)/corpus/$(F) && $(BUILD)/libfuzzer/$(F) -max_total_time=$(or $(SECONDS_MAX),60) $(BUILD)/corpus/$(F)
+	$(MAKE) --no-print-directory $(LIBFUZZER) $(BUILD)/libfuzzer/tests/fuzz/fuzz_$(F)
+	mkdir -p $(BUILD)/corpus/$(F) && $(BUILD)/libfuzzer/tests/fuzz/fuzz_$(F) -max_total_time=$(or $(SECONDS_MAX),60) -artifact_prefix=$(BUILD)/corpus/$(F). $(BUILD)/corpus/$(F)
+fuzzers:                                        ## ... and the programs of all targets, in $(BUILD)/libfuzzer/tests/fuzz
+	$(MAKE) --no-print-directory $(LIBFUZZER) fuzz-bins
 
 .PHONY: sizes
 sizes:                                          ## lines, assertions per function, comments by folder
@@ -287,6 +291,8 @@ systems: programs                               ## against real systems that are
 	$(Q)if command -v mpicc > /dev/null; then $(MAKE) --no-print-directory $(MPI:%=$(BUILD)/bin/%); fi
 	@# real programs under each fault, one after the other in a file: their limit is that of a test that hangs
 	$(Q)BUILD=$(abspath $(BUILD)) WAITING_JOBS=$(SYSTEMS_JOBS) TEST_TIMEOUT_S=2400 tests/run.sh $(sort $(wildcard tests/systems/test_*.py))
+systems-long:                                   ## what proves the tests, some 90 minutes: sim-unsafe, sim-mutants, sanitizers, libFuzzer [STEPS="asan fuzz-*"]
+	+$(Q)BUILD=$(BUILD) tests/long.sh $(STEPS)
 bench: deps                                     ## figures beside etcd's: commits, failover, evaluation, scale; then bench-data
 	$(Q)deploy/install-deps.sh bench
 	$(MAKE) --no-print-directory programs $(BENCH:%=$(BUILD)/bench/%)
