@@ -93,7 +93,7 @@ PARALLEL = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all programs deps demo test systems lint unit golden golden-update fuzz-smoke fuzz integration kills bench bench-data bench-policy bench-eval t asan ubsan tsan format tidy cover compdb docs clean help install-app
+.PHONY: all programs deps demo test systems systems-long lint unit golden golden-update fuzz-smoke fuzz fuzzers integration kills bench bench-data bench-policy bench-eval t asan ubsan tsan format tidy cover compdb docs clean help install-app
 
 all: programs                                   ## build the programs (default)
 programs: $(PROGRAMS:%=$(BUILD)/bin/%) $(SUPPORT:%=$(BUILD)/bin/%) $(APP_FILES)
@@ -251,9 +251,12 @@ golden-update: $(GOLDEN_BIN)                    ## rewrite the transcripts; revi
 FUZZ_SRC = $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_SAN = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-sanitize=pointer-overflow,shift,nonnull-attribute
 fuzz_layer = $(word 2,$(subst _, ,$(notdir $(1))))
+# the program around a target: the seeded driver, or libFuzzer's own
+FUZZ_MAIN = $(BUILD)/tests/support/fuzz_driver.o
+LIBFUZZER = BUILD=$(BUILD)/libfuzzer CC=clang SAN="-fsanitize=fuzzer-no-link,address" OPT="-O1 -g" FUZZ_MAIN= FUZZ_LINK=-fsanitize=fuzzer
 define FUZZ_RULE
-$(BUILD)/tests/fuzz/$(basename $(notdir $(1))): $(BUILD)/tests/fuzz/$(basename $(notdir $(1))).o $(BUILD)/tests/support/fuzz_driver.o $(call LIB_of,$(call fuzz_layer,$(1)))
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $$@ $$(filter %.o %.a,$$^) $(PKG_LIBS) -lm
+$(BUILD)/tests/fuzz/$(basename $(notdir $(1))): $(BUILD)/tests/fuzz/$(basename $(notdir $(1))).o $(FUZZ_MAIN) $(call LIB_of,$(call fuzz_layer,$(1)))
+	$(Q)$(CC) $(LDFLAGS_ALL) $(FUZZ_LINK) -o $$@ $$(filter %.o %.a,$$^) $(PKG_LIBS) -lm
 endef
 $(foreach f,$(FUZZ_SRC),$(eval $(call FUZZ_RULE,$(f))))
 FUZZ_BIN = $(FUZZ_SRC:%.c=$(BUILD)/%)
@@ -262,9 +265,10 @@ fuzz-smoke:                                     ## each fuzz target for a few se
 	$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz SAN="$(FUZZ_SAN)" OPT="-O1 -g" fuzz-bins
 	$(RUN) $(FUZZ_SRC:%.c=$(BUILD)/fuzz/%)
 fuzz: deps                                      ## libFuzzer on one target: make fuzz F=fsm_command (needs clang)
-	$(MAKE) --no-print-directory BUILD=$(BUILD)/libfuzzer CC=clang SAN="-fsanitize=fuzzer-no-link,address" OPT="-O1 -g" $(BUILD)/libfuzzer/tests/fuzz/fuzz_$(F).o $(foreach l,$(LAYERS),$(BUILD)/libfuzzer/lib/lib$(l).a)
-	clang -fsanitize=fuzzer,address -o $(BUILD)/libfuzzer/$(F) $(BUILD)/libfuzzer/tests/fuzz/fuzz_$(F).o $(foreach l,$(USE_$(call fuzz_layer,fuzz_$(F))),$(BUILD)/libfuzzer/lib/lib$(l).a) $(PKG_LIBS) -lm
-	mkdir -p $(BUILD)/corpus/$(F) && $(BUILD)/libfuzzer/$(F) -max_total_time=$(or $(SECONDS_MAX),60) $(BUILD)/corpus/$(F)
+	$(MAKE) --no-print-directory $(LIBFUZZER) $(BUILD)/libfuzzer/tests/fuzz/fuzz_$(F)
+	mkdir -p $(BUILD)/corpus/$(F) && $(BUILD)/libfuzzer/tests/fuzz/fuzz_$(F) -max_total_time=$(or $(SECONDS_MAX),60) -artifact_prefix=$(BUILD)/corpus/$(F). $(BUILD)/corpus/$(F)
+fuzzers:                                        ## ... and the programs of all targets, in $(BUILD)/libfuzzer/tests/fuzz
+	$(MAKE) --no-print-directory $(LIBFUZZER) fuzz-bins
 
 .PHONY: sizes
 sizes:                                          ## lines, assertions per function, comments by folder
@@ -290,15 +294,19 @@ test: deps                                      ## everything CI runs, but for t
 	$(RUN) --first "$(BUILD_TESTS)" tests/lint/lint.sh tests/sim/short.sh $(UNIT_BIN) $(GOLDEN_BIN) \
 		$(FUZZ_BIN) $(INTEGRATION)
 BUILD_TESTS = $(MAKE) --no-print-directory $(PARALLEL) test-programs
-.PHONY: check test-programs systems-programs systems-long
+.PHONY: check test-programs systems-programs systems-rest
 test-programs: $(UNIT_BIN) $(GOLDEN_BIN) $(SIM_BIN) $(FUZZ_BIN)
 systems-programs: programs
 	-$(Q)deploy/install-deps.sh systems
 	$(Q)if command -v mpicc > /dev/null; then $(MAKE) --no-print-directory $(MPI:%=$(BUILD)/bin/%); fi
 systems: systems-programs                       ## against real systems that are not ours; skips what cannot be installed
 	@# real programs under each fault, one after the other in a file: their limit is that of a test that hangs
-	$(RUN_SYSTEMS)
-RUN_SYSTEMS = $(Q)BUILD=$(abspath $(BUILD)) WAITING_JOBS=$(SYSTEMS_JOBS) TEST_TIMEOUT_S=2400 tests/run.py $(sort $(wildcard tests/systems/test_*.py))
+	$(Q)$(RUN_SYSTEMS) $(sort $(wildcard tests/systems/test_*.py))
+RUN_SYSTEMS = BUILD=$(abspath $(BUILD)) WAITING_JOBS=$(SYSTEMS_JOBS) TEST_TIMEOUT_S=2400 tests/run.py
+systems-rest: systems-programs                  ## the cases of these that make systems has no time for
+	$(Q)LONG=1 $(RUN_SYSTEMS) $(shell grep -lE 'long=|faults\.split' tests/systems/test_*.py)
+systems-long:                                   ## what proves the tests, two hours: systems-rest, sim-unsafe, sim-mutants, sanitizers, libFuzzer [STEPS="asan fuzz-*"]
+	+$(Q)BUILD=$(BUILD) tests/long.sh $(STEPS)
 bench: deps                                     ## figures beside etcd's: commits, failover, evaluation, scale; then bench-data
 	$(Q)deploy/install-deps.sh bench
 	$(MAKE) --no-print-directory programs $(BENCH:%=$(BUILD)/bench/%)
@@ -314,7 +322,7 @@ bench-eval: $(BUILD)/bench/eval $(BUILD)/bench/keep ## a million jobs decided ab
 	$(BUILD)/bench/eval
 	$(BUILD)/bench/keep
 
-SANITIZED = $(MAKE) --no-print-directory unit golden
+SANITIZED = $(MAKE) --no-print-directory ALL=1 unit golden
 asan:                                           ## unit and golden tests under AddressSanitizer
 	+$(SANITIZED) BUILD=$(BUILD)/asan SAN="-fsanitize=address" OPT="-O1 -g"
 ubsan:                                          ## ... under UndefinedBehaviorSanitizer
