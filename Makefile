@@ -188,6 +188,13 @@ $(foreach s,$(SUPPORT),$(eval $(call SUPPORT_RULE,$(s))))
 $(BUILD)/bin/mpi_heat: tests/support/mpi_heat_main.c tests/support/program.h $(BUILD)/lib/libapp.a
 	@mkdir -p $(@D)
 	$(Q)mpicc -std=c11 -D_GNU_SOURCE $(WARN) -I. $(OPT) -o $@ $(filter %.c %.a,$^)
+# a client for benchmarks that is nobody's own: Go's gRPC as Debian has it (deploy/install-deps.sh bench); protoc takes all files of a Go package at once
+GO_PROTOS = proto/ckpt/v1/common.proto proto/ckpt/v1/agent.proto proto/ckpt/v1/broker.proto
+$(BUILD)/bench/load_go: tests/bench/load.go tests/bench/etcd.proto $(GO_PROTOS)
+	@mkdir -p $(@D)/go/src/etcdserverpb
+	$(Q)protoc --go_out=plugins=grpc:$(@D)/go/src -Iproto $(GO_PROTOS)
+	$(Q)protoc --go_out=plugins=grpc:$(@D)/go/src/etcdserverpb -Itests/bench tests/bench/etcd.proto
+	$(Q)GO111MODULE=off GOPATH=$(abspath $(@D)/go):/usr/share/gocode GOCACHE=$(abspath $(@D)/go/cache) go build -o $@ $<
 # benchmarks may use every layer
 $(BUILD)/bench/%: $(BUILD)/tests/bench/%_main.o $(foreach l,client whatif $(USE_broker),$(BUILD)/lib/lib$(l).a)
 	@mkdir -p $(@D)
@@ -307,12 +314,12 @@ systems-rest: systems-programs                  ## the cases of these that make 
 	$(Q)LONG=1 $(RUN_SYSTEMS) $(shell grep -lE 'long=|faults\.split' tests/systems/test_*.py)
 systems-long:                                   ## what proves the tests, two hours: systems-rest, sim-unsafe, sim-mutants, sanitizers, libFuzzer [STEPS="asan fuzz-*"]
 	+$(Q)BUILD=$(BUILD) tests/long.sh $(STEPS)
-bench: deps                                     ## figures beside etcd's: commits, failover, evaluation, scale; then bench-data
+bench: deps                                     ## figures beside etcd's: commits by a stock Go client, failover, evaluation, scale; then bench-data
 	$(Q)deploy/install-deps.sh bench
-	$(MAKE) --no-print-directory programs $(BENCH:%=$(BUILD)/bench/%)
+	$(MAKE) --no-print-directory programs $(BENCH:%=$(BUILD)/bench/%) $(BUILD)/bench/load_go
 	BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/bench/bench.py; status=$$?; \
 		$(MAKE) --no-print-directory bench-data && exit $$status
-bench-data: programs                            ## checkpoints' data beside cp, sha256sum and writing by hand, and to an object store beside other tools: some twenty minutes, 30 GiB of disk
+bench-data: programs                            ## checkpoints' data beside cp, openssl and writing by hand, and to an object store beside other tools: some forty minutes, 30 GiB of disk
 	@status=0; for figures in dest.py "request.py 4096 3" "request.py 4096 3 direct" "restart.py 256 3" "s3.py 4 3"; do \
 		BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/bench/$$figures || { echo "missed: $$figures" >&2; status=1; }; done; exit $$status
 
