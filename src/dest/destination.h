@@ -79,7 +79,7 @@ struct destination_how {
     unsigned threads;          /* 0: two for each processor, at most POOL_THREADS_MAX */
     /* put: how much of what was written is read again from storage before it gets its name */
     enum sample_policy read_back;
-    /* put: what is the same in the part's newest shard below the same allocation is taken over from
+    /* put: what is the same in the part's shard of the checkpoint before is taken over from
      * there, but for files that were taken over so often already; 0: everything is written */
     unsigned generations_max;
     /* put: files are stored compressed where that makes them smaller by a tenth; of kinds that do
@@ -154,6 +154,8 @@ struct destination_ops {
     /* What root does for a put or prepare by `owner` before it becomes that user. NULL: nothing.
      * ERR_AUTH, when root is nobody there, is no failure: the user's own rights are tried then. */
     int (*claim)(const struct destination_place *place, uid_t owner, struct err *err);
+    /* Whether what claim made is there, as far as this user sees. NULL where claim is. */
+    bool (*claimed)(const struct destination_place *place);
     /* Makes the folder of a job's checkpoints, place->path, where it is missing, and finds out as
      * probe does whether this user can write there; place->part is not asked for. ERR_UNAVAILABLE,
      * and nothing is made: not even the tenant's folder of place->beside is there. NULL: a
@@ -214,6 +216,9 @@ struct destination_ops {
     const struct destination_serve *serve;
     /* Whether put knows how->compresses. */
     bool compresses;
+    /* The program beside ckpt-worker that does the work of this kind; this row then has only what
+     * can be told without touching a destination. NULL: this row does the work. */
+    const char *program;
 };
 
 /* All rows; the last one is followed by NULL. */
@@ -224,6 +229,8 @@ const struct destination_ops *destination_named(const char *kind);
 /* By the form of a location; NULL with ERR_INVALID: no kind takes it. Touches nothing, so a daemon
  * may ask. */
 const struct destination_ops *destination_of(const char *location, struct err *err);
+/* Of a worker's task (worker.h): that of its --prefix, or else of its --path. NULL: it has none. */
+const struct destination_ops *destination_asked(const char *const *arguments);
 /* A location as it comes from outside, of whatever kind: its form and what the kind says of it,
  * without touching it. The text of err reads on behind the location's name ("must be ..."). */
 int destination_validate(const char *location, struct err *err);

@@ -117,12 +117,12 @@ def checkpoints_go_to_the_store_and_back_through_a_leaders_death():
 # ---- who has the keys ----
 
 def workers(verb):
-    """Pids of ckpt-worker processes of this verb that are the user's."""
+    """Pids of ckpt-worker-s3 processes of this verb that are the user's."""
     found = []
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().split(b"\0")
-            if len(words) > 1 and words[0].endswith(b"/ckpt-worker") and words[1] == verb.encode() and owner_of(folder) == USER.pw_uid:
+            if len(words) > 1 and words[0].endswith(b"/ckpt-worker-s3") and words[1] == verb.encode() and owner_of(folder) == USER.pw_uid:
                 found.append(int(folder.name))
         except OSError:
             continue

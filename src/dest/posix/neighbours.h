@@ -2,7 +2,7 @@
  * it most likely resembles, and what a killed attempt before it left.
  *
  * Shapes   a job may have thousands; NEIGHBOURS_EACH before it and as many behind it are looked at,
- *          by names alone, in one walk over the folder. Names are numbers that grow, "EPOCH-NUMBER";
+ *          by names alone, in one walk over the folder. Names are numbers that grow, EPOCH-NUMBER;
  *          those behind it are of another incarnation of the cluster, or nobody's any more.
  * Errors   none: what cannot be read has no neighbours.
  */

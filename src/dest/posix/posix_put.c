@@ -262,7 +262,8 @@ static int put_write_anew(struct put *put, struct err *err)
 }
 
 /* A shard that is there already counts only if the source did not change while it was compared with
- * it. One that was killed, or failed, right after its rename left a name that may not be durable. */
+ * it. A put that was killed, or failed, right after its rename left a name that may not be
+ * durable. */
 static int put_keep(struct put *put, struct err *err)
 {
     return tree_sync(put->folder, put->label, err) == 0
