@@ -185,7 +185,8 @@ static char *user_of(int argc, char **argv)
     return check_strdup("");
 }
 
-/* Answers for the task before each time. */
+/* Answers for the task before each time. A process that ends by itself has not answered: then its
+ * exit tells, so one that wants a task to be done anew waits to be ended. */
 static int stay(const struct title *title, const char *user, int exit_code)
 {
     static char text[TASKS_MESSAGE_BYTES];
@@ -196,8 +197,8 @@ static int stay(const struct title *title, const char *user, int exit_code)
 
     while (ended_well(exit_code) && end_task()) {
         show(title, ARRAY_COUNT(idle), idle);
-        if (!answer(exit_code) || exit_code == TASKS_ANEW)
-            return WORKER_EXIT_OK;
+        if (!answer(exit_code))
+            break;
         (void)malloc_trim(0);
         argc = next_task(text, argv);
         if (argc == 0)
@@ -206,7 +207,7 @@ static int stay(const struct title *title, const char *user, int exit_code)
         begin_task();
         exit_code = verbs_again(argc, argv, user, stdout, stderr);
     }
-    return exit_code;
+    return exit_code == TASKS_ANEW ? WORKER_EXIT_UNAVAILABLE : exit_code;
 }
 
 int tasks_main(int argc, char **argv)

@@ -115,6 +115,17 @@ void worker_retire_idle(void)
 
 /* ---- events ---- */
 
+/* It may have been killed right behind its answer. */
+static void read_last_answer(const struct process *process, int *status)
+{
+    struct tasks_answer answer;
+
+    if (process->socket >= 0 &&
+        recv(process->socket, &answer, sizeof(answer), MSG_DONTWAIT) == (ssize_t)sizeof(answer) &&
+        answer.exit_code >= 0)
+        *status = W_EXITCODE(answer.exit_code, 0);
+}
+
 static void process_gone(uv_poll_t *poll, int poll_status, int events)
 {
     struct process *process = poll->data;
@@ -126,6 +137,7 @@ static void process_gone(uv_poll_t *poll, int poll_status, int events)
         return; /* not yet */
     uv_poll_stop(poll);
     if (process->state == PROCESS_BUSY) {
+        read_last_answer(process, &status);
         process->events->ended(process->data, status);
         return;
     }
