@@ -70,7 +70,7 @@ SRC_of = $(filter-out %main.c,$(wildcard $(DIR_$(1))/*.c $(DIR_$(1))/*/*.c))
 OBJ_of = $(patsubst %.c,$(BUILD)/%.o,$(call SRC_of,$(1)))
 LIB_of = $(foreach l,$(USE_$(1)),$(BUILD)/lib/lib$(l).a)
 
-PROGRAMS = ckptd ckpt-agentd ckpt-run ckptctl ckpt-worker
+PROGRAMS = ckptd ckpt-agentd ckpt-run ckptctl ckpt-worker ckpt-worker-s3
 MAIN_ckptd = src/broker/daemon/main.c
 LAYER_ckptd = broker
 MAIN_ckpt-agentd = src/agent/daemon/main.c
@@ -81,6 +81,8 @@ MAIN_ckptctl = src/cli/main.c
 LAYER_ckptctl = cli
 MAIN_ckpt-worker = src/dest/worker_main.c
 LAYER_ckpt-worker = dest
+MAIN_ckpt-worker-s3 = src/dest/s3/s3_worker_main.c
+LAYER_ckpt-worker-s3 = dest
 # programs that tests and the demo run, not installed
 SUPPORT = $(filter-out $(MPI),$(patsubst tests/support/%_main.c,%,$(wildcard tests/support/*_main.c)))
 # ... and those that need mpicc: for `make systems`

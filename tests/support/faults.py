@@ -206,6 +206,7 @@ def agent_killed_while_a_folder_is_made(make, nodes):
 # What copies waits as long as the file is there.
 WORKER = """#!/bin/sh
 while [ "$1" = put ] && [ -e "{hold}" ]; do sleep 0.05; done
+unset CKPT_WORKER_TASKS  # it is asked for each task
 exec "${{0%/*}}/ckpt-worker.real" "$@"
 """
 

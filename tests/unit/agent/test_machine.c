@@ -162,6 +162,8 @@ static void unwritable_folders_of_the_job_are_removed(void **state)
         assert_int_equal(system(command), 0);
     machine.folders_remove(&loop, self.uid == 0 ? nobody : self, &folders, NULL, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
+    worker_retire_idle();
+    uv_run(&loop, UV_RUN_DEFAULT);
     assert_int_equal(access(out, F_OK), -1);
     if (held >= 0) {
         assert_int_equal(read(held, command, 6), 6);
