@@ -315,6 +315,22 @@ static void add_launchers(const struct picture *picture, struct ranks_seen *seen
     }
 }
 
+/* All of the group that lives, whether the job's or not: the signal reaches them all. */
+static void judge_group(const struct picture *picture, pid_t group, struct ranks_seen *seen)
+{
+    seen->group = (struct proc_catching){.unread = picture->table->unread};
+    for (size_t i = 0; i < picture->table->count && picture->signal != 0; i++) {
+        const struct member *member = &picture->table->items[i];
+        const struct proc_status status = {.caught = member->caught, .ignored = member->ignored};
+        if (member->stat.group != group || !proc_living(&member->stat))
+            continue;
+        CHECK(member->known); /* read_more() in members.c */
+        if (!proc_catching_add(&seen->group, &member->stat, &status, picture->signal))
+            break;
+    }
+    seen->group_catches = proc_catching_end(&seen->group);
+}
+
 void ranks_find(const struct member_table *table, const struct job_members *job, int signal,
                 struct ranks_seen *ret_seen)
 {
@@ -347,6 +363,7 @@ void ranks_find(const struct member_table *table, const struct job_members *job,
     for (size_t i = 0; i < count && i < RANKS_NODE_MAX; i++)
         add_rank(&picture, numbers[i], ret_seen);
     add_launchers(&picture, ret_seen);
+    judge_group(&picture, job->group, ret_seen);
     free(picture.ranks);
     free(numbers);
 }

@@ -54,6 +54,10 @@ struct ranks_seen {
     size_t count;
     char why[RANKS_WHY_BYTES]; /* "": all of it was seen */
     char leader[64];           /* what the group's leader runs; "": it is gone, or not the job's */
+    /* What the signal would do to the leader's process group, which is asked where there are no
+     * ranks. */
+    enum proc_catches group_catches;
+    struct proc_catching group;
 };
 
 /* `signal` is the one that would ask; 0: none, then any process can be the rank. */
