@@ -379,15 +379,44 @@ struct ranks_look {
     void *data;
 };
 
-static void work_look(uv_work_t *work)
+static void look_once(struct ranks_look *look, enum process_look how)
 {
-    struct ranks_look *look = work->data;
     struct member_table table;
 
     members_init(&table);
-    members_read(&table, &look->job);
+    members_look(&table, &look->job, how);
     ranks_find(&table, &look->job, look->signal, &look->seen);
     members_close(&table);
+}
+
+/* A job that can be asked, as far as its ranks go: as many as were counted, once each, or none and a
+ * group that catches the signal. */
+static bool shows_all(const struct ranks_seen *seen, uint32_t declared)
+{
+    uint32_t count = 0, wanted = declared;
+
+    for (size_t i = 0; i < seen->count; i++) {
+        const struct rank_seen *rank = &seen->items[i];
+        if (rank->launcher)
+            continue;
+        if (rank->twin != 0)
+            return false;
+        count++;
+        if (declared == 0 && rank->local_count > wanted)
+            wanted = rank->local_count;
+    }
+    if (seen->why[0] != '\0' || (count == 0 && seen->count > 0))
+        return false; /* a launcher without a rank, among others */
+    return count > 0 ? wanted == 0 || count == wanted : seen->group_catches == PROC_CATCHES;
+}
+
+static void work_look(uv_work_t *work)
+{
+    struct ranks_look *look = work->data;
+
+    look_once(look, PROCESS_KNOWN);
+    if (!shows_all(&look->seen, look->job.ranks_declared))
+        look_once(look, PROCESS_ANEW);
 }
 
 static void work_done(uv_work_t *work, int status)
