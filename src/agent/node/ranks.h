@@ -17,7 +17,8 @@
  *       name. They are never signalled: mpirun passes signals on to its ranks.
  *
  * Flow     ranks_find() is pure, over a settled table; ranks_start() takes the picture off the
- *          loop.
+ *          loop, from what is known of the node's processes, and once more anew when that shows less
+ *          than a job that can be asked.
  * Shapes   ranks by number, then launchers. At most RANKS_NODE_MAX ranks on a node.
  * Errors   `why`, with the ranks that were found: the picture is not whole, or there are too many.
  * Absent   registered ranks: who calls lays them over by number. Numbers that a program has set for
@@ -54,6 +55,10 @@ struct ranks_seen {
     size_t count;
     char why[RANKS_WHY_BYTES]; /* "": all of it was seen */
     char main_name[64];        /* what the main process runs; "": it is gone, or not the job's */
+    /* What the signal would do to the main process's group, which is asked where there are no
+     * ranks. */
+    enum proc_catches group_catches;
+    struct proc_catching group;
 };
 
 /* `signal` is the one that would ask; 0: none, then any process can be the rank. */
