@@ -87,6 +87,11 @@ bool tree_settles(int folder)
     return file_system != NULL && (file_system->magic != EXT4_SUPER_MAGIC || is_ext4(folder));
 }
 
+bool tree_is_local(int folder)
+{
+    return file_system_of(folder) != NULL;
+}
+
 /* ext2 has no fallocate(2), so that nothing is written so there. */
 bool tree_bypasses(int folder)
 {

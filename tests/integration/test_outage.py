@@ -1,6 +1,5 @@
 #!/usr/bin/python3
-"""A storage outage with a dead leader in it: paused, not cancelled, resumed exactly once, in order. S1-060..S1-074, F-004, F-011,
-S2-004, I24, I35."""
+"""A storage outage with a dead leader in it: paused, not cancelled, resumed exactly once, in order. F-004, F-011, S2-004, I24, I35."""
 import os
 import pathlib
 import subprocess
@@ -22,6 +21,7 @@ def hint(cluster, name):
 
 
 def paused_checkpoints_survive_the_leader_and_resume_once():
+    """S1-060, S1-062, S1-064, S1-069, S1-070, S1-071, S1-072, and S1-056: no second hint while one is paused."""
     with Cluster(agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         names = ["one", "two", "three"]
@@ -136,7 +136,7 @@ def an_unresponsive_application_times_out_and_runs_on():
 
 
 def a_preempted_job_is_suspended_with_its_checkpoint():
-    """P-020..P-025, F-020, S4-001, S4-002, I30: checkpoint first, then stop; restart brings it back."""
+    """P-020, P-023, P-025, F-020, S4-001, S4-002, I30: checkpoint first, then stop; restart brings it back."""
     with Cluster(agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         cluster.register("low", [("a", 1, 1 << 20)], preemption_class=1)
@@ -190,7 +190,7 @@ def a_restart_in_an_outage_says_what_is_repeated():
 
 
 def walltime_is_never_extended():
-    """F-012, F-019, S1-090..093: the agent's own timer ends it, also without a broker."""
+    """F-012, F-019: the agent's own timer ends it, also without a broker."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         cluster.register("short", [("a", 1, 1 << 20)], walltime_ms=4000, grace_ms=500, strategy=common_pb2.STRATEGY_MANUAL)

@@ -188,7 +188,7 @@ def what_its_user_alone_may_delete_is_deleted_by_its_node():
 
 
 def an_operator_pins_one_and_deletes_others_before_their_time():
-    """D-004: gc plan shows what is kept for its age alone, gc run deletes exactly that; the last ones and what is pinned stay."""
+    """D-004, S3-034: gc plan shows what is kept for its age alone, gc run deletes exactly that; the last ones and what is pinned stay."""
     if not need_root():
         return
     with Cluster(members=3, agents=("a",), policy={**POLICY, "retention": "7d", "keep_complete": 2}) as cluster:

@@ -101,7 +101,8 @@ static void the_rule_for_domains_is_any_unless_it_is_said(void **state)
     config_free(config);
 }
 
-/* T-003: the ports of the documents, in the file that people begin with */
+/* T-003, B-007: the ports of the documents, in the file that people begin with. Where these differ
+ * Raft has 9000 (decision 12). */
 static void the_example_file_is_taken_and_has_the_ports_of_the_documents(void **state)
 {
     struct config *config = NULL;

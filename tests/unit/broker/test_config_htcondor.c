@@ -1,5 +1,4 @@
-/* HTCondor's names in ckptd.yaml: each is taken, and what has no effect is told. S2-013 to S2-032.
- */
+/* HTCondor's names in ckptd.yaml: each is taken, and what has no effect is told. */
 #include "src/broker/daemon/config_htcondor.h"
 
 #include "src/base/check.h"

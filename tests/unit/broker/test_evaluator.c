@@ -1,4 +1,4 @@
-/* Evaluation: from committed state to decisions (S1-050..S1-056, S1-063, S1-068, A-002, T-001). */
+/* Evaluation: from committed state to decisions (S1-050, T-001). */
 #include <math.h>
 
 #include "src/broker/decide/decision_inputs.h"
@@ -221,6 +221,7 @@ static void a_recovered_target_is_evaluated_at_once(void **state)
     finish(fake);
 }
 
+/* S1-050: what is committed is all that a new leader needs. */
 static void a_follower_decides_nothing_and_explains_nothing(void **state)
 {
     struct fake *fake = start();

@@ -132,7 +132,7 @@ static void kill_puts_anywhere(struct folders *folders)
     assert_uint_equal(count_hidden(folders->path), 0);
 }
 
-/* S1-092, S5-014 */
+/* S1-092, S3-033, S5-014 */
 static void put_killed_anywhere_leaves_no_shard_or_a_whole_one(void **state)
 {
     kill_puts_anywhere(*state);

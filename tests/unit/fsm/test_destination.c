@@ -85,6 +85,31 @@ static void nodes_of_different_domains_choose_nothing(void **unused)
     script_close(&script);
 }
 
+/* S4-009: a job that names no target has the default one; one that names another is written there
+ * and read from there. */
+static void the_default_target_is_of_jobs_that_name_none(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start_domains(&script);
+    expect_ok(&script, "register j1 nodes=n4");
+    expect_ok(&script, "register j2 nodes=n4 target=other");
+    for (unsigned i = 1; i <= 2; i++) {
+        expect_ok(&script, "request j%u", i);
+        expect_ok(&script, "grant 1-%u", i);
+        expect_ok(&script, "report n4 shard_verified j%u ckpt=1-%u", i, i);
+    }
+    assert_string_equal(target_of(&script, 1), "scratch");
+    assert_string_equal(target_of(&script, 2), "other");
+    assert_int_equal(fsm_restart_point(script.fsm, "j1", 0)->id, checkpoint_id_make(1, 1));
+    assert_int_equal(fsm_restart_point(script.fsm, "j2", 0)->id, checkpoint_id_make(1, 2));
+    expect_ok(&script, "put other keep default");
+    expect_ok(&script, "register j3 nodes=n4");
+    assert_string_equal(destination_of(&script, "j3"), "other");
+    script_close(&script);
+}
+
 /* S2-022: of two targets of one domain the job's own is meant, then the default one. */
 static void of_several_targets_of_a_domain_the_own_one_is_taken(void **unused)
 {
@@ -607,6 +632,7 @@ int main(void)
         cmocka_unit_test(the_target_of_the_nodes_domain_comes_first),
         cmocka_unit_test(the_policy_can_leave_the_choice_to_the_submitter),
         cmocka_unit_test(nodes_of_different_domains_choose_nothing),
+        cmocka_unit_test(the_default_target_is_of_jobs_that_name_none),
         cmocka_unit_test(of_several_targets_of_a_domain_the_own_one_is_taken),
         cmocka_unit_test(an_active_checkpoint_stays_where_it_was_made),
         cmocka_unit_test(copies_elsewhere_leave_after_success),

@@ -21,7 +21,8 @@ static size_t collectable(const struct script *script)
     return fsm_collectable(script->fsm, 0, ids, FSM_COLLECTABLE_MAX);
 }
 
-/* D-004, I28, I29 */
+/* D-004, I28, I29; S3-033: each has a folder of its own below the job's, and the older ones go when
+ * newer ones are complete */
 static void the_newest_ones_of_a_running_job_are_kept(void **unused)
 {
     struct script script;
