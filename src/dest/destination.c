@@ -1,4 +1,4 @@
-/* Which kind a destination is of. See destination.h.
+/* The kind of a destination. See destination.h.
  *
  * Shapes   forms of locations never overlap, so the order of the rows decides nothing.
  */

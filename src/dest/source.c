@@ -106,7 +106,7 @@ int source_open(const char *source, struct manifest *ret_manifest, struct err *e
     return -1;
 }
 
-/* What was copied may be half of one state and half of another. */
+/* The copied bytes may be half of one state and half of another. */
 static int source_changed(const char *path, const char *how, struct err *err)
 {
     return err_set(err, ERR_CORRUPT,
@@ -169,7 +169,7 @@ static int check_again(int source, const char *label, bool in_shard, const struc
     return result;
 }
 
-/* What was read first may have been written since, while the rest was read. */
+/* A file that was read first may have been written since, while the rest was read. */
 int source_check(int source, const char *label, const struct manifest *listed, struct err *err)
 {
     return check_again(source, label, false, listed, err);

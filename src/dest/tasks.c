@@ -65,7 +65,7 @@ struct title {
     size_t size;
 };
 
-/* What lies in that memory and is wanted later is copied: arguments are not. */
+/* Values of this memory that are wanted later are copied; arguments are not. */
 static struct title take_title(int argc, char **argv)
 {
     char *end = argv[argc - 1] + strlen(argv[argc - 1]) + 1;
@@ -97,7 +97,7 @@ static void show(const struct title *title, int argc, const char *const *argv)
 
 /* ---- one task after another ---- */
 
-/* What a task finds, whatever the one before did. */
+/* The state that each task finds, after any task before. */
 static void begin_task(void)
 {
     signal(SIGPIPE, SIG_IGN);

@@ -11,7 +11,7 @@
  *          closed, memory goes back, umask, signals and folder are as at the start.
  *          It stays after a task that came to its end well. After any other one it ends, and what
  *          that left behind with it.
- * Errors   what the daemon must not have sent ends the process.
+ * Errors   a message that the daemon must not send ends the process.
  */
 #ifndef CKPT_DEST_TASKS_H
 #define CKPT_DEST_TASKS_H

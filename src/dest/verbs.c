@@ -582,7 +582,7 @@ static int claim_for(const struct verb *verb, const struct request *request, uid
     return err->code == ERR_AUTH || err->code == ERR_IO ? 0 : -1;
 }
 
-/* What root has made for an earlier task of this process may have gone since, and only a new
+/* The folder that root made for an earlier task of this process may have gone since, and only a new
  * process of root's can make it again. */
 static bool is_claimed(const struct verb *verb, const struct request *request)
 {
@@ -633,7 +633,7 @@ static int take_user_again(const struct verb *verb, const struct request *reques
     return as == NULL || is_claimed(verb, request) ? 0 : 1;
 }
 
-/* What an earlier task of this process has set for itself. */
+/* Settings of an earlier task of this process. */
 static void forget_task(void)
 {
     tree_wipe(false);

@@ -261,7 +261,7 @@ static void drain_timed_out(uv_timer_t *timer)
     CHECK(uv_timer_start(timer, drain_has_ended, 1, 0) == 0);
 }
 
-/* What was printed may still lie in the pipes. */
+/* Printed bytes may still lie in the pipes. */
 static void begin_drain(struct worker *worker)
 {
     worker->state = WORKER_DRAINING;
@@ -441,7 +441,7 @@ static int start_process(struct worker *worker, uv_loop_t *loop, int socket_fd,
     task.socket_fd = socket_fd;
     task.variable = serve == NULL ? NULL : serve->variable;
     if (serve != NULL)
-        task.scope = (struct process_scope){0}; /* what it is served is one task's */
+        task.scope = (struct process_scope){0}; /* its services are one task's */
     status = process_start(loop, &task, &worker->process);
     let_go_of_pipes(worker);
     if (status == 0 && worker->serving != NULL)

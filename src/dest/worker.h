@@ -1,12 +1,12 @@
 /* Blocking work on destinations in a process of its own: ckpt-worker. A hung mount hangs the
  * worker, never the daemon.
  *
- * Flow     worker_start() spawns `ckpt-worker VERB ...` found beside the running program, with the
- *          request as arguments, or gives the task to one that has done another for the same user
- *          and waits (tasks.h, worker_process.h); the worker prints result lines "key=value" on
- *          stdout and an error text on stderr; worker_done_fn gets them. Verbs: probe, prepare, put, verify, restore,
- *          collect, abandon, keep (src/dest/README.md has the arguments).
- *          A caller's turn:
+ * Flow     worker_start() spawns `ckpt-worker VERB ...` beside the running program, with the
+ *          request as arguments. Or it gives the task to a waiting worker that has done another
+ *          task for the same user (tasks.h, worker_process.h). The worker prints result lines
+ *          "key=value" on stdout and an error text on stderr; worker_done_fn gets them. Verbs:
+ *          probe, prepare, put, verify, restore, collect, abandon, keep (src/dest/README.md has the
+ *          arguments). A caller's turn:
  *
  *              const char *const arguments[] = {"verify", "--path", path, "--part", part, NULL};
  *              const struct worker_task task = {arguments, 60000, on_done, data};
@@ -86,8 +86,8 @@ struct worker_task {
      * after the other. Its arguments have it as --as. "": as this program's user; NULL: by a
      * process of its own. */
     const char *user;
-    /* What root makes for that user before, as a text: only a process that began with it does this
-     * task. NULL: nothing. */
+    /* The thing that root makes for the user first, as a text: only a process that began with it
+     * does this task. NULL: nothing. */
     const char *claim;
     uint64_t deadline_ms; /* from the start; then the worker is killed */
     worker_done_fn *done;

@@ -277,7 +277,7 @@ static bool stays_behind(const char *word)
            strncmp(word, WORKER_WORDS, strlen(WORKER_WORDS)) == 0;
 }
 
-/* What a worker gets beside the daemon's environment. */
+/* A worker's variables beside the daemon's environment. */
 struct process_words {
     char parent[sizeof(WORKER_PARENT) + 16];
     char socket[64]; /* "": none */
@@ -333,7 +333,7 @@ static struct process *process_new(uv_loop_t *loop, const struct process_task *t
     if (socket < 0)
         return process;
     watch(process, loop, &process->answers, socket, process_answers);
-    uv_unref((uv_handle_t *)&process->answers); /* what ends ends by its exit */
+    uv_unref((uv_handle_t *)&process->answers); /* the end is that of its exit */
     return process;
 }
 

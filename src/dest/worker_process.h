@@ -1,12 +1,12 @@
 /* ckpt-worker processes, each for one task or, of one user, for one after the other.
  *
  * Flow     process_take() gives a task to an idle process that may do it, else process_start()
- *          makes one with it -> answered(): the task is done and the process stays;
- *          process_release() makes it idle for the next, or process_kill() ends it -> ended(): the
- *          process is gone, with or without an answer -> process_close().
+ *          makes a process with the task. answered(): the task is done and the process stays.
+ *          process_release() makes it idle for the next task, or process_kill() ends it. ended():
+ *          the process is gone, with or without an answer; then process_close().
  * Shapes   at most WORKER_IDLE_MAX idle ones, the oldest goes first; each ends after
  *          worker_set_idle() milliseconds without a task, and has no handle that keeps the loop
- *          running. Who shares a process: struct process_scope.
+ *          running. A process is shared within a struct process_scope.
  * Errors   a process that cannot take a task is not told of: a new one is made.
  */
 #ifndef CKPT_DEST_WORKER_PROCESS_H
@@ -21,14 +21,14 @@ enum { WORKER_IDLE_MAX = 8, WORKER_IDLE_MS = 30000 };
 
 struct process;
 
-/* Who may have a task done by the process of an earlier one. Texts are copied. */
+/* The scope of a process: the tasks that may follow an earlier one. Texts are copied. */
 struct process_scope {
     const char *user;  /* with groups, as --as has them; NULL: nobody, the process does one task */
-    const char *claim; /* what root has to make for the user first; NULL: nothing */
+    const char *claim; /* the thing that root has to make for the user first; NULL: nothing */
 };
 
-/* What the process does to who has given it a task. On the loop's thread, never from inside a call
- * of this header. */
+/* Callbacks to the giver of a task. On the loop's thread, never from inside a call of this
+ * header. */
 struct process_events {
     void (*answered)(void *data, int exit_code); /* enum worker_exit, or TASKS_ANEW (tasks.h) */
     void (*ended)(void *data, int wait_status);
@@ -38,7 +38,7 @@ struct process_events {
 struct process_task {
     char *const *argv; /* ended by NULL */
     int output_fd, errors_fd;
-    int socket_fd;        /* that the process has for its one task; 0: none */
+    int socket_fd;        /* descriptor of the process for its one task; 0: none */
     const char *variable; /* in the environment, that tells its number */
     struct process_scope scope;
     const struct process_events *events;

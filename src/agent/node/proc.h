@@ -1,5 +1,5 @@
-/* What /proc tells about processes: who is in a group, which signals it catches, when it was
- * started.
+/* Facts of /proc about processes: the members of a group, the signals that they catch, their
+ * starts.
  *
  * Flow     proc_read_stat() and proc_read_status() for one process; proc_group() calls back for
  *          each living process of a process group. proc_catching_add() for each of a group says in
@@ -84,7 +84,7 @@ enum proc_catches {
 struct proc_catching {
     bool any;
     bool unread;
-    pid_t culprit; /* who would die; 0: nobody */
+    pid_t culprit; /* the process that would die; 0: none */
     char culprit_name[64];
 };
 /* False: one would die, and who else there is does not matter. */

@@ -1,11 +1,11 @@
-/* What the table of processes reads of its node, as a table of calls: /proc and the kernel, or what
- * a test makes of them.
+/* The node's side of the table of processes, as a table of calls: /proc and the kernel, or a test's
+ * model of them.
  *
  * Flow     forks() and list() say who is new; the others read one process. proc_source_node() is
  *          the real one.
- * Shapes   list() calls back for each process by rising pid, with the number that its folder in
- *          /proc has: the kernel gives each process another one, so that a pid that came again is
- *          seen without reading anything of it. forks() and list() are for one thread at a time.
+ * Shapes   list() calls back for each process by rising pid, with the inode number of its folder in
+ *          /proc. The kernel gives each process another number, so a pid that came again is noticed
+ *          without a read. forks() and list() are for one thread at a time.
  * Units    ticks are of the clock of start_ticks (proc.h).
  * Errors   as in proc.h: -1 gone or not to be seen, 1 not to be read just now.
  */
@@ -16,7 +16,7 @@
 
 struct proc_forks {
     uint64_t count;   /* of all processes and threads since boot, each counted as it appears */
-    uint64_t tasks;   /* that there are */
+    uint64_t tasks;   /* existing ones */
     uint64_t pid_max; /* numbers rise up to it, then begin anew */
     pid_t last;       /* the number that was given last */
 };

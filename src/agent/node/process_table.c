@@ -27,7 +27,7 @@ struct entry {
     uid_t uid;
     uint32_t pass; /* the refresh that has listed or read it last */
     uint32_t read_pass;
-    bool hidden;   /* nothing of it can be read */
+    bool hidden; /* nothing of it can be read */
     bool executed;
     bool named; /* its environment was read */
     bool gone;
@@ -161,7 +161,8 @@ static void take_stat(struct entry *entry, const struct proc_stat *stat, uid_t u
     entry->gone = false;
 }
 
-/* Who was never read and cannot be is kept as hidden, so that it is not tried each time. */
+/* A process that was never read and cannot be read is kept as hidden, so that it is not tried each
+ * time. */
 static void hide(struct entry *entry, uint64_t now_ticks)
 {
     if (!entry->hidden) {
@@ -241,10 +242,10 @@ static struct proc_span all_of_it(void)
     return (struct proc_span){0, 0};
 }
 
-/* What has appeared since the last listing. Numbers are given rising, so it lies above the one that
- * was the last when that listing began; but a process has its number some time before it appears.
- * So the span begins at a number that was the last a second or more before the last listing but
- * one. False: nothing has. */
+/* Processes that have appeared since the last listing. Numbers are given rising, so it lies above
+ * the one that was the last when that listing began; but a process has its number some time before
+ * it appears. So the span begins at a number that was the last a second or more before the last
+ * listing but one. False: nothing has. */
 static bool span_needed(const struct process_table *table, enum process_look look,
                         const struct proc_forks *forks, struct proc_span *ret_span)
 {
@@ -316,7 +317,7 @@ static void list_new(struct process_table *table, enum process_look look)
     }
     table->unread = table->unread || result != 0;
     if (table->unread)
-        table->whole = false; /* who is missing now is looked for the next time */
+        table->whole = false; /* a process that is missing now is looked for the next time */
     else
         note_listing(table, forks, is_all(&span));
 }
@@ -553,7 +554,7 @@ static void fill_found(const struct finding *finding, struct process_found *ret_
     }
 }
 
-/* Who is in its control group by now and not in the table yet. */
+/* Processes in its control group that are not in the table yet. */
 static void add_inside(const struct finding *finding, struct process_found *found)
 {
     const struct process_asker *asker = finding->asker;

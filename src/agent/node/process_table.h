@@ -1,19 +1,19 @@
 /* The processes of this node, as the looks of all its jobs share them: read once, and from then on
  * only who is new, who may have changed, and the asking job's own.
  *
- * What is kept of a process is what decides whether it can be a job's: its parent, group, session
- * and user, when it was started, and which job its environment names. Nobody is taken for a member
- * by the table's word: process_table_find() says whom a job's look has to read now, and what is read
- * then decides (members.h). The table's word is good for one thing, that a process is a stranger.
- * What makes a stranger a member, and how that is seen:
+ * The table keeps the facts that decide whether a process can be a job's: its parent, group,
+ * session and user, its start, and the job that its environment names. Nobody is taken for a member
+ * by the table's word: process_table_find() says whom a job's look has to read now, and what is
+ * read then decides (members.h). The table's word is good for one thing, that a process is a
+ * stranger. A stranger becomes a member in these ways, and is noticed so:
  *
  *   it was born, or has a pid that came again   the count of forks, the listing of /proc
  *   it was moved into the job's control group   cgroup.procs, which each look reads
  *   it joined a process group of the job        only from within a session; each look asks the
  *                                               kernel for the groups of those sessions
  *   it is below a member                        each look reads all that is below a member
- *   it executed a program, with an environment  it is read again when its age has doubled, until it
- *   that names the job                          has executed one and was read at an age of 10 s;
+ *   it executed a program and names the job     it is read again when its age has doubled, until it
+ *   in its environment                          has executed one and was read at an age of 10 s;
  *                                               after that PROCESS_TURN of such strangers a look,
  *                                               by turns; and all of them by a look that is anew
  *
@@ -40,9 +40,9 @@ struct process_asker {
 };
 
 struct process_found {
-    pid_t *pids; /* who is to be read: all members are among them, by number */
+    pid_t *pids; /* processes to read: all members are among them, by number */
     size_t count;
-    struct proc_stat *unnamed; /* whose environment is to be read first; pid, start and image */
+    struct proc_stat *unnamed; /* processes whose environment is read first; pid, start and image */
     size_t unnamed_count;
 };
 
@@ -67,7 +67,7 @@ void process_table_find(struct process_table *table, const struct process_asker 
                         struct process_found *ret_found);
 void process_found_close(struct process_found *found);
 
-/* What the environment of that process and program names. */
+/* The job that the environment of the process and program names. */
 void process_table_name(struct process_table *table, const struct proc_stat *stat,
                         const struct process_names *names);
 /* A process as it was just read. */

@@ -36,8 +36,8 @@ void user_leave(void)
 
 /* ---- workers ---- */
 
-/* What is done with a user's files and as that user. All else is done by a process of its own:
- * questions to the directory of users, and what root does to the files of many. */
+/* Work on a user's files, as this user. All else is done by a process of its own: questions to the
+ * directory of users, and what root does to the files of many. */
 static const struct shared_verb {
     const char *verb;
     unsigned claimed_above; /* how many levels below the folder that root makes for the user */

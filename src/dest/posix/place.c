@@ -165,8 +165,8 @@ static void share_folder(const struct climb *climb, int fd, enum level level)
 }
 
 /* Durable, whether it was made or is there: who made it may have been killed before it was synced,
- * and another node's that is at it now may be so yet. What is there may be proven so, but for the
- * checkpoint's own folder. */
+ * and another node's that is at it now may be so yet. The existence of a folder may be proven so,
+ * except that of the checkpoint's own. */
 static int sync_level(struct climb *climb, int parent, bool made, struct err *err)
 {
     climb->pends = climb->pending != NULL && !made && !climb->last &&
@@ -411,8 +411,8 @@ static int climb_to(const struct destination_place *place, uid_t owner, unsigned
     return fd;
 }
 
-/* What was there before the prefix had its bit: else the service could remove nothing of a job that
- * had begun before. Whoever owns a folder loses nothing by it. */
+/* For folders from before the prefix had its bit: else the service could remove nothing of a job
+ * that had begun before. Whoever owns a folder loses nothing by it. */
 static void share_old(const struct climb *climb, int fd)
 {
     struct stat status;

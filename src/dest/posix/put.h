@@ -49,9 +49,9 @@ int put_publish(struct put *put, struct err *err);
 /* What killed puts of this part left in a checkpoint's open folder. Nobody else writes it now: a
  * part has one writer at a time. */
 int put_sweep(int folder, const char *part, struct err *err);
-/* What is left in the checkpoints next to it, because abandoning it failed there: a part
- * is written for one checkpoint at a time, and a node that is late writes for one that has failed.
- * As far as it can; what it cannot the next put may, or the collection of that checkpoint. */
+/* Rests in the checkpoints next to it, because abandoning them failed there. A part is written for
+ * one checkpoint at a time, and a node that is late writes for one that has failed. As far as it
+ * can; what it cannot the next put may, or the collection of that checkpoint. */
 void put_sweep_others(const struct neighbours *neighbours, const char *part);
 
 #endif

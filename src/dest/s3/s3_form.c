@@ -1,4 +1,4 @@
-/* What every program knows of the kind s3. See s3_form.h. */
+/* The part of the kind s3 that every program has. See s3_form.h. */
 #include "src/dest/s3/s3_form.h"
 
 #include <string.h>

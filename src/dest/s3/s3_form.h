@@ -1,5 +1,5 @@
-/* What a program knows of object stores that leaves the work to ckpt-worker-s3: the form of their
- * locations, and what their workers are to be served.
+/* The knowledge of object stores in a program that leaves the work to ckpt-worker-s3: the form of
+ * their locations, and the services for their workers.
  *
  * Shapes   an HTTP client comes with some thirty libraries, which take longer to load than a small
  *          checkpoint to write: only ckpt-worker-s3 links one.

@@ -1,4 +1,4 @@
-/* ckpt-worker-s3: ckpt-worker with all that object stores take. ckpt-worker and the daemons start it
+/* ckpt-worker-s3: ckpt-worker with the code of object stores. ckpt-worker and the daemons start it
  * for locations of that kind (s3_form.h), with the same arguments.
  */
 #include "src/dest/posix/posix.h"

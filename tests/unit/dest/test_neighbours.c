@@ -1,5 +1,5 @@
-/* Which checkpoints are looked at beside the one that is written: never more than so many, however
- * many there are. */
+/* The checkpoints that are looked at beside the written one: never more than so many, of any
+ * number. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-/* What a put syncs, each with its reason: one more costs every checkpoint a turn of the disk. And
+/* The syncs of a put, each with its reason: one more costs every checkpoint a turn of the disk. And
  * how long it waits for the clock of changes. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ static void make_source(struct folders *folders)
 }
 
 /* The file, its list, the folder with both, the name, and the name of the checkpoint's own folder:
- * each is lost without its sync. What lies above is durable since the first one. */
+ * each is lost without its sync. The folders above are durable since the first one. */
 static const char each_syncs[] = "file /t/p/a/checkpoints\n"
                                  "file /t/p/a/checkpoints/1-2/.n1.tmp/state.bin\n"
                                  "file /t/p/a/checkpoints/1-2/.n1.tmp/MANIFEST\n"

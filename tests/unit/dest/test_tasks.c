@@ -213,7 +213,7 @@ static void another_user_has_another_process(void **state)
     assert_uint_equal(processes(pids), 3);
 }
 
-/* What asks for no user's process gets one that ends. */
+/* A task that asks for no user's process gets one that ends. */
 static void a_task_of_nobody_leaves_no_process(void **state)
 {
     struct run *run = *state;
@@ -312,7 +312,7 @@ static void a_cancelled_task_takes_its_process_along(void **state)
     assert_int_not_equal(the_process(), pid);
 }
 
-/* What it left behind goes with it. */
+/* Its rests go with it. */
 static void one_whose_task_failed_ends(void **state)
 {
     struct run *run = *state;
