@@ -43,7 +43,8 @@ static void sleep_us(int64_t us)
         continue;
 }
 
-/* A second change within the same tick would not be seen. Where stamps are of this machine's clock
+/* A second change within the same tick would not be seen, but by a kernel that gives it another
+ * stamp since the file was listed. Where stamps are of this machine's clock
  * they differ as soon as that has passed the latest one, which most often it has. A server's clock
  * is not this machine's: there, and where stamps are rounded, for a whole tick. */
 static void await_tick(int fd, int64_t changed_us)
@@ -57,6 +58,8 @@ static void await_tick(int fd, int64_t changed_us)
         sleep_us(tick_us);
         return;
     }
+    if (tree_stamps_each(fd))
+        return;
     for (; waited_us < tick_us && clock_of_changes_us() <= changed_us; waited_us += LOOK_US)
         sleep_us(LOOK_US);
 }

@@ -81,6 +81,9 @@ int tree_sync(int directory, const char *label, struct err *err);
 bool tree_settles(int folder);
 /* Whether stamps of what lies there are of this machine's clock: on local file systems. */
 bool tree_is_local(int folder);
+/* Whether a change of what was looked at there always has another stamp, also within a tick of the
+ * clock: on local file systems from Linux 6.13 on. */
+bool tree_stamps_each(int folder);
 /* Whether large files are better written past the page cache (O_DIRECT) there: on local file
  * systems that write room taken beforehand by many threads at a time. */
 bool tree_bypasses(int folder);
