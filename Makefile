@@ -137,7 +137,7 @@ $(BUILD)/src/eval/%.o: OPT += -O3 -fno-math-errno -fno-trapping-math
 # libckptapp goes into programs and libraries of others: position-independent, and only the calls of its header are seen
 $(BUILD)/src/app/%.o: OPT += -fPIC -fvisibility=hidden
 # cmocka's assertions take four times as long to compile optimised, and tests compute next to nothing themselves
-$(BUILD)/tests/unit/%.o $(BUILD)/tests/golden/%.o: OPT = -O0 -g1 -U_FORTIFY_SOURCE
+$(BUILD)/tests/unit/%.o $(BUILD)/tests/golden/%.o $(BUILD)/tests/fuzz/%.o: OPT = -O0 -g1 -U_FORTIFY_SOURCE
 $(BUILD)/%.o: %.c | $(GEN_H)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS_ALL) $(WARN) $(PKG_CFLAGS) -c -o $@ $<
