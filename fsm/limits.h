@@ -9,64 +9,65 @@ enum {
     FSM_ALLOCATIONS_MAX = 2000000,
     FSM_NODES_MAX = 65536,
     FSM_NODES_PER_ALLOCATION_MAX = 4096,
-    FSM_RESTORE_ALL_NODES_MAX = 256, /* each of them brings the parts of all */
+    FSM_RESTORE_ALL_NODES_MAX = 256, /* each node brings the parts of all */
     FSM_GPUS_PER_NODE_MAX = 1024,
     FSM_RANKS_PER_NODE_MAX = 256, /* of one job */
     FSM_PLATFORM_BYTES = 65, /* with the terminator: architecture, operating system of a node */
-    /* records kept; the oldest collected or failed ones go first */
+    /* kept records; the oldest collected or failed ones go first */
     FSM_CHECKPOINTS_PER_ALLOCATION_MAX = 64,
-    /* uncollected complete ones of an allocation; older ones expire at once */
+    /* complete checkpoints of an allocation; older ones expire at once */
     FSM_COMPLETE_KEPT_MIN = 2, /* the newest may turn out to be damaged */
     FSM_COMPLETE_KEPT_MAX = 32,
     FSM_ENDED_KEPT_MAX = 16,   /* records without a folder kept as history of an allocation */
     FSM_UNDELETED_MAX = 16384, /* folders that could not be removed; then the oldest is forgotten */
     FSM_UNDELETED_REASON_BYTES = 256, /* with the terminator */
-    FSM_DETAIL_BYTES = 201,           /* likewise, of what an agent says of a failure */
-    FSM_COLLECTABLE_MAX = 64,         /* that the collector is given at once */
+    FSM_DETAIL_BYTES = 201,           /* likewise, an agent's words about a failure */
+    FSM_COLLECTABLE_MAX = 64,         /* folders that the collector gets at once */
     FSM_PINNED_MAX = 16,              /* of one allocation */
     FSM_EXPIRED_PER_COMMAND_MAX = 1024,
     FSM_REMOVALS_PER_NODE_MAX = 16,     /* folders that a node is to remove at a time */
     FSM_VERIFICATIONS_PER_NODE_MAX = 4, /* checkpoints that a node reads again at a time */
     FSM_VERIFIED_PER_COMMAND_MAX = 64,
-    FSM_VERIFY_TRIES_MAX = 4, /* nodes, of which none could read a part */
+    FSM_VERIFY_TRIES_MAX = 4, /* nodes that tried to read a part, and could not */
     FSM_ORPHANS_PER_COMMAND_MAX = 256,
     FSM_TARGETS_MAX = 64,
     FSM_RESTORES_MAX = 1 << 20, /* parts that read from a target at a time */
-    FSM_WRITES_MAX = 1 << 20,   /* that are written to it */
-    FSM_TENANTS_MAX = 1024,     /* with sums of their own; all others are the last one */
+    FSM_WRITES_MAX = 1 << 20,   /* parts that are written to it at a time */
+    FSM_TENANTS_MAX = 1024,     /* with sums of their own; the last one stands for all others */
     FSM_QUEUES_MAX = 256,
     FSM_WAITING_PER_QUEUE_MAX = 64,
-    FSM_SESSIONS_MAX = 1000000,
-    FSM_SESSION_MIN_AGE_MS = 15000, /* a younger one is never evicted: SESSIONS_FULL instead */
-    FSM_SESSIONS_EVICTED_PER_COMMAND_MAX = 8, /* a few thousand commands are applied in one turn */
+    FSM_PAST_REQUESTS_MAX = 1000000,
+    FSM_PAST_REQUEST_MIN_AGE_MS = 15000, /* a younger one is never evicted: SESSIONS_FULL instead */
+    FSM_PAST_REQUESTS_EVICTED_PER_COMMAND_MAX =
+        8, /* a few thousand commands are applied in one turn */
     FSM_EVENTS_MAX = 65536,
     FSM_MEMBERS_MAX = 64, /* removed ones included; the one removed first gives way */
     FSM_VICTIMS_MAX = 16,
     FSM_PREEMPTIONS_MAX = 1024, /* kept; the oldest ended one gives way */
-    /* when candidates for what a preemption lost were so many, the next Tick goes on */
+    /* candidates in place of lost victims; the next Tick goes on */
     FSM_VICTIMS_LOOKED_PER_TICK_MAX = 65536,
     FSM_DECISIONS_PER_COMMAND_MAX = 4096,
     FSM_RUNNING_PER_COMMAND_MAX = 256,
-    FSM_INPUT_NUMBERS_MAX = 64, /* of a job, of a policy: what a decision was made from */
+    FSM_INPUT_NUMBERS_MAX = 64, /* inputs of a decision: of a job, of a policy */
     FSM_INPUT_SOURCES_MAX = 32,
-    /* policies of cycles; beyond, decisions are kept without their inputs */
+    /* policies of cycles; above the limit decisions are kept without their inputs */
     FSM_BASES_MAX = 1 << 18,
     FSM_TIMERS_PER_TICK_MAX = 4096,  /* the next Tick goes on */
     FSM_COMMAND_MAX_BYTES = 1 << 18, /* 256 KiB, one request */
     FSM_PREFIX_MAX_BYTES = 1024,
     FSM_ORDERS_PER_NODE_MAX = 1024,
-    FSM_COPIES_PER_NODE_MAX = 4096, /* that a node keeps of what it wrote */
-    FSM_SHARD_PLACES_MAX = 4,       /* where a part of a checkpoint lies */
+    FSM_COPIES_PER_NODE_MAX = 4096, /* of its own shards that a node keeps */
+    FSM_SHARD_PLACES_MAX = 4,       /* of a part of a checkpoint */
     FSM_CLASS_MAX = 10,
     FSM_REQUEUE_MAX = 100,
     FSM_ATTEMPTS_MAX = 16,
     FSM_GENERATIONS_MAX = 255, /* as in a MANIFEST */
-    /* beyond the grace: then a silent node's part counts as ended */
+    /* after the grace: a silent node's part then counts as ended */
     FSM_TERMINATE_SLACK_MS = 30000,
-    /* a STARTED report restarts the deadline with this much for delivery */
+    /* time for delivery that a STARTED report adds when it restarts the deadline */
     FSM_REPORT_SLACK_MAX_MS = 5000,
     FSM_REPORT_SLACK_MIN_MS = 250,
-    /* what is learned (learn.c) */
+    /* learn.c */
     FSM_GROUPS_CALM = FSM_CLASS_MAX + 2, /* of jobs: by preemption class, then on borrowed nodes */
     /* likewise again, while the queue of their vCluster is busy */
     FSM_GROUPS = 2 * FSM_GROUPS_CALM,

@@ -1,15 +1,14 @@
 /* The profiles by which an application may be asked for a checkpoint: the one list of their names.
- * A registration that names another one is refused, and a node asks by the row of src/ask that
- * stands before the name: X(row, name).
+ * A registration with another name is refused. A node asks by a row of src/ask: X(row, name).
  *
- * Order    a new way of asking is a row here and one in src/ask. No job is registered with it
- *          before every member knows the name: an older one would refuse in apply what a newer one
- *          takes, and their states would part.
+ * Order    a new way of asking is a row here and one in src/ask. No job may be registered with the
+ *          new name before every member knows it. An older member would refuse in apply a command
+ *          that a newer one accepts, and their states would part.
  */
 #ifndef CKPT_FSM_PROFILES_H
 #define CKPT_FSM_PROFILES_H
 
-/* What an empty name stands for: the first one. */
+/* An empty name means the first profile. */
 #define FSM_PROFILE_DEFAULT "signal"
 #define FSM_PROFILES(X)                                                                            \
     X(signal_usr1, FSM_PROFILE_DEFAULT)                                                            \

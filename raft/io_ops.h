@@ -1,11 +1,11 @@
-/* The operation table for the disk. Everything that raft/ does to the outside goes through it, the
- * network's (src/net/network.h) and the clock and random tables of src/base/ops.h, so that the same
- * code runs on a real loop and in a deterministic simulator.
+/* The operation table for the disk. All effects of raft/ go through this table, the network's
+ * (src/net/network.h), and the clock and random tables of src/base/ops.h. So the same code runs on
+ * a real loop and in a deterministic simulator.
  *
- * Flow     disk: synchronous primitives, plus submit() which runs a piece of work made of those
- *          primitives off the loop and comes back on it. A simulator runs the work as one event,
- *          fails or tears any primitive inside it, and so can crash the member at every I/O step.
- * Shapes   handles belong to the implementation. Every handle got is closed once. Callbacks come on
+ * Flow     the primitives are synchronous. submit() runs a piece of work made of primitives off the
+ *          loop, then calls done() on the loop. A simulator runs the work as one event and fails or
+ *          tears any primitive inside it, so it can crash the member at every I/O step.
+ * Shapes   handles belong to the implementation, and the caller closes each once. Callbacks come on
  *          the loop thread, never from inside the call that asked for them.
  * Units    bytes.
  * Errors   -1 with err; ERR_FULL when the disk is full, ERR_NOT_FOUND, ERR_LOCKED, else ERR_DISK.
@@ -29,7 +29,7 @@ enum disk_open_mode {
     DISK_OPEN_CREATE, /* read and write; emptied when it exists */
 };
 
-/* A piece of work off the loop. Owned by the caller, who keeps it until done() was called. */
+/* A piece of work off the loop. The caller owns it, and keeps it until done() was called. */
 struct disk_job {
     void (*work)(struct disk_job *job); /* off the loop: only the synchronous primitives below */
     void (*done)(struct disk_job *job); /* on the loop, after submit() has returned */
@@ -44,7 +44,7 @@ struct disk_ops {
                     void *data, struct err *err);
     /* Makes creations, renames and removals in the folder durable; a file's own sync() does not. */
     int (*sync_dir)(void *context, const char *path, struct err *err);
-    /* Replaces `to` in one step: whoever looks sees the one file or the other. */
+    /* Replaces `to` in one step: a reader sees the old file or the new one. */
     int (*rename)(void *context, const char *from, const char *to, struct err *err);
     int (*unlink)(void *context, const char *path, struct err *err);
     /* Held until unlock() or the end of the process. ERR_LOCKED: another process has it. */
@@ -59,20 +59,20 @@ struct disk_ops {
     /* Short only at the end of the file. */
     int (*read)(struct disk_file *file, uint64_t offset, void *bytes, size_t length,
                 size_t *ret_length, struct err *err);
-    /* All of it, growing the file if need be; not durable before sync(). */
+    /* Writes all bytes, growing the file if need be; not durable before sync(). */
     int (*write)(struct disk_file *file, uint64_t offset, const void *bytes, size_t length,
                  struct err *err);
-    /* These bytes are durable afterwards, as by write() and sync() of them; of earlier writes
-     * nothing is said. */
+    /* These bytes are durable afterwards, as by write() and sync() of them. Earlier writes may not
+     * be. */
     int (*write_sync)(struct disk_file *file, uint64_t offset, const void *bytes, size_t length,
                       struct err *err);
     int (*allocate)(struct disk_file *file, uint64_t bytes, struct err *err); /* grows, zeroed */
-    /* Writes the zeros that allocate() promised: a write to these bytes then changes nothing but
-     * them, and its success does not hang on what the file system still has to note. */
+    /* Writes the zeros that allocate() promised. A later write to these bytes changes only the
+     * bytes, and needs no metadata of the file system. */
     int (*write_zeros)(struct disk_file *file, uint64_t bytes, struct err *err);
     int (*truncate)(struct disk_file *file, uint64_t bytes, struct err *err);
-    /* All that was written to the file is durable when it returns 0. After a failure nobody knows
-     * what is: it is never tried again (S4). */
+    /* Returns 0: all bytes written to the file are durable. After a failure nobody knows which
+     * bytes are, so it is never tried again (S4). */
     int (*sync)(struct disk_file *file, struct err *err);
     /* Asynchronous: runs work() off the loop, beside other jobs, then done() on it. Never fails. */
     void (*submit)(void *context, struct disk_job *job);

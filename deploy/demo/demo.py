@@ -84,7 +84,7 @@ def first_complete(cluster):
         moves = [e for e in events if e.kind == EVENT_CHECKPOINT and e.checkpoint_id == record.checkpoint_id]
         order = [e.new_state for e in moves]
         require(order == [REQUESTED, DISPATCHED, WRITING, COMPLETE], f"{name}: moved through {order}")
-        require(moves[0].index < moves[1].index <= moves[2].index, f"{name}: hinted before the decision was committed")
+        require(moves[0].index < moves[1].index <= moves[2].index, f"{name}: asked before the decision was committed")
         terms = record.terms
         require(terms.value_gpu_ms > terms.cost_gpu_ms, f"{name}: value {terms.value_gpu_ms} is not above cost {terms.cost_gpu_ms}")
         require(all(s.verified and len(s.manifest_sha256) == 64 for s in record.shards), f"{name}: a shard is not verified")
@@ -93,7 +93,7 @@ def first_complete(cluster):
             check = subprocess.run(["sha256sum", "--check", "--quiet", "MANIFEST"], cwd=manifest, capture_output=True, text=True)
             require(check.returncode == 0, f"{name}: sha256sum -c in {manifest}: {check.stderr}")
         say(f"{name:8} checkpoint {checkpoint_text(record.checkpoint_id)}: value {terms.value_gpu_ms / 1000:.2f} > cost "
-            f"{terms.cost_gpu_ms / 1000:.2f} GPU-s, committed at {moves[0].index}, hinted at {moves[1].index}, "
+            f"{terms.cost_gpu_ms / 1000:.2f} GPU-s, committed at {moves[0].index}, dispatched at {moves[1].index}, "
             f"{len(record.shards)} shard(s) verified, complete after {moves[3].at_ms - moves[0].at_ms} ms")
 
 
@@ -168,8 +168,8 @@ def storage_returns(cluster, paused, down_sequence):
                lambda: {c.checkpoint_id for c in cluster.checkpoints(state=COMPLETE)} >= set(paused), 40, 0.1)
     events = cluster.events()
     up = next(e for e in events if e.kind == EVENT_TARGET_UP and e.sequence > down_sequence)
-    hints = [e for e in events if e.kind == EVENT_CHECKPOINT and e.new_state == DISPATCHED and down_sequence < e.sequence < up.sequence]
-    require(not hints, f"{len(hints)} hints went out during the outage")
+    early = [e for e in events if e.kind == EVENT_CHECKPOINT and e.new_state == DISPATCHED and down_sequence < e.sequence < up.sequence]
+    require(not early, f"{len(early)} were dispatched during the outage")
     resumed = [e for e in events if e.kind == EVENT_CHECKPOINT and e.old_state == PAUSED and e.sequence > down_sequence]
     counts = {identifier: sum(1 for e in resumed if e.checkpoint_id == identifier) for identifier in paused}
     duplicated = sum(count - 1 for count in counts.values() if count > 1)
@@ -182,12 +182,12 @@ def storage_returns(cluster, paused, down_sequence):
     for event in dispatched:
         first.setdefault(event.checkpoint_id, event)
     order = [records[i].recompute_saved_gpu_ms for i in first]
-    require(order == sorted(order, reverse=True), f"hints after the outage in the order of recompute_saved {order}")
+    require(order == sorted(order, reverse=True), f"dispatched after the outage in the order of recompute_saved {order}")
     for identifier, event in first.items():
         record = records[identifier]
         require(record.paused_count == record.resumed_count == 1, f"{checkpoint_text(identifier)}: paused {record.paused_count}, resumed {record.resumed_count}")
         say(f"resumed once: {record.allocation_id:8} {checkpoint_text(identifier)} recompute_saved "
-            f"{record.recompute_saved_gpu_ms / 1000:9.2f} GPU-s, hinted {event.at_ms - up.at_ms} ms after the destination was up, attempt {record.attempt}, COMPLETE")
+            f"{record.recompute_saved_gpu_ms / 1000:9.2f} GPU-s, dispatched {event.at_ms - up.at_ms} ms after the destination was up, attempt {record.attempt}, COMPLETE")
     return {"first hint": min(e.at_ms for e in dispatched) - up.at_ms, "resumed": len(resumed), "lost": lost, "duplicated": duplicated}
 
 
@@ -239,7 +239,7 @@ def main():
         for daemon in [*cluster.members, *cluster.agents.values()]:
             say(f"{'ckptd' if hasattr(daemon, 'api') else 'ckpt-agentd':11} {daemon.name:5} pid {daemon.process.pid}")
         start_jobs(cluster)
-        step(1, "the leader decides by the cost model, commits, then hints; applications write; shards are verified")
+        step(1, "the leader decides by the cost model, commits, then asks; applications write; shards are verified")
         first_complete(cluster)
         step(2, "the destination becomes unavailable")
         paused, down_sequence = outage(cluster)

@@ -274,8 +274,9 @@ enum fsm_status fsm_apply_leader_elected(struct fsm *fsm, const fsm_command *com
     return FSM_OK;
 }
 
-/* Retention and session age reach records at their next review (retention.c), so the cost does not
- * grow with the state. Values were checked before; their order needs the policy that is there. */
+/* Retention and the age of past requests reach records at their next review (retention.c), so the
+ * cost does not grow with the state. Values were checked before; their order needs the policy that
+ * is there. */
 enum fsm_status fsm_apply_set_policy(struct fsm *fsm, const fsm_command *command,
                                      struct fsm_outcome *outcome)
 {

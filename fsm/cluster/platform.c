@@ -1,7 +1,8 @@
-/* What a node is: its architecture and operating system. A checkpoint is of those of the nodes that
- * wrote it, and is restored on such nodes only (S3-045).
+/* The platform of a node: its architecture and operating system. A checkpoint has the platform of
+ * the nodes that wrote it, and is restored on such nodes only (S3-045).
  *
- * Shapes   an empty text is not known: it fits all, since nothing is refused that nobody knows of.
+ * Shapes   an empty text means "not known" and fits every platform: nothing is refused for a fact
+ *          that nobody knows.
  */
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
@@ -21,8 +22,8 @@ bool fsm_platform_fits(const struct fsm_checkpoint *checkpoint, const struct fsm
            platform_alike(checkpoint->os, node->os);
 }
 
-/* What nodes have in common. "": they differ, so that what runs on them has shown that it runs on
- * either. */
+/* The architecture and operating system that nodes have in common. "": the nodes differ. Their job
+ * has shown that it runs on either kind, so every node fits. */
 struct platform {
     const char *machine, *os;
 };

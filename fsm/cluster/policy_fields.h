@@ -1,14 +1,14 @@
-/* The fields of the replicated policy: what a new cluster has, and what each may be set to. The
- * configuration file, the log and the defaults read this one table, so that none of them takes what
- * another refuses. What each field does stands in proto/ckpt/v1 beside it (Policy).
+/* The fields of the replicated policy, with their defaults and bounds. The configuration file, the
+ * log and the defaults read this one table, so none of them accepts a value that another refuses.
+ * proto/ckpt/v1 says beside each field of Policy what it does.
  *
  * Shapes   DURATION(name, lowest, highest, default) in ms, the field is name_ms; COUNT32 and
  *          COUNT64 (name, lowest, highest, default). The default is a plain literal: it is also
  *          shown as text. CHOICE(name, lowest, highest, default) is an enum, by its numbers.
- * Zero     is a value where `lowest` is 0. Messages say so with a bit of `zeros`, since they leave
- *          out a field at zero. Where `lowest` is above 0 a zero means that the field stays as it
- *          is.
- * Order    the bit in `zeros` is the field's number in the message, which therefore is below 60.
+ * Zero     is a value where `lowest` is 0. A message leaves out a field at zero, so a bit of
+ *          `zeros` says that the zero is meant. Where `lowest` is above 0, a zero means that the
+ *          field stays as it is.
+ * Order    the bit in `zeros` is the field's number in the message. So these numbers are below 60.
  */
 #ifndef CKPT_FSM_POLICY_FIELDS_H
 #define CKPT_FSM_POLICY_FIELDS_H
@@ -71,8 +71,8 @@
     CHOICE(domain_rule, 1, 3, 1)
 /* clang-format on */
 
-/* The first must not be above the second. It is asked of the whole policy, when the changes have
- * been merged: each of two fields may be right while the pair is not. */
+/* The first must not be above the second. The merged policy is checked: two fields may be right
+ * alone and wrong together. */
 #define FSM_POLICY_ORDERED(X)                                                                      \
     X(min_interval_ms, max_interval_ms)                                                            \
     X(sensitive_min_interval_ms, sensitive_max_interval_ms)                                        \

@@ -81,7 +81,7 @@ static void look_at_node(const struct fsm *fsm, uint32_t hash)
 static void look_at_slots(const struct fsm *fsm, const struct decoded *command)
 {
     if (command->request.id[0] != '\0')
-        fsm_map_prefetch(&fsm->session_map, command->request.hash);
+        fsm_map_prefetch(&fsm->past_request_map, command->request.hash);
     if (command->allocation_hash != 0)
         fsm_map_prefetch(&fsm->allocation_map, command->allocation_hash);
     if (command->node_hash != 0)

@@ -728,7 +728,7 @@ static void check_names(struct checker *checker)
 static void check_sums(struct checker *checker)
 {
     const struct fsm *fsm = checker->fsm;
-    uint32_t collectable = 0, sessions = 0;
+    uint32_t collectable = 0, past_requests = 0;
 
     CHECK(checker->fsm != NULL);
     for (uint32_t state = 0; state < FSM_STATES_ALLOCATION; state++)
@@ -750,13 +750,15 @@ static void check_sums(struct checker *checker)
         collectable++;
     check_expect(checker, collectable == checker->collectable, "INDEX collectable list", "listed",
                  collectable);
-    for (const struct session *at = fsm->session_oldest; at != NULL; at = at->next) {
+    for (const struct past_request *at = fsm->past_request_oldest; at != NULL; at = at->next) {
         check_expect(checker, at->index <= fsm->index && at->at_ms <= fsm->now_ms,
                      "RANGE a request was answered in the past", at->request_id, at->index);
-        sessions++;
+        past_requests++;
     }
-    check_expect(checker, sessions == fsm->session_count && sessions == fsm->session_map.count,
-                 "INDEX sessions", "listed", sessions);
+    check_expect(checker,
+                 past_requests == fsm->past_request_count &&
+                     past_requests == fsm->past_request_map.count,
+                 "INDEX past requests", "listed", past_requests);
     check_expect(checker, fsm->allocation_map.count == fsm->allocations.used,
                  "INDEX allocation map", "count", fsm->allocation_map.count);
     check_expect(checker, fsm->node_map.count == fsm->nodes.used, "INDEX node map", "count",

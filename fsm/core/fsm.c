@@ -72,8 +72,9 @@ static void fsm_free_names(struct fsm *fsm)
     }
 }
 
-/* In the order in which records refer to each other: jobs and their checkpoints, then what they
- * name, then what those hold. The CHECKs find a reference that some path forgot to give back. */
+/* Records are freed before the records that they refer to: first jobs and their checkpoints, then
+ * nodes and targets, at last the interned texts. The CHECKs find a reference that some path forgot
+ * to give back. */
 void fsm_free(struct fsm *fsm)
 {
     if (fsm == NULL)
@@ -86,7 +87,7 @@ void fsm_free(struct fsm *fsm)
         fsm_intern_release(fsm, fsm->tenants[i]->id);
         free(fsm->tenants[i]);
     }
-    fsm_sessions_free(fsm);
+    fsm_past_requests_free(fsm);
     fsm_events_free(fsm);
     for (size_t i = 0; i < fsm->member_count; i++)
         fsm_message_free(&fsm->members[i]->base);
@@ -109,7 +110,7 @@ void fsm_free(struct fsm *fsm)
     fsm_map_free(&fsm->allocation_map);
     fsm_map_free(&fsm->node_map);
     fsm_map_free(&fsm->intern_map);
-    fsm_map_free(&fsm->session_map);
+    fsm_map_free(&fsm->past_request_map);
     fsm_map_free(&fsm->basis_map);
     fsm_pool_free(&fsm->allocations);
     fsm_pool_free(&fsm->nodes);
@@ -149,14 +150,14 @@ static void outcome_hash(struct fsm *fsm, const struct fsm_outcome *outcome)
 static bool apply_repeat(struct fsm *fsm, const struct decoded *decoded, uint32_t number,
                          struct fsm_outcome *outcome)
 {
-    const struct session *session = fsm_session_find(fsm, &decoded->request);
+    const struct past_request *past = fsm_past_request_find(fsm, &decoded->request);
 
-    if (session == NULL)
+    if (past == NULL)
         return false;
-    if (session->command != number || session->content_hash != decoded->request.content_hash)
+    if (past->command != number || past->content_hash != decoded->request.content_hash)
         outcome->status = FSM_REQUEST_ID_REUSED;
     else
-        fsm_session_outcome(session, outcome);
+        fsm_past_request_outcome(past, outcome);
     return true;
 }
 
@@ -168,7 +169,7 @@ static void apply_fresh(struct fsm *fsm, const struct decoded *decoded,
     bool remember = decoded->request.id[0] != '\0';
 
     if (remember) {
-        outcome->status = fsm_session_make_room(fsm, outcome);
+        outcome->status = fsm_past_request_make_room(fsm, outcome);
         if (outcome->status != FSM_OK)
             return;
     }
@@ -177,7 +178,7 @@ static void apply_fresh(struct fsm *fsm, const struct decoded *decoded,
     else
         outcome->status = info->apply(fsm, decoded->command, outcome);
     if (remember)
-        fsm_session_add(fsm, &decoded->request, (uint8_t)info->number, fsm->now_ms, outcome);
+        fsm_past_request_add(fsm, &decoded->request, (uint8_t)info->number, fsm->now_ms, outcome);
 }
 
 /* The clock moves before the handler judges: a deadline that the command's own stamp has passed has
@@ -197,7 +198,7 @@ static void apply_command(struct fsm *fsm, const struct decoded *decoded,
     info = fsm_command_info((uint32_t)command->body_case);
     fsm->now_ms = fsm_max(fsm->now_ms, command->now_ms);
     fsm->command_count++;
-    fsm_sessions_expire(fsm);
+    fsm_past_requests_expire(fsm);
     if (decoded->request.id[0] == '\0' || !apply_repeat(fsm, decoded, info->number, outcome))
         apply_fresh(fsm, decoded, info, outcome);
     fsm_moved_check(fsm);

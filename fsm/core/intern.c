@@ -44,7 +44,7 @@ static struct interned **intern_place(struct fsm *fsm, const char *text)
     return &fsm->intern_recent[place % INTERN_RECENT];
 }
 
-/* Equal texts are one pointer, so comparing two of them is comparing two pointers (ledger.c,
+/* Equal texts are one pointer, so comparing two of them is comparing two pointers (accounts.c,
  * learn.c). */
 const char *fsm_intern(struct fsm *fsm, const char *text)
 {

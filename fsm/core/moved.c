@@ -381,10 +381,10 @@ static void tables_check(const struct fsm *fsm, struct broken *broken)
     EXPECT(fsm->checkpoint_refs <= fsm->checkpoint_capacity);
     EXPECT(fsm->checkpoint_holes <= fsm->checkpoint_refs);
     EXPECT(fsm->timers.count <= fsm->timers.capacity);
-    EXPECT(fsm->session_count <= FSM_SESSIONS_MAX);
-    EXPECT((fsm->session_count == 0) == (fsm->session_oldest == NULL));
-    EXPECT((fsm->session_oldest == NULL) == (fsm->session_newest == NULL));
-    EXPECT(fsm->session_ahead_count <= fsm->session_count);
+    EXPECT(fsm->past_request_count <= FSM_PAST_REQUESTS_MAX);
+    EXPECT((fsm->past_request_count == 0) == (fsm->past_request_oldest == NULL));
+    EXPECT((fsm->past_request_oldest == NULL) == (fsm->past_request_newest == NULL));
+    EXPECT(fsm->past_request_ahead_count <= fsm->past_request_count);
     EXPECT(fsm->undeleted_count <= FSM_UNDELETED_MAX);
     EXPECT(fsm->queue_count <= FSM_QUEUES_MAX);
     EXPECT(fsm->tenant_count <= FSM_TENANTS_MAX);

@@ -2,9 +2,9 @@
  * appended), nodes, targets, allocations.
  *
  * Flow     a node or target that is removed while records name it stays in its slot, marked as
- *          removed, until the last of them has left; refer() and unrefer() count. Hints for the
- *          leader (which nodes' orders, which jobs changed) are collected here as well; they are no
- *          part of the state.
+ *          removed, until the last of them has left; refer() and unrefer() count. What the leader
+ *          looks at next (which nodes' orders, which jobs changed) is collected here as well; it is
+ *          no part of the state.
  */
 #include <malloc.h>
 

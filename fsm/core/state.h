@@ -164,32 +164,32 @@ struct queue {
 };
 
 /* Of an outcome, what most do not have. */
-struct session_rest {
+struct past_request_rest {
     uint64_t checkpoint_id, preemption_id, current, limit;
     struct fsm_victim victims[];
 };
 
-struct session {
-    struct session *next; /* younger */
+struct past_request {
+    struct past_request *next; /* younger */
     uint64_t content_hash;
     uint64_t at_ms;
     uint64_t index;
-    struct session_rest *rest; /* NULL: all zero */
+    struct past_request_rest *rest; /* NULL: all zero */
     uint32_t hash;
     uint16_t status;
-    uint16_t place; /* in its page, in units of FSM_SESSION_ALIGN */
+    uint16_t place; /* in its page, in units of FSM_PAST_REQUEST_ALIGN */
     uint8_t command;
     uint8_t victim_count;
     uint8_t held_by; /* snapshots at work that still need it, when it has left */
     char request_id[];
 };
 
-/* Sessions lie in pages in the order in which they came, which is the order in which they leave. */
-enum { FSM_SESSION_ALIGN = 8, FSM_SESSION_PAGE_BYTES = 1 << 16 };
+/* Past requests lie in pages as they came, and leave in that order. */
+enum { FSM_PAST_REQUEST_ALIGN = 8, FSM_PAST_REQUEST_PAGE_BYTES = 1 << 16 };
 
-struct session_page {
+struct past_request_page {
     uint32_t used;   /* bytes, this head included */
-    uint32_t living; /* sessions that have not been freed */
+    uint32_t living; /* that have not been freed */
     bool open;       /* the newest page: it stays */
 };
 
@@ -239,7 +239,7 @@ struct fsm {
     struct blocks *blocks;   /* the memory of records; heap: struct fsm may move */
     /* tables */
     struct pool allocations, nodes, targets, bases;
-    struct map allocation_map, node_map, intern_map, session_map, basis_map;
+    struct map allocation_map, node_map, intern_map, past_request_map, basis_map;
     struct checkpoint_ref *checkpoints; /* by id, with holes */
     size_t checkpoint_refs, checkpoint_holes, checkpoint_capacity;
     struct timers timers;
@@ -254,9 +254,9 @@ struct fsm {
     struct queue queues[FSM_QUEUES_MAX];
     size_t queue_count;
     struct preemption *preemptions[FSM_PREEMPTIONS_MAX]; /* a ring by id */
-    struct session *session_oldest, *session_newest;
-    uint32_t session_count;
-    struct session_page *session_page;             /* the newest; NULL: none yet */
+    struct past_request *past_request_oldest, *past_request_newest;
+    uint32_t past_request_count;
+    struct past_request_page *past_request_page;   /* the newest; NULL: none yet */
     Ckpt__V1__Event *event_pages[FSM_EVENT_PAGES]; /* one ring; a page is made at its first event */
     uint64_t next_event_sequence;
     uint32_t event_count;
@@ -277,8 +277,9 @@ struct fsm {
     struct arena arena;
     uint32_t intern_alone_count;
     struct interned *intern_recent[INTERN_RECENT]; /* shared ones, each in its place or none */
-    struct session *session_ahead; /* the youngest whose leaving is prepared for; NULL: none */
-    uint32_t session_ahead_count;  /* such ones, the oldest first */
+    struct past_request
+        *past_request_ahead;           /* the youngest whose leaving is prepared for; NULL: none */
+    uint32_t past_request_ahead_count; /* such ones, the oldest first */
     struct moved moved;
     uint64_t victims_looked; /* candidates, since the Tick began that is applied */
 };
@@ -380,8 +381,8 @@ void fsm_save_empty_slot(struct fsm *fsm, uint32_t slot);  /* of an allocation *
 void fsm_save_empty_basis(struct fsm *fsm, uint32_t slot); /* likewise */
 void fsm_save_empty_node(struct fsm *fsm, uint32_t slot);  /* likewise */
 void fsm_save_event(struct fsm *fsm, const Ckpt__V1__Event *event);
-/* Before the oldest session leaves: true when the snapshot still needs it, and will free it. */
-bool fsm_save_session(struct fsm *fsm, struct session *session);
+/* Before the oldest request leaves: true when the snapshot still needs it, and will free it. */
+bool fsm_save_past_request(struct fsm *fsm, struct past_request *past);
 void fsm_snapshots_leave(struct fsm *fsm); /* what is at work cannot go on: the state goes */
 
 static inline void fsm_hold_node(struct fsm *fsm, const struct node *node)
@@ -408,20 +409,20 @@ static inline void fsm_hold_checkpoint(struct fsm *fsm, const struct checkpoint 
         fsm_save_checkpoint(fsm, checkpoint);
 }
 
-/* sessions.c */
+/* past_requests.c */
 struct request {
     const char *id; /* "": none */
     uint64_t content_hash;
     uint32_t hash; /* of the id */
 };
-struct session *fsm_session_find(const struct fsm *fsm, const struct request *request);
-enum fsm_status fsm_session_make_room(struct fsm *fsm, struct fsm_outcome *outcome);
-void fsm_session_add(struct fsm *fsm, const struct request *request, uint8_t command,
-                     uint64_t at_ms, const struct fsm_outcome *outcome);
-void fsm_session_outcome(const struct session *session, struct fsm_outcome *ret_outcome);
-void fsm_sessions_expire(struct fsm *fsm);
-void fsm_session_free(struct session *session); /* one that left */
-void fsm_sessions_free(struct fsm *fsm);
+struct past_request *fsm_past_request_find(const struct fsm *fsm, const struct request *request);
+enum fsm_status fsm_past_request_make_room(struct fsm *fsm, struct fsm_outcome *outcome);
+void fsm_past_request_add(struct fsm *fsm, const struct request *request, uint8_t command,
+                          uint64_t at_ms, const struct fsm_outcome *outcome);
+void fsm_past_request_outcome(const struct past_request *past, struct fsm_outcome *ret_outcome);
+void fsm_past_requests_expire(struct fsm *fsm);
+void fsm_past_request_free(struct past_request *past); /* one that left */
+void fsm_past_requests_free(struct fsm *fsm);
 
 /* ahead.c: for commands that will be applied soon. aim: hashes what look_ahead() needs. */
 struct decoded;
@@ -460,22 +461,22 @@ void fsm_records_expect(const struct fsm *fsm, const struct record_report *repor
 /* part_check.c: one node's part of an allocation, after its own change. */
 void fsm_part_check(const struct allocation *allocation, const struct assignment *part);
 
-/* ledger.c: where GPU time goes. */
-void fsm_ledger_open(struct fsm *fsm, struct allocation *allocation); /* of a new one, assigned */
+/* accounts.c: where GPU time goes. */
+void fsm_account_open(struct fsm *fsm, struct allocation *allocation); /* of a new one, assigned */
 /* After any change of whether it is assigned, of its GPUs, of its starting parts. */
-void fsm_ledger_update(struct fsm *fsm, struct allocation *allocation);
+void fsm_account_update(struct fsm *fsm, struct allocation *allocation);
 /* Before it ends so: what is pending is useful or lost. */
-void fsm_ledger_end(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__AllocationState state,
-                    Ckpt__V1__Reason reason);
-void fsm_ledger_left(struct fsm *fsm, struct allocation *allocation, uint32_t gpus);
-void fsm_ledger_part_died(struct fsm *fsm, struct allocation *allocation);
-void fsm_ledger_part_started(struct fsm *fsm, struct allocation *allocation,
-                             const struct assignment *part, uint64_t restored_checkpoint_id);
-void fsm_ledger_paused(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t stall_ms);
-void fsm_ledger_saved(struct fsm *fsm, struct allocation *allocation,
-                      struct checkpoint *checkpoint);
+void fsm_account_end(struct fsm *fsm, struct allocation *allocation,
+                     Ckpt__V1__AllocationState state, Ckpt__V1__Reason reason);
+void fsm_account_left(struct fsm *fsm, struct allocation *allocation, uint32_t gpus);
+void fsm_account_part_died(struct fsm *fsm, struct allocation *allocation);
+void fsm_account_part_started(struct fsm *fsm, struct allocation *allocation,
+                              const struct assignment *part, uint64_t restored_checkpoint_id);
+void fsm_account_paused(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t stall_ms);
+void fsm_account_saved(struct fsm *fsm, struct allocation *allocation,
+                       struct checkpoint *checkpoint);
 /* Of a restored one, whose account stands. */
-bool fsm_ledger_adopt(struct fsm *fsm, struct allocation *allocation);
+bool fsm_account_adopt(struct fsm *fsm, struct allocation *allocation);
 struct tenant *fsm_tenant_create(struct fsm *fsm, const char *id);
 bool fsm_account_balanced(const struct fsm_account *account);
 void fsm_account_from_message(const Ckpt__V1__GpuAccount *message, struct fsm_account *ret_account);

@@ -1,12 +1,12 @@
-/* Messages out of bytes, as protobuf_c_message_unpack() does it, at a third of its cost for bytes
- * as everybody packs them.
+/* Unpacks messages as protobuf_c_message_unpack() does, at a third of its cost for bytes that are
+ * packed in the usual way.
  *
- * Flow     one pass over the fields in their order. Whatever is unusual (an unknown field, one that
- *          comes twice, another wire type, a number of more than 64 bits, nested deeper than
- *          UNPACK_DEPTH_MAX, bytes that are cut off) makes it begin again with
- *          protobuf_c_message_unpack(), which decides.
- * Shapes   the message and all below it are the allocator's; freed by
- *          protobuf_c_message_free_unpacked().
+ * Flow     one pass over the fields in their order. Unusual bytes go to
+ *          protobuf_c_message_unpack(), from the beginning. These are an unknown field, a field
+ *          that comes twice, another wire type, a number of more than 64 bits, a message deeper
+ *          than UNPACK_DEPTH_MAX, and bytes that are cut off.
+ * Shapes   the allocator gives all memory of the message; protobuf_c_message_free_unpacked() frees
+ *          it.
  * Errors   NULL as there.
  * Absent   groups and required fields: proto3 has none.
  */
@@ -21,9 +21,8 @@
  * recursion. */
 enum { UNPACK_DEPTH_MAX = 8 };
 
-/* Equal to protobuf_c_message_unpack() in what it returns and in what it refuses
- * (tests/unit/fsm/test_unpack.c holds the two side by side). Texts and bytes are copied out of
- * `bytes`. */
+/* Returns and refuses the same as protobuf_c_message_unpack() (tests/unit/fsm/test_unpack.c
+ * compares the two). Texts and bytes are copied out of `bytes`. */
 ProtobufCMessage *fsm_unpack(const ProtobufCMessageDescriptor *descriptor,
                              ProtobufCAllocator *allocator, size_t length, const uint8_t *bytes);
 

@@ -39,7 +39,7 @@ void fsm_get_summary(const struct fsm *fsm, struct fsm_summary *ret_summary)
         .allocation_count = fsm->allocations.used,
         .checkpoint_count = (uint32_t)(fsm->checkpoint_refs - fsm->checkpoint_holes),
         .oldest_paused_since_ms = oldest_paused_ms(fsm),
-        .session_count = fsm->session_count,
+        .past_request_count = fsm->past_request_count,
     };
 
     CHECK(ret_summary != NULL);

@@ -264,7 +264,7 @@ void fsm_allocation_part_starting(struct fsm *fsm, struct allocation *allocation
         fsm_allocation_changed(fsm, allocation);
     }
     fsm_part_check(allocation, part);
-    fsm_ledger_update(fsm, allocation);
+    fsm_account_update(fsm, allocation);
     if (allocation->view.state !=
         CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP)
         fsm_allocation_go_on(fsm, allocation,

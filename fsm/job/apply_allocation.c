@@ -171,7 +171,7 @@ enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
     fsm_allocation_parts_start(fsm, allocation, point == NULL ? 0 : point->id);
     fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
     fsm_allocation_assign(fsm, allocation);
-    fsm_ledger_open(fsm, allocation);
+    fsm_account_open(fsm, allocation);
     if (point != NULL)
         fsm_continue_take(fsm, allocation);
     outcome->checkpoint_id = allocation->view.restart_id;

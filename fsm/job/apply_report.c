@@ -241,7 +241,7 @@ static void report_restarting_alone(struct fsm *fsm, const struct report *report
 
     CHECK(report->node != NULL);
     view->restart_count++;
-    fsm_ledger_part_died(fsm, report->allocation);
+    fsm_account_part_died(fsm, report->allocation);
     fsm_allocation_part_starting(fsm, report->allocation, report->part, true);
     view->last_complete_snapshot_ms = fsm_max(view->last_complete_snapshot_ms, fsm->now_ms);
     if (active != NULL && fsm_checkpoint_writes(active))
@@ -348,8 +348,8 @@ static void report_application_started(struct fsm *fsm, const struct report *rep
     CHECK(report->node != NULL);
     report_mark_exited(report, false);
     fsm_terminate_again(fsm, report->allocation, report->part);
-    fsm_ledger_part_started(fsm, report->allocation, report->part,
-                            report->message->restored_checkpoint_id);
+    fsm_account_part_started(fsm, report->allocation, report->part,
+                             report->message->restored_checkpoint_id);
     fsm_allocation_part_starting(fsm, report->allocation, report->part, false);
     if (first && starting && view->state == ENDS(RUNNING))
         report_began_to_run(fsm, report, starting_since_ms);
@@ -438,7 +438,7 @@ static enum fsm_status report_checkpoint(struct fsm *fsm, struct report *report)
     }
     if (report->message->kind == KIND(STOPPED_WRITING))
         report->shard->stopped_writing = true;
-    fsm_ledger_paused(fsm, report->checkpoint, report->message->stall_ms);
+    fsm_account_paused(fsm, report->checkpoint, report->message->stall_ms);
     if (!fsm_checkpoint_writes(checkpoint))
         return FSM_OK;
     if (report->message->kind == KIND(STARTED))

@@ -42,8 +42,8 @@ static void restart_clear(struct fsm *fsm, struct allocation *allocation)
     view->last_complete_snapshot_ms = fsm->now_ms;
 }
 
-/* What a restart is made from. Its nodes are those that it names, or of its old ones as many as it
- * comes back with. */
+/* What a restart is made from. A restart that names nodes uses those. Otherwise the job gets back
+ * as many of its old nodes as its minimum asks for, or all of them (restart_old_nodes()). */
 struct restart {
     const Ckpt__V1__RestartAllocationRequest *request;
     const struct fsm_checkpoint *point; /* NULL: from scratch */
@@ -231,7 +231,7 @@ static void restart_apply(struct fsm *fsm, struct allocation *allocation,
     fsm_destination_discarded(fsm, allocation, restart->discarded_ms);
     fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
     fsm_allocation_assign(fsm, allocation);
-    fsm_ledger_update(fsm, allocation);
+    fsm_account_update(fsm, allocation);
     fsm_allocation_arm(fsm, allocation);
     fsm_retention_review(fsm, allocation);
 }

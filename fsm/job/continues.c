@@ -1,14 +1,16 @@
 /* A job under a new id goes on from the checkpoints of one that has stopped (S3-007, S3-008,
  * S3-049).
  *
- * Flow     check() before the new job is made: whose the other one is, that it holds nothing, and
- *          that the new one can begin from what it left. take() when it is made: the complete
- *          checkpoints change hands in one step, and what the new one begins from is among them.
- * Shapes   no byte moves: a record keeps where it lies by the name of the job in whose folder that
- *          is (`home`). So nothing is overwritten that lies in the new one's folder, and folders of
- *          checkpoints never have one name, since ids are given once. What is damaged, expired or
- *          failed stays with the old one and goes by its retention.
- * Errors   a refusal says first whose it is: nobody learns of another's job how it stands.
+ * Flow     check() runs before the new job is made. The old job must be of the same tenant, project
+ *          and owner, must hold no nodes, and must have left a checkpoint that the new job can
+ *          begin from. take() runs when the new job is made: the complete checkpoints change hands
+ *          in one step, and the new job begins from one of them.
+ * Shapes   no byte moves: the record of a checkpoint keeps the name of the job in whose folder the
+ *          checkpoint lies (`home`). So nothing in the new job's folder is overwritten. Two folders
+ *          of checkpoints never have one name, since ids are given once. Damaged, expired and
+ *          failed checkpoints stay with the old job and leave by its retention.
+ * Errors   the owner is compared first, so a refusal never tells how the job of somebody else
+ *          stands.
  */
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"

@@ -161,7 +161,7 @@ void fsm_checkpoint_complete(struct fsm *fsm, struct checkpoint *checkpoint)
     struct allocation *allocation = progress_allocation(fsm, checkpoint);
 
     CHECK(checkpoint->view.state == STATE(WRITING));
-    fsm_ledger_saved(fsm, allocation, checkpoint);
+    fsm_account_saved(fsm, allocation, checkpoint);
     fsm_checkpoint_leave_active(fsm, checkpoint);
     checkpoint->view.completed_at_ms = fsm->now_ms;
     fsm_platform_note(fsm, checkpoint);

@@ -157,8 +157,8 @@ static const struct part_known *part_find(const struct part_known *known, uint32
     return NULL;
 }
 
-/* Who comes before any part has begun restores what it takes over, unless there is nothing: with
- * another number of parts than its checkpoint a place is no part of that. */
+/* A node that comes before any part has begun restores the shard of its place. There is none when
+ * the job has another number of parts than its checkpoint: then the node joins. */
 static bool scale_joins(const struct fsm *fsm, const struct allocation *allocation, uint32_t count)
 {
     const struct fsm_allocation *view = &allocation->view;
@@ -171,8 +171,8 @@ static bool scale_joins(const struct fsm *fsm, const struct allocation *allocati
            point->view.shard_count != count;
 }
 
-/* Nothing has begun, and with these nodes the places are other ones: all parts restore anew, each
- * what is of its place then. */
+/* No part has begun, and the new set of nodes gives the parts other places. So all parts restore
+ * anew, each the shard of its new place. */
 static bool scale_begins_anew(const struct fsm *fsm, const struct allocation *allocation,
                               uint32_t count)
 {
@@ -181,7 +181,7 @@ static bool scale_begins_anew(const struct fsm *fsm, const struct allocation *al
            !scale_joins(fsm, allocation, count);
 }
 
-/* What is known of a part that stays, stays. */
+/* A part that stays keeps everything that is known of it. */
 static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
                              const struct fsm_node_share *next, uint32_t count)
 {
@@ -214,7 +214,7 @@ static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
         shares[i].run = part != NULL ? part->run : 0;
         allocation->assignments[i].exited = part != NULL && part->exited;
         allocation->exited_count += allocation->assignments[i].exited;
-        /* who joins one that runs computes with the others as soon as it can */
+        /* a new part of a running job does not count as starting: it computes as soon as it can */
         allocation->assignments[i].starting =
             part != NULL ? part->starting
                          : view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING;
@@ -233,8 +233,8 @@ static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
     free(known);
 }
 
-/* The new set at once. A reason: no checkpoint was written for it, and what leaves is lost with its
- * share of the work. */
+/* The new set at once. With a reason: no checkpoint was written for it, and the nodes that leave
+ * take their share of the work with them. */
 void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
                    const struct fsm_node_share *next, uint32_t count, Ckpt__V1__Reason reason)
 {
@@ -249,7 +249,7 @@ void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
     for (uint32_t i = 0; i < count; i++)
         gpus += next[i].gpu_count;
     if (reason != CKPT__V1__REASON__REASON_NONE && gpus < view->gpu_count)
-        fsm_ledger_left(fsm, allocation, view->gpu_count - gpus);
+        fsm_account_left(fsm, allocation, view->gpu_count - gpus);
     if (count < old_count)
         view->scaled_at_ms = fsm->now_ms;
     fsm_preemption_leaves(fsm, allocation);
@@ -258,7 +258,7 @@ void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
     fsm_allocation_sum_shares(allocation);
     fsm_allocation_estimate(allocation, old_count);
     fsm_allocation_assign(fsm, allocation);
-    fsm_ledger_update(fsm, allocation);
+    fsm_account_update(fsm, allocation);
     if (view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING)
         fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
     if (active != NULL)
@@ -366,7 +366,7 @@ void fsm_scale_done(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Re
             fsm_terminate_mark(fsm, allocation, part);
     }
     if (reason != CKPT__V1__REASON__REASON_NONE)
-        fsm_ledger_left(fsm, allocation, gpus);
+        fsm_account_left(fsm, allocation, gpus);
     fsm_allocation_changed(fsm, allocation);
     fsm_allocation_arm(fsm, allocation);
     scale_settle(fsm, allocation);

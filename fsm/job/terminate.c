@@ -54,7 +54,7 @@ void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
         fsm_checkpoint_end(fsm, active, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_SUPERSEDED,
                            CKPT__V1__REASON__REASON_ALLOCATION_ENDED);
     fsm_verify_let_go(fsm, allocation);
-    fsm_ledger_end(fsm, allocation, state, reason);
+    fsm_account_end(fsm, allocation, state, reason);
     if (state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED &&
         reason != CKPT__V1__REASON__REASON_MIGRATED) {
         view->requeue_count++;
@@ -71,7 +71,7 @@ void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
     fsm_scale_clear(fsm, allocation);
     fsm_preemption_leaves(fsm, allocation);
     fsm_allocation_release(fsm, allocation);
-    fsm_ledger_update(fsm, allocation);
+    fsm_account_update(fsm, allocation);
     fsm_allocation_move(fsm, allocation, state, reason);
     fsm_preemption_released(fsm, allocation);
     fsm_retention_review(fsm, allocation);

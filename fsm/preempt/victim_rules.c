@@ -2,7 +2,7 @@
  *
  * Flow     check() goes through the rules in the order of precedence; cost() adds the checkpoint,
  *          the work that is lost without one, and what the walltime says. victims.c makes sets of
- *          them, placement hints show them.
+ *          them, placement advice shows them.
  * Units    GPU-milliseconds.
  */
 #include "fsm/core/registry.h"
@@ -204,8 +204,8 @@ bool fsm_victim_never(const struct fsm_allocation *view)
 }
 
 /* As the strongest request would see it that is no reclaim: by the highest class, without force. */
-enum fsm_status fsm_victim_hint(const struct fsm *fsm, const struct fsm_allocation *view,
-                                uint64_t *ret_cost_gpu_ms)
+enum fsm_status fsm_victim_outlook(const struct fsm *fsm, const struct fsm_allocation *view,
+                                   uint64_t *ret_cost_gpu_ms)
 {
     const struct allocation *allocation = allocation_at(fsm, view->slot);
     struct victim_search asked = {.reason = REASON(PRIORITY), .acting_class = FSM_CLASS_MAX};
@@ -224,5 +224,5 @@ bool fsm_victim_allowed(const struct fsm *fsm, const struct allocation *allocati
     uint64_t ignored;
 
     CHECK(allocation->view.id != NULL);
-    return fsm_victim_hint(fsm, &allocation->view, &ignored) == FSM_OK;
+    return fsm_victim_outlook(fsm, &allocation->view, &ignored) == FSM_OK;
 }

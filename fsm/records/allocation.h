@@ -1,15 +1,15 @@
 /* The fields of an allocation, and of its shares of nodes. How to add one: record.h.
  *
- * SPEC       what a scheduler says when it registers it: AllocationSpec. The bound holds at a
- *            registration as well
- * STATUS     what the state knows and everybody sees: ckpt.v1.Allocation
- * KEPT       what the broker reads as well: AllocationRecord
- * INSIDE     what the state machine alone needs: AllocationRecord
+ * SPEC       the scheduler's values at the registration: AllocationSpec. Their bounds hold there as
+ *            well
+ * STATUS     the state's values that everybody sees: ckpt.v1.Allocation
+ * KEPT       the state's values that only the broker reads: AllocationRecord
+ * INSIDE     values that the state machine alone needs: AllocationRecord
  * LEARNED    from its own checkpoints: LearnedRecord
  *
  * A snapshot's AllocationRecord holds the Allocation, which holds the spec: a field stands in one
- * message only. What follows from other fields (sums, the active checkpoint) is in no table: it is
- * computed again when a snapshot is read.
+ * message only. Values that follow from other fields (sums, the active checkpoint) are in no table:
+ * they are computed again when a snapshot is read.
  */
 #ifndef CKPT_FSM_RECORDS_ALLOCATION_H
 #define CKPT_FSM_RECORDS_ALLOCATION_H
@@ -71,13 +71,13 @@
         /* of the last terminal checkpoint: the minimal interval counts from here too */           \
     FIELD(uint64_t, complete_count, RECORD_ANY)                                                    \
     FIELD(uint64_t, waited_ms, RECORD_ANY)                                                         \
-        /* stopped, until it was started again; holding nothing, so lost to nobody */              \
+        /* stopped, until it was started again: it held no nodes, so no time is lost */            \
     FIELD(uint64_t, resumed_at_ms, RECORD_ANY)                                                     \
-        /* it was preempted and runs again since then; 0: not so */                                \
+        /* when it ran again after a preemption; 0: it was not preempted */                        \
     FIELD(uint64_t, restart_id, RECORD_ANY)                                                        \
         /* the checkpoint that all parts of this run are to begin from; 0: from scratch */         \
     FIELD(uint64_t, scaled_at_ms, RECORD_ANY)                                                      \
-        /* preempted, restarted or shrunk then: it does not grow for a while; 0: none of these */  \
+        /* when it was preempted, restarted or shrunk: it does not grow for a while; 0: never */   \
     FIELD(uint32_t, target_slot, FSM_TARGETS_MAX - 1)                                              \
     FIELD(uint32_t, death_count, RECORD_ANY)                                                       \
         /* times that its application ended by itself before it was done */                        \
@@ -85,7 +85,7 @@
     FIELD(bool, walltime_asked, true)                /* the walltime's checkpoint was requested */ \
     FIELD(bool, terminating, true)                   /* a terminate order stands */                \
     FIELD(bool, leaving, true)                                                                     \
-        /* the scale-down's checkpoint has ended, what leaves is being terminated */
+        /* the scale-down's checkpoint has ended, and the leaving parts are terminated */
 
 #define FSM_ALLOCATION_INSIDE(FIELD, TEXT)                                                         \
     FIELD(uint64_t, account_at_ms, RECORD_ANY)                                                     \
@@ -95,7 +95,7 @@
         /* submitted_at_ms of the first of the jobs that it continues; 0: it continues none */     \
     FIELD(uint64_t, hazard_e12, RECORD_ANY)          /* of the last decision; 0: none yet */       \
     FIELD(uint64_t, stake_gpu_ms, RECORD_ANY)                                                      \
-        /* what the last checkpoint saves at a failure before stake_until_ms */                    \
+        /* GPU time that the last checkpoint saves at a failure before stake_until_ms */           \
     FIELD(uint64_t, stake_until_ms, RECORD_ANY)                                                    \
     FIELD(uint64_t, terminate_deadline_ms, 2 * FSM_TIME_MAX_MS)                                    \
         /* then silent nodes count as done */                                                      \
@@ -104,7 +104,7 @@
         /* its place in line to read, by the command that put it there; 0: no part reads */        \
     FIELD(uint64_t, read_until_ms, 2 * FSM_TIME_MAX_MS)  /* then its readers lose their places */  \
     FIELD(uint32_t, read_target_slot, FSM_TARGETS_MAX - 1)           /* from where they read */    \
-    FIELD(uint8_t, plan_state, UINT8_MAX)            /* what it becomes when its nodes are done */ \
+    FIELD(uint8_t, plan_state, UINT8_MAX)            /* its state after its nodes are done */      \
     FIELD(uint8_t, plan_reason, UINT8_MAX)                                                         \
     FIELD(uint8_t, leave_reason, UINT8_MAX)      /* of nodes that leave without a checkpoint */    \
     FIELD(uint8_t, preemptor_class, FSM_CLASS_MAX)       /* of the last preemption; 0: none */     \
@@ -125,8 +125,8 @@
         /* of the write, during which the application stood still */                               \
     FIELD(bool, stall_measured, true)
 
-/* A share of a node: what a scheduler says of it (NodeShare, and ShareRecord), what the broker
- * reads as well (ShareRecord). */
+/* A share of a node: the scheduler's values (NodeShare, and ShareRecord), and values that the
+ * broker reads as well (ShareRecord). */
 #define FSM_SHARE_SPEC(FIELD, TEXT)                                                                \
     FIELD(uint64_t, gpu_memory_used_bytes, FSM_NODE_BYTES_MAX)                                     \
     FIELD(uint32_t, gpu_count, FSM_GPUS_PER_NODE_MAX)                                              \
@@ -136,19 +136,19 @@
     FIELD(uint64_t, run, RECORD_ANY)           /* of the part there (id.h); 0: of `next` */        \
     FIELD(uint32_t, node_slot, FSM_NODES_MAX - 1)
 
-/* Of the part that runs there: what the state machine alone needs (ShareRecord). */
+/* The part on the node: values that the state machine alone needs (ShareRecord). */
 #define FSM_SHARE_PART(FIELD, TEXT)                                                                \
     FIELD(bool, terminated, true)  /* its terminate order is carried out, or its node is down */   \
-    FIELD(bool, away, true)        /* ... of these the latter: only until the node comes back */   \
+    FIELD(bool, away, true)        /* its node is down: terminated until the node is back */       \
     FIELD(bool, exited, true)      /* its application has ended by itself, with status 0 */        \
     FIELD(bool, starting, true)    /* it is to start, or to start again, and has not yet */        \
-    FIELD(bool, restored, true)    /* what it needs of restart_id is there and verified */         \
-    FIELD(bool, joined, true)      /* it came when its run had begun: it restores nothing */     \
+    FIELD(bool, restored, true)    /* its files of restart_id are verified */                      \
+    FIELD(bool, joined, true)      /* it came after its run had begun: it restores nothing */      \
     FIELD(uint8_t, restored_as, CKPT__V1__RESTORE_MODE__RESTORE_MODE_PATH)                         \
         /* with restored: its RestoreMode; 0: it did not say */                                    \
     FIELD(uint32_t, shard, FSM_NODES_PER_ALLOCATION_MAX)                                           \
-        /* of restart_id, that it restores alone, + 1; 0: none. It stays when places change */ \
-    FIELD(bool, read_waits, true)  /* it is in line to read what it begins from */                 \
+        /* the shard of restart_id that it restores, + 1; 0: none. Kept when places change */      \
+    FIELD(bool, read_waits, true)  /* it is in line to read its files */                           \
     FIELD(bool, reads, true)       /* it was let in: it may read, ... */                           \
     FIELD(uint64_t, read_bytes_per_s, FSM_BANDWIDTH_MAX)  /* ... at this rate; 0: at any */
 /* clang-format on */

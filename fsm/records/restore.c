@@ -314,7 +314,7 @@ static bool restore_allocation(struct fsm *fsm, const Ckpt__Log__V1__AllocationR
     if (fsm_allocation_runs(allocation))
         fsm_allocation_assign(fsm, allocation);
     fsm_timer_set(&fsm->timers, &allocation->timer, record->timer_at_ms);
-    return fsm_read_restore(fsm, allocation) && fsm_ledger_adopt(fsm, allocation);
+    return fsm_read_restore(fsm, allocation) && fsm_account_adopt(fsm, allocation);
 }
 
 static bool checkpoint_within(const Ckpt__Log__V1__CheckpointRecord *record)
@@ -621,7 +621,7 @@ static bool restore_preemption(struct fsm *fsm, const Ckpt__Log__V1__PreemptionR
     return true;
 }
 
-static bool restore_session(struct fsm *fsm, const Ckpt__Log__V1__SessionRecord *record)
+static bool restore_past_request(struct fsm *fsm, const Ckpt__Log__V1__SessionRecord *record)
 {
     struct fsm_outcome outcome = {.status = (enum fsm_status)record->status,
                                   .index = record->index,
@@ -635,10 +635,10 @@ static bool restore_session(struct fsm *fsm, const Ckpt__Log__V1__SessionRecord 
                               .content_hash = record->content_hash,
                               .hash = fsm_hash_text(record->request_id)};
 
-    if (!id_valid(record->request_id) || fsm_session_find(fsm, &request) != NULL ||
+    if (!id_valid(record->request_id) || fsm_past_request_find(fsm, &request) != NULL ||
         fsm_command_info(record->command) == NULL || record->status >= fsm_status_count() ||
         record->index > fsm->index || record->at_ms > fsm->now_ms ||
-        record->n_victims > FSM_VICTIMS_MAX || fsm->session_count >= FSM_SESSIONS_MAX)
+        record->n_victims > FSM_VICTIMS_MAX || fsm->past_request_count >= FSM_PAST_REQUESTS_MAX)
         return false;
     for (size_t i = 0; i < record->n_victims; i++) {
         if (!id_valid(record->victims[i]->allocation_id))
@@ -647,7 +647,7 @@ static bool restore_session(struct fsm *fsm, const Ckpt__Log__V1__SessionRecord 
         outcome.victims[i].checkpoint_id = record->victims[i]->checkpoint_id;
         outcome.victims[i].node_count = record->victims[i]->node_count;
     }
-    fsm_session_add(fsm, &request, (uint8_t)record->command, record->at_ms, &outcome);
+    fsm_past_request_add(fsm, &request, (uint8_t)record->command, record->at_ms, &outcome);
     return true;
 }
 
@@ -703,7 +703,7 @@ bool fsm_restore_record(struct fsm *fsm, const snapshot_record *record)
     case BODY(PREEMPTION):
         return restore_preemption(fsm, record->preemption);
     case BODY(SESSION):
-        return restore_session(fsm, record->session);
+        return restore_past_request(fsm, record->session);
     case BODY(EVENT):
         return restore_event(fsm, record->event);
     case BODY(FOOTER):

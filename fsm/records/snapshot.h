@@ -27,7 +27,7 @@ void fsm_write_checkpoint(struct snapshot_writer *writer, const struct checkpoin
 void fsm_write_undeleted(struct snapshot_writer *writer, const struct undeleted *undeleted);
 void fsm_write_queue(struct snapshot_writer *writer, const struct queue *queue);
 void fsm_write_preemption(struct snapshot_writer *writer, const struct preemption *preemption);
-void fsm_write_session(struct snapshot_writer *writer, const struct session *session);
+void fsm_write_past_request(struct snapshot_writer *writer, const struct past_request *past);
 void fsm_write_event(struct snapshot_writer *writer, const Ckpt__V1__Event *source);
 void fsm_write_saved(struct snapshot_writer *writer, const uint8_t *bytes, size_t length); /* one */
 void fsm_write_footer(struct snapshot_writer *writer, uint64_t state_hash);

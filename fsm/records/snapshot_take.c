@@ -7,8 +7,8 @@
  * Shapes   any number at a time (an own snapshot, backups); memory of each: a packed record of each
  *          that changed meanwhile. Nodes, allocations, checkpoints, undeleted folders, queues and
  *          preemptions are known by their place in their table, where no other one takes it
- *          meanwhile (the registry of checkpoints is not compacted). Sessions and events never
- *          change, they only leave, the oldest first: sessions that left stay allocated, events are
+ *          meanwhile (the registry of checkpoints is not compacted). Past requests and events
+ *          never change, they only leave, the oldest first: requests that left stay, events are
  *          packed before they are overwritten.
  * Units    bytes; a slice also ends after TAKE_VISITS_MAX places, whatever they hold.
  */
@@ -31,7 +31,7 @@ enum take_table {
 };
 
 /* The first ones are the tables'. */
-enum take_stage { TAKE_SESSIONS = TAKE_TABLES, TAKE_EVENTS, TAKE_FOOTER, TAKE_DONE };
+enum take_stage { TAKE_PAST_REQUESTS = TAKE_TABLES, TAKE_EVENTS, TAKE_FOOTER, TAKE_DONE };
 
 struct take_saved {
     uint32_t length; /* 0: the place was empty */
@@ -57,8 +57,8 @@ struct fsm_snapshot {
     struct take_places places[TAKE_TABLES];
     uint8_t *prologue; /* NULL when written */
     size_t prologue_bytes;
-    struct session *session; /* the next one */
-    uint32_t sessions, sessions_written, sessions_dropped;
+    struct past_request *past_request; /* the next one */
+    uint32_t past_requests, past_requests_written, past_requests_dropped;
     uint64_t event_next, event_end;
     struct take_events events;
     uint64_t state_hash;
@@ -249,24 +249,24 @@ void fsm_save_empty_node(struct fsm *fsm, uint32_t slot)
     save_empty(fsm, TAKE_NODES, slot);
 }
 
-bool fsm_save_session(struct fsm *fsm, struct session *session)
+bool fsm_save_past_request(struct fsm *fsm, struct past_request *past)
 {
-    CHECK(session->held_by == 0);
+    CHECK(past->held_by == 0);
     FOR_EACH_SNAPSHOT(snapshot, fsm)
     {
-        if (snapshot->sessions_dropped == snapshot->sessions)
+        if (snapshot->past_requests_dropped == snapshot->past_requests)
             continue;
-        if (++snapshot->sessions_dropped > snapshot->sessions_written)
-            session->held_by++;
+        if (++snapshot->past_requests_dropped > snapshot->past_requests_written)
+            past->held_by++;
     }
-    return session->held_by > 0;
+    return past->held_by > 0;
 }
 
-static void session_let_go(struct session *session)
+static void past_request_let_go(struct past_request *past)
 {
-    CHECK(session->held_by > 0);
-    if (--session->held_by == 0)
-        fsm_session_free(session);
+    CHECK(past->held_by > 0);
+    if (--past->held_by == 0)
+        fsm_past_request_free(past);
 }
 
 static int save_event(void *context, const void *bytes, size_t length)
@@ -365,19 +365,19 @@ static void write_place(struct fsm *fsm, struct fsm_snapshot *snapshot)
     snapshot->position++;
 }
 
-static void write_session(struct fsm_snapshot *snapshot)
+static void write_past_request(struct fsm_snapshot *snapshot)
 {
-    struct session *session = snapshot->session;
+    struct past_request *past = snapshot->past_request;
 
     CHECK(snapshot->node.next != NULL);
-    if (snapshot->sessions_written == snapshot->sessions) {
+    if (snapshot->past_requests_written == snapshot->past_requests) {
         snapshot->stage++;
         return;
     }
-    fsm_write_session(&snapshot->writer, session);
-    snapshot->session = session->next;
-    if (++snapshot->sessions_written <= snapshot->sessions_dropped)
-        session_let_go(session);
+    fsm_write_past_request(&snapshot->writer, past);
+    snapshot->past_request = past->next;
+    if (++snapshot->past_requests_written <= snapshot->past_requests_dropped)
+        past_request_let_go(past);
 }
 
 static void write_event(struct fsm *fsm, struct fsm_snapshot *snapshot)
@@ -405,8 +405,8 @@ static void write_step(struct fsm *fsm, struct fsm_snapshot *snapshot)
 {
     if (snapshot->stage < (enum take_stage)TAKE_TABLES) {
         write_place(fsm, snapshot);
-    } else if (snapshot->stage == TAKE_SESSIONS) {
-        write_session(snapshot);
+    } else if (snapshot->stage == TAKE_PAST_REQUESTS) {
+        write_past_request(snapshot);
     } else if (snapshot->stage == TAKE_EVENTS) {
         write_event(fsm, snapshot);
     } else {
@@ -473,8 +473,8 @@ struct fsm_snapshot *fsm_snapshot_begin(struct fsm *fsm)
     snapshot->writer.context = snapshot;
     snapshot->saver.write = save_record;
     snapshot->saver.context = snapshot;
-    snapshot->session = fsm->session_oldest;
-    snapshot->sessions = fsm->session_count;
+    snapshot->past_request = fsm->past_request_oldest;
+    snapshot->past_requests = fsm->past_request_count;
     snapshot->event_end = fsm->next_event_sequence;
     snapshot->event_next = fsm->next_event_sequence - fsm->event_count;
     snapshot->state_hash = fsm->state_hash;
@@ -520,12 +520,12 @@ static void snapshot_leave(struct fsm_snapshot *snapshot)
     CHECK(snapshot->node.next != NULL);
     list_remove(&snapshot->node);
     snapshot->fsm = NULL;
-    while (snapshot->sessions_written < snapshot->sessions_dropped) {
-        struct session *session = snapshot->session;
+    while (snapshot->past_requests_written < snapshot->past_requests_dropped) {
+        struct past_request *past = snapshot->past_request;
 
-        snapshot->session = session->next;
-        snapshot->sessions_written++;
-        session_let_go(session);
+        snapshot->past_request = past->next;
+        snapshot->past_requests_written++;
+        past_request_let_go(past);
     }
 }
 

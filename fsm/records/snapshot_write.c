@@ -432,39 +432,39 @@ void fsm_write_preemption(struct snapshot_writer *writer, const struct preemptio
     write_record(writer, BODY(PREEMPTION), &message.base);
 }
 
-void fsm_write_session(struct snapshot_writer *writer, const struct session *session)
+void fsm_write_past_request(struct snapshot_writer *writer, const struct past_request *past)
 {
     Ckpt__Log__V1__SessionRecord message = CKPT__LOG__V1__SESSION_RECORD__INIT;
     Ckpt__V1__Victim victims[FSM_VICTIMS_MAX];
     Ckpt__V1__Victim *pointers[FSM_VICTIMS_MAX];
-    const struct session_rest *rest = session->rest;
+    const struct past_request_rest *rest = past->rest;
 
     CHECK(writer != NULL);
-    message.request_id = record_text(session->request_id);
-    message.command = session->command;
-    message.content_hash = session->content_hash;
-    message.at_ms = session->at_ms;
-    message.status = session->status;
-    message.index = session->index;
+    message.request_id = record_text(past->request_id);
+    message.command = past->command;
+    message.content_hash = past->content_hash;
+    message.at_ms = past->at_ms;
+    message.status = past->status;
+    message.index = past->index;
     if (rest != NULL) {
         message.checkpoint_id = rest->checkpoint_id;
         message.preemption_id = rest->preemption_id;
         message.current = rest->current;
         message.limit = rest->limit;
     }
-    for (uint32_t i = 0; i < session->victim_count; i++) {
+    for (uint32_t i = 0; i < past->victim_count; i++) {
         ckpt__v1__victim__init(&victims[i]);
         victims[i].allocation_id = record_text(rest->victims[i].allocation_id);
         victims[i].checkpoint_id = rest->victims[i].checkpoint_id;
         victims[i].node_count = rest->victims[i].node_count;
         pointers[i] = &victims[i];
     }
-    message.n_victims = session->victim_count;
+    message.n_victims = past->victim_count;
     message.victims = pointers;
     write_within(
         writer, BODY(SESSION), &message.base,
-        numbers_most(&ckpt__log__v1__session_record__descriptor) + strlen(session->request_id) +
-            session->victim_count * (numbers_most(&ckpt__v1__victim__descriptor) + FSM_ID_BYTES));
+        numbers_most(&ckpt__log__v1__session_record__descriptor) + strlen(past->request_id) +
+            past->victim_count * (numbers_most(&ckpt__v1__victim__descriptor) + FSM_ID_BYTES));
 }
 
 void fsm_write_event(struct snapshot_writer *writer, const Ckpt__V1__Event *source)
@@ -535,8 +535,9 @@ int fsm_snapshot_write(const struct fsm *fsm,
     for (size_t i = 0; i < FSM_PREEMPTIONS_MAX; i++)
         if (fsm->preemptions[i] != NULL)
             fsm_write_preemption(&writer, fsm->preemptions[i]);
-    for (struct session *at = fsm->session_oldest; at != NULL && !writer.failed; at = at->next)
-        fsm_write_session(&writer, at);
+    for (struct past_request *at = fsm->past_request_oldest; at != NULL && !writer.failed;
+         at = at->next)
+        fsm_write_past_request(&writer, at);
     for (uint64_t i = fsm->event_count; i > 0 && !writer.failed; i--)
         fsm_write_event(&writer, fsm_event_at(fsm, fsm->next_event_sequence - i));
     fsm_write_footer(&writer, fsm->state_hash);

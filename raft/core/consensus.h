@@ -1,16 +1,16 @@
 /* Replication of opaque entries over libraft: the only interface that the rest of the program sees.
  *
- * Flow     consensus_open() recovers the folder and starts; the leader's consensus_propose()
- *          appends an entry; when a majority has it on disk, hooks.apply() runs on every member in
- *          log order. All calls and hooks run on the loop thread.
+ * Flow     consensus_open() recovers the folder and starts. The leader's consensus_propose()
+ *          appends an entry. When a majority has the entry on disk, hooks.apply() runs on every
+ *          member in log order. All calls and hooks run on the loop thread.
  * Shapes   one struct consensus per process and data folder (locked). Entries 1 byte ..
  *          CONSENSUS_ENTRY_MAX_BYTES. At most CONSENSUS_IN_FLIGHT_MAX proposals wait for commit;
  *          one more is refused with ERR_FULL.
  * Units    milliseconds, bytes, log indexes.
  * Errors   ERR_UNAVAILABLE not the leader; ERR_FULL window full or disk low; ERR_CORRUPT,
  *          ERR_LOCKED, ERR_MISMATCH, ERR_REMOVED at open. After an internal failure, or when this
- *          member was removed from the cluster (ERR_REMOVED), hooks.fatal() is called once and
- *          nothing else afterwards: the program must exit.
+ *          member was removed from the cluster (ERR_REMOVED), hooks.fatal() is called once, and no
+ *          other hook after it: the program must exit.
  * Absent   stock raft_uv, raft_transfer, leases. TLS is a wrapper of the network table
  *          (src/net/tls_network.h).
  * Source   Ongaro & Ousterhout 2014; facts on libraft 0.15 in raft/README.md, rules in
@@ -40,15 +40,15 @@ enum {
     CONSENSUS_FOUNDING_BYTES = 512,
     /* entries that a learner may be behind when it becomes a voter */
     CONSENSUS_PROMOTE_LAG_MAX = 1000,
-    /* after consensus_transfer() the member that was asked may take over, later not */
+    /* the asked member may take over for so long after consensus_transfer() */
     CONSENSUS_TRANSFER_MS = 1000,
     CONSENSUS_SILENT_ELECTIONS = 2, /* election timeouts without a word: unreachable */
-    /* What an empty folder wants before changes are taken, beside what is restored into it: two
+    /* Free bytes that an empty folder needs before it takes changes, beside the restored state: two
      * segments of the log, and twice the reserve. */
     CONSENSUS_ROOM_BYTES = 80 << 20
 };
 
-/* What hooks.role_changed is told. */
+/* The role that hooks.role_changed gets. */
 enum consensus_role {
     CONSENSUS_FOLLOWER,
     CONSENSUS_CANDIDATE,
@@ -67,40 +67,39 @@ enum consensus_unfit {
 struct consensus_member {
     uint64_t id; /* 1..; never reused for another machine or a blank folder */
     char name[CONSENSUS_NAME_BYTES];
-    char address
-        [CONSENSUS_ADDRESS_BYTES]; /* host:port of its Raft listener; resolved by the transport */
-    char contact
-        /* where its clients reach it; only told to the others, "": unknown */
-        [CONSENSUS_ADDRESS_BYTES];
+    /* host:port of its Raft listener; the transport resolves it */
+    char address[CONSENSUS_ADDRESS_BYTES];
+    /* where clients reach the member; passed on to the others only, "": unknown */
+    char contact[CONSENSUS_ADDRESS_BYTES];
 };
 
-/* What a member starts with. The four tables, and what their contexts point to, must live until
- * closed(); the rest is copied, or not needed when consensus_open() has returned. */
+/* The configuration of a member. The four tables and their contexts must live until closed(). The
+ * rest is copied, or not needed after consensus_open(). */
 struct consensus_config {
     uint64_t member_id;
     const char *cluster_id; /* id_valid(); peers and folders of another cluster are refused */
     const char *data_dir;   /* created 0700 when bootstrap is true */
     const char *listen_address;
     /* Addresses to begin with, this member's own among them; with bootstrap also the initial
-     * configuration. What members say of themselves later goes before the addresses given here for
-     * others. */
+     * configuration. An address that another member says of itself later goes before the one given
+     * here. */
     const struct consensus_member *members;
     size_t member_count;
-    /* first start of a new cluster: refused when the folder holds data; without it an empty folder
-     * is refused */
+    /* First start of a new cluster: a folder that holds data is refused. Without it an empty folder
+     * is refused. */
     bool bootstrap;
-    /* first start of a member that a running cluster will add: waits, and votes only when promoted;
-     * may stay set until then */
+    /* First start of a member that a running cluster will add: it waits, and votes only when
+     * promoted. It may stay set until then. */
     bool join;
     uint32_t election_timeout_ms;    /* 1000 */
     uint32_t heartbeat_ms;           /* 100 */
     uint64_t snapshot_after_entries; /* 0: 100,000 */
-    /* 0: 64 MiB of log. When the last snapshot's content was larger, as much as that, and as many
-     * times the entries: writing the state then costs about as many bytes as the log itself,
-     * whatever the state's size. */
+    /* 0: 64 MiB of log. When the last snapshot was larger, as many bytes of log as its content are
+     * awaited, and in proportion more entries. So snapshots cost about as many written bytes as the
+     * log itself, for a state of any size. */
     uint64_t snapshot_after_bytes;
     uint64_t reserve_bytes; /* 0: 32 MiB kept free for recovery from a full disk */
-    /* 0: 8 MiB per log file; tests take small ones, the same for the life of a folder */
+    /* 0: 8 MiB per log file; it stays the same for the life of a folder */
     uint64_t segment_bytes;
     const struct clock_ops *clock; /* monotonic_us is also called from disk jobs, off the loop */
     const struct random_ops *random;
@@ -119,65 +118,64 @@ struct consensus_reader {
     int (*read)(void *context, void *bytes, size_t length, struct err *err);
 };
 
-/* What the rest of the program does for a member. All run on the loop unless they say otherwise;
- * proposals are made outside of them (consensus_in_call()). */
+/* The program's part of a member. All hooks run on the loop unless they say otherwise. No hook may
+ * propose (consensus_in_call()). */
 struct consensus_hooks {
     void *context;
-    /* A committed entry, in log order, on every member. tag is what propose() got when this member
-     * proposed it in this process and term, else NULL. Must not fail. Entries of libraft's own
-     * (configuration, barrier) are not shown; index therefore strictly increases but may skip. */
+    /* A committed entry, in log order, on every member. tag is the one of propose() when this
+     * process proposed the entry in this term, else NULL. Must not fail. libraft's own entries
+     * (configuration, barrier) are not shown, so the index strictly increases but may skip. */
     void (*apply)(void *context, uint64_t index, uint64_t term, const uint8_t *bytes, size_t length,
                   void *tag);
-    /* A proposal of this member whose fate it cannot tell (leadership lost, shutdown): it may still
-     * commit elsewhere. */
+    /* This member cannot tell the fate of its proposal (leadership lost, shutdown): the entry may
+     * still commit elsewhere. */
     void (*dropped)(void *context, void *tag);
-    /* Another role, term or leader (0: unknown) than was told last. */
+    /* The role, the term or the leader (0: unknown) has changed. */
     void (*role_changed)(void *context, enum consensus_role role, uint64_t term,
                          uint64_t leader_id);
-    /* The state as of the last apply is written while it goes on changing: begin() marks the
-     * instant, each next() writes about `bytes` more of it, end() follows the last one or gives up.
-     * On the loop; one at a time. */
+    /* The state as of the last apply is written while it goes on changing. begin() marks the
+     * instant, each next() writes about `bytes` more, end() follows the last one or gives up. On
+     * the loop; one at a time. */
     void *(*snapshot_begin)(void *context);
     int (*snapshot_next)(void *context, void *snapshot, size_t bytes,
                          const struct consensus_writer *writer, bool *ret_done, struct err *err);
     void (*snapshot_end)(void *context, void *snapshot);
-    /* A state of its own from a snapshot's content. Off the loop: it touches nothing that the loop
-     * may touch meanwhile. */
+    /* Makes a new state from a snapshot's content. Off the loop: the hook touches nothing that the
+     * loop may touch meanwhile. */
     int (*snapshot_load)(void *context, const struct consensus_reader *reader, void **ret_state,
                          struct err *err);
-    /* On the loop: the loaded state replaces the present one, which is returned. */
+    /* On the loop: the loaded state replaces the present one; the hook returns the latter. */
     void *(*snapshot_adopt)(void *context, void *take_state);
-    /* Off the loop: frees one that was returned by adopt(), or was loaded and is not needed. */
+    /* Off the loop: frees a state that adopt() returned, or that was loaded and is not needed. */
     void (*snapshot_discard)(void *context, void *take_state);
-    /* The member cannot go on (disk failed, corruption, internal error; ERR_REMOVED: it is no
-     * member any more): log the text and exit. */
+    /* The member cannot go on (disk failed, corruption, internal error; ERR_REMOVED: the cluster
+     * has removed it): log the text and exit. */
     void (*fatal)(void *context, const struct err *err);
-    /* May be NULL. Another configuration is in use or committed, a member was found at another
-     * address, or a first start waits for other founders: look at the status. */
+    /* May be NULL. Another configuration is in use or committed, a member has another address, or a
+     * first start waits for other founders: look at the status. */
     void (*members_changed)(void *context);
-    /* May be NULL. A few words to the member `to`, opaque here, that go along with entries,
-     * heartbeats, their answers (about every CORE_NOTE_MS to each), and with all votes: writes up
-     * to CONSENSUS_NOTE_MAX_BYTES and returns how many. */
+    /* May be NULL. Writes a note to the member `to`, up to CONSENSUS_NOTE_MAX_BYTES opaque bytes,
+     * and returns how many. Notes go along with entries, heartbeats and their answers (about every
+     * CORE_NOTE_MS to each member), and with all votes. */
     size_t (*note)(void *context, uint64_t to, uint8_t bytes[CONSENSUS_NOTE_MAX_BYTES]);
-    /* May be NULL. What `from` said so; leads: as the leader of this term. Of who votes for this
-     * member it is told before the vote counts. Nothing may be called from here but
-     * consensus_get_status(). */
+    /* May be NULL. The note of `from`; leads: `from` is the leader of this term. The note of a vote
+     * comes before the vote counts. The hook may call nothing but consensus_get_status(). */
     void (*noted)(void *context, uint64_t from, bool leads, const uint8_t *bytes, size_t length);
 };
 
 /* Opens the folder and starts. Members and hooks are copied. On -1 nothing is left running, and err
- * says what to do next. snapshot_load(), snapshot_adopt() and, in a cluster of one, apply() are
- * called before this returns. Of a first start (config.bootstrap) 0 may only say that it waits for
- * the other founders: status.founding tells. */
+ * has the next step. snapshot_load(), snapshot_adopt() and, in a cluster of one, apply() are called
+ * before this returns. After a first start (config.bootstrap) the member may still wait for the
+ * other founders: see status.founding. */
 int consensus_open(const struct consensus_config *config, const struct consensus_hooks *hooks,
                    struct consensus **ret_consensus, struct err *err);
-/* Once. Takes nothing more, waits until nothing is in flight, then calls closed(context) from the
- * loop, after which the handle is gone; tags still waiting are dropped first. A disk that hangs
- * delays it for as long. */
+/* Once. Takes no more proposals, drops the tags that wait, waits until nothing is in flight, then
+ * calls closed(context) from the loop. The handle is gone after closed(). A disk that hangs delays
+ * closed() for as long. */
 void consensus_close(struct consensus *consensus, void (*closed)(void *context), void *context);
 
 /* For tests and the simulator: frees the memory as if the process had been killed. Nothing is
- * written, no job may still be running; tags that wait are dropped, reads fail. */
+ * written, and no job may still be running. Tags that wait are dropped, reads fail. */
 void consensus_abandon(struct consensus *consensus);
 
 /* Appends an entry: leader only, not inside of hooks. Copies bytes. When this returns 0, apply() or
@@ -186,58 +184,56 @@ void consensus_abandon(struct consensus *consensus);
 int consensus_propose(struct consensus *consensus, const uint8_t *bytes, size_t length, void *tag,
                       struct err *err);
 
-/* Inside one of the hooks, or of another call: nothing may be proposed now. */
+/* True: inside a hook or another call, where nothing may be proposed. */
 bool consensus_in_call(const struct consensus *consensus);
 
-/* A linearizable read: done(status 0) when everything that was committed before the call is applied
- * here. Leader only, by a majority's confirmation of the term after the call (no lease); concurrent
- * calls share one round. status -1 with err otherwise. done() comes exactly once and never from
- * inside; data stays the caller's. */
+/* A linearizable read: done(status 0) comes when every entry that was committed before the call is
+ * applied here. Leader only: a majority confirms the term after the call (no lease); concurrent
+ * calls share one round. status -1 with err otherwise. done() comes exactly once, and never before
+ * this returns; data stays the caller's. */
 void consensus_read(struct consensus *consensus,
                     void (*done)(void *data, int status, const struct err *err), void *data);
 
-/* Asks a caught-up voter (0: any that is fit to lead, or a reluctant one where no connected voter
- * is) to campaign, best effort. ERR_REFUSED: none of them, or not the one that was asked for; the
- * text says why. It does so within CONSENSUS_TRANSFER_MS or not at all, also when it stands still
- * with the message unread. */
+/* Asks a caught-up voter to campaign, best effort. Member 0: any voter that is fit to lead, or a
+ * reluctant one when no connected voter is fit. ERR_REFUSED: no such voter, or not the named one;
+ * the text says why. The voter campaigns within CONSENSUS_TRANSFER_MS or not at all, also when it
+ * stands still with the message unread. */
 int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct err *err);
-/* A reluctant member is handed nothing over while a fit one is there, and does not stand for
- * election for CORE_RELUCTANT_ELECTIONS election timeouts after a leader's last word, if that
- * leader heard another voter that is fit to lead. Nothing changes for one that leads. */
+/* Nobody hands leadership over to a reluctant member while a fit one is there. A reluctant member
+ * does not campaign for CORE_RELUCTANT_ELECTIONS election timeouts after a leader's last word, if
+ * this leader heard another voter that is fit to lead. A reluctant leader goes on leading. */
 void consensus_set_reluctant(struct consensus *consensus, bool reluctant);
-/* The leader leads no more when this returns 0, and does not campaign for CORE_GAVE_UP_ELECTIONS
- * election timeouts unless another one has led meanwhile. ERR_REFUSED: as far as is known here
- * nobody else could be elected, and it goes on leading. Not inside of hooks. */
+/* Returns 0: this member leads no more, and does not campaign for CORE_GAVE_UP_ELECTIONS election
+ * timeouts unless another member has led meanwhile. ERR_REFUSED: this member knows of no other that
+ * could be elected, and goes on leading. Not inside of hooks. */
 int consensus_step_down(struct consensus *consensus, struct err *err);
 
-/* ---- members: changed one at a time, by the leader ----
- * done() is called exactly once, possibly before the call returns. status 0: the change is
- * committed. -1 with ERR_UNAVAILABLE (not the leader, or the new member does not answer),
- * ERR_REFUSED, ERR_NOT_FOUND, ERR_INVALID, ERR_MISMATCH: nothing was changed, the text has the
- * numbers and the next step. ERR_TIMEOUT: leadership was lost meanwhile, the change may still be
- * committed. */
+/* ---- members: changed one at a time, by the leader ---- done() is called exactly once, possibly
+ * before the call returns. status 0: the change is committed. -1 with ERR_UNAVAILABLE (not the
+ * leader, or the new member does not answer), ERR_REFUSED, ERR_NOT_FOUND, ERR_INVALID,
+ * ERR_MISMATCH: nothing was changed, the text has the numbers and the next step. ERR_TIMEOUT:
+ * leadership was lost meanwhile; the change may still be committed. */
 typedef void consensus_change_fn(void *data, int status, const struct err *err);
 
-/* As a learner: it gets the log and has no vote. Its address is asked first whether this very
- * member waits there with an empty folder (config.join). The other members must know the address:
- * see consensus_member_put(). */
+/* Adds a learner: it gets the log and has no vote. The leader first asks the address whether this
+ * very member waits there with an empty folder (config.join). The other members must know the
+ * address: see consensus_member_put(). */
 void consensus_member_add(struct consensus *consensus, const struct consensus_member *member,
                           consensus_change_fn *done, void *data);
 /* Only asks the address, with all the checks of consensus_member_add(); changes nothing. */
 void consensus_member_probe(struct consensus *consensus, const struct consensus_member *member,
                             consensus_change_fn *done, void *data);
-/* Gives a learner that is at most CONSENSUS_PROMOTE_LAG_MAX entries behind its vote. */
+/* Makes a learner a voter when it is at most CONSENSUS_PROMOTE_LAG_MAX entries behind. */
 void consensus_member_promote(struct consensus *consensus, uint64_t member_id,
                               consensus_change_fn *done, void *data);
-/* Never the leader itself (transfer first), the last voter, or one without whom the rest would have
- * no majority. */
+/* Never removes the leader itself (transfer first), the last voter, or a member without which the
+ * others have no majority. */
 void consensus_member_remove(struct consensus *consensus, uint64_t member_id,
                              consensus_change_fn *done, void *data);
-/* The address book, on any member: where a member listens, by the newest word. Kept in the data
- * folder. Members that say hello from elsewhere are put by themselves. */
+/* Puts the newest address of a member into this member's address book, in the data folder. A hello
+ * from another address updates the book by itself. */
 void consensus_member_put(struct consensus *consensus, const struct consensus_member *member);
-/* What a member said of itself in its last hello; "": it has not spoken yet. Valid until the loop
- * turns. */
+/* The contact of a member's last hello; "": it has not spoken yet. Valid until the loop turns. */
 const char *consensus_member_contact(const struct consensus *consensus, uint64_t member_id);
 
 /* Append only. */
@@ -248,7 +244,7 @@ enum consensus_member_role {
     CONSENSUS_VOTER
 };
 
-/* Of one other member, as it is seen from here. */
+/* One other member, as this member sees it. */
 struct consensus_peer_status {
     uint64_t id;
     char name[CONSENSUS_NAME_BYTES];
@@ -258,20 +254,20 @@ struct consensus_peer_status {
     bool connected;
     uint64_t match_index;         /* leader only */
     uint64_t last_contact_age_ms; /* UINT64_MAX: never */
-    enum consensus_unfit unfit;   /* as it said last; followers do not tell each other */
+    enum consensus_unfit unfit;   /* its last word; followers do not tell each other */
 };
-/* Who says it is a member of another incarnation of this cluster, and is refused; the id need not
- * be in the configuration. */
+/* A process that claims to be a member, of another incarnation of this cluster, and is refused. Its
+ * id need not be in the configuration. */
 struct consensus_foreign {
     uint64_t id;
     uint64_t incarnation;
-    /* Where that member is dialled, it is this one who answers. Else it only calls: a copy
-     * somewhere, beside which the member may well be. */
+    /* True: this process answers at the address of the member that it claims to be. False: it only
+     * calls. Then it may be a copy somewhere, and the real member may run beside it. */
     bool answers;
     char address[CONSENSUS_ADDRESS_BYTES]; /* where it listens */
     char from[CONSENSUS_ADDRESS_BYTES];    /* of the last call; "": not known */
 };
-/* A snapshot of what is known here at this moment. Totals count from the start of the process. */
+/* This member's knowledge at this moment. Totals count from the start of the process. */
 struct consensus_status {
     uint64_t member_id;
     enum consensus_role role;
@@ -285,16 +281,16 @@ struct consensus_status {
     uint64_t log_bytes;
     uint64_t disk_free_bytes;
     bool accepts_writes; /* false while the disk is low */
-    /* leader: in contact with a majority; follower: heard from a leader within the election
-     * timeout */
+    /* leader: in contact with a majority; follower: heard a leader within the election timeout */
     bool quorum;
     uint64_t leader_contact_age_ms;
-    /* How old the state here may be, beside the time that a message takes: since a majority spoke
-     * to this leader, or since a leader said what was committed and is applied here by now;
-     * UINT64_MAX: not since the start. A deposed leader that does not know it yet is told apart by
-     * this alone. */
+    /* How old the state here may be, beside the time that a message takes. On the leader: the time
+     * since a majority spoke to it. Else: the time since a leader named a commit index that is
+     * applied here by now. UINT64_MAX: not since the start. Only this age shows a leader that was
+     * deposed and does not know it yet. */
     uint64_t state_age_ms;
-    uint64_t leader_heard_age_ms; /* of whichever leader spoke last; UINT64_MAX: none since start */
+    /* of the leader that spoke last; UINT64_MAX: none since the start */
+    uint64_t leader_heard_age_ms;
     uint64_t proposals_in_flight;
     uint64_t leader_changes_total;
     uint64_t fsync_count;
@@ -303,25 +299,24 @@ struct consensus_status {
     uint64_t log_write_ms; /* how long the write of the log under way has taken; 0: none */
     uint64_t snapshot_count;
     uint64_t snapshot_ms_last;
-    uint64_t snapshot_failures_total; /* of own ones; each is tried again */
+    uint64_t snapshot_failures_total; /* each is tried again */
     const char *snapshot_error;       /* of the last one; valid until the loop turns */
-    /* The newest could not be read when a member was to be sent it: another one is taken for
-     * that. */
+    /* The newest snapshot could not be read for a member: another one is taken for it. */
     uint64_t snapshot_unreadable_total;
     const char *snapshot_unreadable_error;
     struct consensus_foreign foreign[CONSENSUS_MEMBERS_MAX]; /* lately */
     size_t foreign_count;
-    /* "": this folder is a member. Else it is begun with others (config.bootstrap), and waits for
-     * these founders: nothing is decided before all are there and agree. */
+    /* "": the cluster is founded. Else this first start (config.bootstrap) waits for these
+     * founders: nothing is decided before all are there and agree. */
     char founding[CONSENSUS_FOUNDING_BYTES];
     uint64_t incarnation; /* raft/log/folder.h; 0: not known yet */
-    /* the leader's first command makes it the state's epoch when that is lower */
+    /* the leader's first command raises the state's epoch to this one */
     uint64_t epoch_min;
     uint64_t configuration_index;      /* of the committed configuration's entry */
-    uint64_t change_index;             /* of one that is not committed yet; 0: none */
-    bool change_under_way;             /* leader: asked for, and not done */
+    uint64_t change_index;             /* of a configuration that is not committed yet; 0: none */
+    bool change_under_way;             /* leader: requested, and not done */
     size_t voter_count, learner_count; /* in use, this member included */
-    /* The others of the configuration in use; before there is one, those that are known. */
+    /* The other members of the configuration in use, or the known members before there is one. */
     size_t peer_count;
     struct consensus_peer_status peers[CONSENSUS_MEMBERS_MAX];
 };

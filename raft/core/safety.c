@@ -264,7 +264,7 @@ static void held_heard(struct safety *safety, struct safety_held *held)
 
 /* libraft begins behind what is held only when it gets to see it: one that lags would be sent the
  * same frame for as long as our write takes, and if all do, nobody would ever be ahead of a disk
- * that hangs. A hint alone: who does not have that much refuses what comes next. */
+ * that hangs. It binds nobody: who does not have that much refuses what comes next. */
 static void held_probe(const struct raft *raft, const struct safety_held *held)
 {
     uint64_t last = raft_last_index((struct raft *)(uintptr_t)raft), next;

@@ -506,6 +506,18 @@ static int body_decode(struct bytes_reader *reader, struct frame_message *messag
     return -1;
 }
 
+const char *frame_type_name(enum frame_type type)
+{
+    static const char *const names[] = {
+#define X(name, number) [number] = #name,
+        FRAME_TYPES(X)
+#undef X
+    };
+
+    CHECK(type >= FRAME_HELLO && type < FRAME_TYPE_END);
+    return names[type];
+}
+
 int frame_decode(const struct frame *frame, struct frame_message *ret_message, struct err *err)
 {
     struct bytes_reader reader = {frame->body, frame->length, false};
@@ -513,14 +525,15 @@ int frame_decode(const struct frame *frame, struct frame_message *ret_message, s
 
     CHECK(ret_message != NULL);
     if (body_decode(&reader, &message) != 0)
-        return err_set(err, ERR_CORRUPT, "frame of type %d makes no sense", (int)frame->type);
+        return err_set(err, ERR_CORRUPT, "%s frame makes no sense", frame_type_name(frame->type));
     /* A later build may say more in its hello: what is behind the known fields is not ours to
      * judge. */
     if (message.type == FRAME_HELLO || message.type == FRAME_HELLO_REPLY)
         reader.left = 0;
     if (reader.failed || reader.left != 0) {
         frame_message_close(&message);
-        return err_set(err, ERR_CORRUPT, "frame of type %d has the wrong length", (int)frame->type);
+        return err_set(err, ERR_CORRUPT, "%s frame has the wrong length",
+                       frame_type_name(frame->type));
     }
     *ret_message = message;
     return 0;

@@ -34,21 +34,26 @@ enum {
 };
 
 /* Append only: a member of another version may listen. */
+#define FRAME_TYPES(X)                                                                             \
+    X(HELLO, 1)                                                                                    \
+    X(APPEND, 2)                                                                                   \
+    X(APPEND_RESULT, 3)                                                                            \
+    X(VOTE, 4)                                                                                     \
+    X(VOTE_RESULT, 5)                                                                              \
+    X(SNAPSHOT_BEGIN, 6)                                                                           \
+    X(SNAPSHOT_CHUNK, 7)                                                                           \
+    X(SNAPSHOT_ACK, 8)                                                                             \
+    X(READ_PING, 9)                                                                                \
+    X(READ_PONG, 10)                                                                               \
+    X(CAMPAIGN, 11)                                                                                \
+    X(HELLO_REPLY, 12) /* the only one that goes back on an accepted connection */
 enum frame_type {
-    FRAME_HELLO = 1,
-    FRAME_APPEND = 2,
-    FRAME_APPEND_RESULT = 3,
-    FRAME_VOTE = 4,
-    FRAME_VOTE_RESULT = 5,
-    FRAME_SNAPSHOT_BEGIN = 6,
-    FRAME_SNAPSHOT_CHUNK = 7,
-    FRAME_SNAPSHOT_ACK = 8,
-    FRAME_READ_PING = 9,
-    FRAME_READ_PONG = 10,
-    FRAME_CAMPAIGN = 11,
-    FRAME_HELLO_REPLY = 12, /* the only one that goes back on an accepted connection */
-    FRAME_TYPE_END
+#define X(name, number) FRAME_##name = number,
+    FRAME_TYPES(X)
+#undef X
+        FRAME_TYPE_END
 };
+const char *frame_type_name(enum frame_type type);
 
 /* The first frame on a dialled connection: who calls, and whom it means to call. */
 struct frame_hello {

@@ -4,11 +4,10 @@
  * Flow     ask_find(profile); preflight; prepare (folder and request); fire; events until hang_up,
  *          and poll until the application is done; clear. After a restart of the agent: poll, then
  *          `lost` and prepared() say whether the question still stands.
- * Shapes   operations keep no state beside an open question: everything is in the job's work
- *          folder, an answer to a call too, so an agent that restarts just polls again. What they
- *          need of the node comes with the target: nothing here knows the agent. Callers never
- *          look at which way it is: what ways differ in is an operation, an event or a member of
- *          struct ask_ops.
+ * Shapes   operations keep no state but an open question. Everything is in the job's work folder,
+ *          also the answer to a call, so an agent that restarts just polls again. The target brings
+ *          the node's functions: nothing here knows the agent. Callers never ask which way it is:
+ *          each difference between ways is an operation, an event or a member of struct ask_ops.
  * Errors   preflight refusals carry one line for people; prepare and fire fail with struct err.
  * Absent   shm, exec, criu, dmtcp: attaching with such a profile is refused by name.
  */
@@ -34,53 +33,53 @@ enum ask_catches {
     ASK_CATCHES,      /* at least one process catches the signal, and none would die from it */
     ASK_WOULD_DIE,    /* `culprit` neither catches nor ignores it */
     ASK_NONE_CATCHES, /* all ignore it: nobody would answer */
-    ASK_UNREAD        /* not all of them can be read just now */
+    ASK_UNREAD        /* not all processes can be read just now */
 };
 struct ask_process {
     pid_t pid;
     char name[ASK_NAME_BYTES];
 };
 
-/* A process that saves a part of the job's state of its own. */
+/* A process that saves its own part of the job's state. */
 struct ask_rank {
     uint32_t number; /* over all nodes */
-    pid_t pid;       /* 0: not known, it is asked with its group */
+    pid_t pid;       /* 0: not known; the rank is asked with its group */
     bool catches_usr1, catches_usr2;
-    bool tells; /* it has a stream: it is told, and needs no signal */
+    bool tells; /* it has a stream: it needs no signal */
     char name[ASK_NAME_BYTES];
 };
 
-/* What is known of where an application that registers is to be asked. */
+/* The state of the socket that an application registers. */
 enum ask_endpoint {
     ASK_REGISTERED,
     ASK_UNREGISTERED, /* the application has said nothing */
-    ASK_CLOSED        /* what it said cannot be called now */
+    ASK_CLOSED        /* its address cannot be called now */
 };
 
-/* Of a file that is read: a folder, a link, a pipe has its name, or it may not be read. */
+/* file_read(): the name is a folder, a link or a pipe, or may not be read. */
 enum { ASK_FILE_OTHER = -2 };
 
-/* What ways take from the node, for one application: its processes, its work folder, the socket
- * that it registered. Files are touched as the job's user, names are below the work folder. */
+/* The node's functions for one application: its processes, its work folder, the socket that it
+ * registered. Files are touched as the job's user; names are below the work folder. */
 struct ask_node {
     enum ask_catches (*group_catches)(void *context, int signal, struct ask_process *ret_culprit);
     int (*group_signal)(void *context, int signal, struct err *err);
-    /* 0: nothing numbers any, the whole group is the one rank. */
+    /* 0: no launcher numbers ranks; the whole group is the one rank. */
     size_t (*rank_count)(void *context);
     void (*rank)(void *context, size_t i, struct ask_rank *ret_rank);
     int (*rank_signal)(void *context, size_t i, int signal, struct err *err);
     void (*rank_tell)(void *context, size_t i, const struct ask_request *request);
-    /* CLOSED: with a line that says why. */
+    /* ASK_CLOSED: ret_why has the reason. */
     enum ask_endpoint (*endpoint)(void *context, char *ret_why, size_t size);
-    /* "unix:PATH", where it can be dialled; only while it is REGISTERED. */
+    /* "unix:PATH" to dial; only while the state is ASK_REGISTERED. */
     const char *(*endpoint_address)(void *context, char text[ASK_ADDRESS_BYTES]);
-    /* may_exist: one that is there already is fine. */
+    /* may_exist: an existing folder is fine. */
     int (*folder_make)(void *context, const char *name, bool may_exist, struct err *err);
-    /* A symbolic link, by which what lies elsewhere is found below the work folder. */
+    /* A symbolic link below the work folder to a folder elsewhere. */
     int (*link_make)(void *context, const char *name, const char *to, struct err *err);
-    /* Changes with any size or time of change of what is below. */
+    /* A sum that changes with any size or time of change below the folder. */
     uint64_t (*folder_sum)(void *context, const char *name);
-    /* At most size - 1 bytes and a NUL; -1: there is none; ASK_FILE_OTHER. */
+    /* Reads at most size - 1 bytes and a NUL; -1: no such file; ASK_FILE_OTHER. */
     ssize_t (*file_read)(void *context, const char *name, char *text, size_t size);
     /* Replaces: a reader finds the old content or the new one. */
     int (*file_write)(void *context, const char *name, const char *text, size_t length,
@@ -88,7 +87,7 @@ struct ask_node {
     void (*file_remove)(void *context, const char *name);
 };
 
-/* Who is asked: one application, on this node. */
+/* The application that is asked, on this node. */
 struct ask_target {
     const struct ask_node *node;
     void *context; /* the node's; it outlives the question */
@@ -97,21 +96,21 @@ struct ask_target {
     uid_t uid;   /* the only user that may answer */
 };
 
-/* What is asked: a part of one attempt at a checkpoint. Texts are the caller's. */
+/* The question: a part of one attempt at a checkpoint. Texts are the caller's. */
 struct ask_request {
     uint64_t checkpoint_id;
     uint32_t attempt;
-    const char *hint; /* these two as text */
+    const char *hint; /* checkpoint_id and attempt as text */
     const char *directory;
-    bool elsewhere;           /* it is there already, and not below the work folder */
+    bool elsewhere;           /* the directory exists already, not below the work folder */
     uint64_t deadline_ms;     /* since the epoch */
-    uint64_t max_deferral_ms; /* that it may still ask for; 0: it must begin */
+    uint64_t max_deferral_ms; /* the application may defer for so long; 0: it must begin */
 };
 
-/* What is heard of an open question; from the loop, never from inside fire. deferred() and
- * broken() are its last words, and after them, or in them, it is hung up. The one event that is
- * not told here is FINISHED: poll finds it, because a way without a voice is never heard, and
- * because an agent may have been away when it happened. */
+/* Events of an open question, from the loop, never from inside fire. deferred() and broken() are
+ * the last ones: the listener hangs up after them, or in them. The end of the writing is no event:
+ * poll finds it, because some ways hear nothing, and because an agent may have been away when it
+ * happened. */
 struct ask_events {
     void (*alive)(void *data); /* some progress */
     void (*estimate)(void *data, uint64_t estimate_ms);
@@ -122,18 +121,19 @@ struct ask_events {
 
 struct ask_listener {
     const struct ask_events *events;
-    void *data; /* theirs */
+    void *data; /* the events' */
 };
 
-/* Whether it can be asked at all; not: with a line that says why. */
+/* preflight(): the application can be asked, or cannot, with a line that says why. */
 enum ask_ready { ASK_READY, ASK_NO_HANDLER };
 
 struct ask_ops {
     const char *about; /* for people: "signal (ABOUT)" */
-    int signal;        /* that asks each rank; 0: one for all is asked otherwise */
-    bool registers;    /* the application says where it is to be asked */
-    /* An agent that restarts cannot hear the answer any more, and why, unless it is there
-     * already. NULL: it can. */
+    /* the signal that asks each rank; 0: the application is asked otherwise, once */
+    int signal;
+    bool registers; /* the application registers an address */
+    /* The reason why an agent that restarted cannot hear the answer any more, unless it is in the
+     * folder already. NULL: it can. */
     const char *lost;
     enum ask_ready (*preflight)(const struct ask_ops *ops, const struct ask_target *target,
                                 char *ret_detail, size_t size);
@@ -144,23 +144,23 @@ struct ask_ops {
                 const struct ask_request *request, const struct ask_listener *listener,
                 struct ask_call **ret_call, struct err *err);
     void (*hang_up)(struct ask_call *call); /* NULL allowed; nothing is heard afterwards */
-    /* Was the request of this hint left behind? */
+    /* True: the folder holds the request of this hint. */
     bool (*prepared)(const struct ask_target *target, const char *hint);
-    /* Of the rank of that place; 0 also where there is none. */
+    /* The answer of the i-th rank; rank is 0 also where no rank is numbered. */
     enum ask_answer (*poll)(const struct ask_target *target, const char *hint, size_t rank,
                             struct sentinel *ret_sentinel, struct err *err);
-    /* Changes as the application writes for this hint. */
+    /* A sum that changes as the application writes for this hint. */
     uint64_t (*growth)(const struct ask_target *target, const char *hint);
     void (*clear)(const struct ask_target *target);
 };
 
-/* "" is the first profile. NULL: unknown or not in this version. */
+/* "" is the first profile. NULL: unknown, or not in this version. */
 const struct ask_ops *ask_find(const char *profile);
-/* The name itself, that of the first for "". */
+/* The name; for "" the first profile's. */
 const char *ask_name(const char *profile);
-/* One profile after the other, from 0; NULL: no more. */
+/* The i-th profile, from 0; NULL: no more. */
 const char *ask_profile_at(size_t i, const struct ask_ops **ret_ops);
-/* All of them in one line, for messages; registering: those whose applications register. */
+/* All profiles in one line, for messages; registering: profiles whose applications register. */
 enum { ASK_PROFILES_BYTES = 512 };
 const char *ask_profiles(char text[ASK_PROFILES_BYTES]);
 const char *ask_profiles_registering(char text[ASK_PROFILES_BYTES]);

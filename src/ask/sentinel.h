@@ -4,8 +4,8 @@
  * Flow     hint_format(); request_format() is written to <work>/request by rename;
  *          sentinel_parse() reads <work>/done, or <work>/done.RANK of a job of several ranks.
  * Shapes   a hint is "<epoch>-<sequence>-<attempt>"; both files are lines of key=value.
- * Errors   sentinel_parse: -1 for what is not a complete sentinel. A complete one with another
- *          hint is stale; the caller compares.
+ * Errors   sentinel_parse: -1: the text is no complete sentinel. A complete one with another hint
+ *          is stale; the caller compares.
  * Source   requirement S1-032 and decision 14: the sentinel is created by rename(2) and carries
  *          hint, bytes and status.
  */
@@ -23,32 +23,32 @@ enum { HINT_TEXT_BYTES = 48, SENTINEL_MAX_BYTES = 4096 };
 struct sentinel {
     char hint[HINT_TEXT_BYTES];
     uint64_t bytes;
-    char status[128];                /* "0": written; else what the application says went wrong */
-    char label[LABEL_MAX_BYTES + 1]; /* step=, the state that was saved; "": it tells none */
-    uint64_t stall_ms;               /* that the application measured; 0: it tells none */
+    char status[128];                /* "0": written; else the application's error */
+    char label[LABEL_MAX_BYTES + 1]; /* step=, the saved step; "": none */
+    uint64_t stall_ms;               /* measured by the application; 0: not told */
 };
 
-/* What is found of it. UNFINISHED: something is there and lacks something; WRONG: it can never
- * become right. Both with a line that says what. */
+/* The state of a sentinel. UNFINISHED: the file lacks something; WRONG: it can never become right.
+ * Both come with a line that says what is missing or wrong. */
 enum ask_answer { ASK_NOTHING_YET, ASK_UNFINISHED, ASK_WRONG, ASK_FINISHED };
 
 /* Writes at most HINT_TEXT_BYTES and returns text. */
 char *hint_format(uint64_t checkpoint_id, uint32_t attempt, char text[HINT_TEXT_BYTES]);
-/* What a request says. */
+/* The contents of a request. */
 struct request_text {
     const char *hint;
     const char *directory;
     uint64_t deadline_ms; /* since the epoch */
-    const char *ranks;    /* "0,1": those of this node; "": nothing numbers them */
+    const char *ranks;    /* "0,1": the ranks of this node; "": no launcher numbers them */
 };
 /* Returns the length, or 0 when it does not fit. */
 size_t request_format(const struct request_text *request, char *ret_text, size_t size);
 /* Returns the length. The status is one line. */
 size_t sentinel_format(const struct sentinel *sentinel, char ret_text[SENTINEL_MAX_BYTES]);
-/* ERR_EMPTY: something is missing, which may come yet when the file is not made by rename;
- * ERR_INVALID: what is there is wrong. */
+/* ERR_EMPTY: a key is missing; it may come yet when the file is not made by rename. ERR_INVALID: a
+ * value is wrong. */
 int sentinel_parse(const char *text, size_t length, struct sentinel *ret_sentinel, struct err *err);
-/* The hint that the text has, whatever else is wrong with it; "": none. */
+/* The hint in the text, even when the rest is wrong; "": none. */
 char *sentinel_hint(const char *text, size_t length, char ret_hint[HINT_TEXT_BYTES]);
 
 #endif

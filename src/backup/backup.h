@@ -1,26 +1,25 @@
-/* The backup file: the whole replicated state in one file that says what it is and proves that it
- * is whole.
+/* The backup file: the whole replicated state in one file that names its contents and proves that
+ * it is whole.
  *
- * The broker writes one for each `ckptctl backup save` and for its schedule; ckptctl checks what it
- * received; `ckptd --restore` and `ckptctl backup verify` read one back. How a state is put into
- * the content and taken out is the snapshot's business, so a backup needs no change when a record
- * does.
+ * The broker writes one for each `ckptctl backup save` and for its schedule; ckptctl checks a
+ * backup that it received; `ckptd --restore` and `ckptctl backup verify` read one back. The content
+ * is a snapshot, so the file's format stays when a record changes.
  *
  * Flow     writing: backup_writer_begin(header), _put() the content in order, _end(). Reading:
- *          backup_reader_open() gives the header, _read() the content, _finish() checks what is
- *          left up to the last byte. Nothing that was read counts before _finish() returned 0.
+ *          backup_reader_open() gives the header, _read() the content, _finish() checks the rest up
+ *          to the last byte. No byte counts before _finish() returned 0.
  *
  *              writer: new ── begin ── put, put ... ── end ── free
  *              reader: open ── read, read ... ── finish ── free
  *
  *          A call out of this order is a bug. After an error only _free() may follow.
- * Shapes   both stream: one chunk of BACKUP_CHUNK_BYTES in memory. The content is the state
- *          machine's business (fsm.h, fsm_snapshot_write).
+ * Shapes   both stream: one chunk of BACKUP_CHUNK_BYTES is in memory. The state machine makes the
+ *          content (fsm.h, fsm_snapshot_write).
  * Units    bytes.
- * Errors   ERR_CORRUPT with the name, the offset and what to do; ERR_MISMATCH for a version that
+ * Errors   ERR_CORRUPT with the name, the offset and the next step; ERR_MISMATCH for a version that
  *          this program does not know; errors of sink and source as they are. Input is not trusted.
- * Absent   encryption and signatures: a backup holds what the cluster holds; keep it where the data
- *          folder could be kept.
+ * Absent   encryption and signatures: a backup holds all of the cluster's state, so keep it as safe
+ *          as a data folder.
  * Source   little endian. "CKPTBKUP", version u32, header length u32, header
  *          (ckpt.v1.BackupHeader), crc32c u32 of all before. Chunks: stored length u32, raw length
  *          u32, crc32c u32 of these 8 bytes and the stored ones, stored bytes: an LZ4 block, or the
@@ -48,8 +47,8 @@ enum {
 /* Where a writer's bytes go: a file, a stream of the API. */
 struct backup_sink {
     void *context;
-    /* Takes all of them, in order, or -1 with err. May block: a writer runs in a process of its own
-     * or in a tool. */
+    /* Takes all bytes, in order, or returns -1 with err. May block: a writer runs in a process of
+     * its own or in a tool. */
     int (*write)(void *context, const void *bytes, size_t length, struct err *err);
 };
 
@@ -57,8 +56,8 @@ struct backup_sink {
 struct backup_source {
     void *context;
     const char *name; /* for messages */
-    /* The next bytes, as many as asked for; fewer, *ret_length, only at the end of the file. -1
-     * with err when it cannot be read. */
+    /* Reads the next bytes, as many as asked for; fewer (*ret_length) only at the end of the file.
+     * -1 with err when the file cannot be read. */
     int (*read)(void *context, void *bytes, size_t length, size_t *ret_length, struct err *err);
 };
 
@@ -66,36 +65,35 @@ struct backup_source {
 struct backup_writer;
 /* The sink is copied. Never NULL. */
 struct backup_writer *backup_writer_new(const struct backup_sink *sink);
-/* Writes the header, which is the caller's and says of which cluster, epoch, index and time the
- * content is. One that packs to more than BACKUP_HEADER_MAX_BYTES is a bug. */
+/* Writes the caller's header: cluster, epoch, index and time of the content. It packs to at most
+ * BACKUP_HEADER_MAX_BYTES. */
 int backup_writer_begin(struct backup_writer *writer, const Ckpt__V1__BackupHeader *header,
                         struct err *err);
-/* The next bytes of the content, of any length; cut into chunks here. */
+/* Adds bytes of the content, of any length; the writer cuts them into chunks. */
 int backup_writer_put(struct backup_writer *writer, const void *bytes, size_t length,
                       struct err *err);
-/* Writes what is left and the proof. 0: all bytes were given to the sink; whether they are durable
- * is the sink's owner's to see to. */
+/* Writes the last chunk and the proof. 0: all bytes were given to the sink; the sink's owner makes
+ * them durable. */
 int backup_writer_end(struct backup_writer *writer, struct err *err);
 void backup_writer_free(struct backup_writer *writer); /* NULL allowed */
 
 /* About 0.5 MiB, of the heap. Lengths in the file are checked before memory is taken for them. */
 struct backup_reader;
-/* Reads the header. The source is copied, what it points to lives as long as the reader.
- * ERR_CORRUPT for what is no backup or a damaged one, ERR_MISMATCH for another format. */
+/* Reads the header. The source is copied; its context lives as long as the reader. ERR_CORRUPT: no
+ * backup, or a damaged one; ERR_MISMATCH: another format. */
 int backup_reader_open(const struct backup_source *source, struct backup_reader **ret_reader,
                        struct err *err);
 /* Proven by its own checksum; lives with the reader. */
 const Ckpt__V1__BackupHeader *backup_reader_header(const struct backup_reader *reader);
 /* Gives the header away; the caller frees it (ckpt__v1__backup_header__free_unpacked). */
 Ckpt__V1__BackupHeader *backup_reader_take_header(struct backup_reader *reader);
-/* Exactly length bytes of the content; ERR_CORRUPT when it holds fewer. Each chunk's checksum is
- * checked before its bytes are handed out; whether the whole file is what was written, only
- * _finish() tells. */
+/* Reads exactly length bytes of the content; ERR_CORRUPT when it holds fewer. Each chunk's checksum
+ * is checked before its bytes are handed out. Only _finish() tells whether the whole file is as it
+ * was written. */
 int backup_reader_read(struct backup_reader *reader, void *bytes, size_t length, struct err *err);
-/* Reads what is left; 0 when every byte of the file is what was written and nothing follows. */
+/* Reads the rest; 0: every byte of the file is as it was written, and nothing follows. */
 int backup_reader_finish(struct backup_reader *reader, struct err *err);
-/* After _finish(): of everything before it in the file; the same for two files exactly when they
- * are equal. */
+/* After _finish(): the file's proof. Two files have the same one exactly when they are equal. */
 const uint8_t *backup_reader_sha256(const struct backup_reader *reader);
 uint64_t backup_reader_file_bytes(const struct backup_reader *reader);    /* after _finish() */
 uint64_t backup_reader_content_bytes(const struct backup_reader *reader); /* after _finish() */
@@ -110,7 +108,7 @@ struct backup_file {
  * move while the source is in use. */
 int backup_file_open(struct backup_file *file, const char *path, struct backup_source *ret_source,
                      struct err *err);
-/* Again: harmless. */
+/* A second call does nothing. */
 void backup_file_close(struct backup_file *file);
 /* Opens, reads everything and closes. ret_header: the caller frees it
  * (ckpt__v1__backup_header__free_unpacked). ret_sha256: of the whole file as sha256sum(1) prints

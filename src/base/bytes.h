@@ -1,9 +1,9 @@
 /* Little-endian numbers in byte arrays, and a reader that cannot run over the end.
  *
- * Flow     writers: bytes_put() into an array that is there, buf_put() at the end of a buffer.
- *          Readers: a struct bytes_reader over the bytes, then reader_get() and reader_take() in
- *          the order in which they were written.
- * Shapes   width is 1 to 8 bytes; what of a value does not fit is cut. A reader borrows the bytes.
+ * Flow     writers: bytes_put() writes into an array, buf_put() at the end of a buffer. Readers: a
+ *          struct bytes_reader over the bytes, then reader_get() and reader_take() in the order in
+ *          which they were written.
+ * Shapes   width is 1 to 8 bytes; higher bytes of a value are cut. A reader borrows the bytes.
  * Errors   a reader that was asked for more than there is fails for good and gives zeros; check
  *          `failed` once at the end.
  */
@@ -38,7 +38,7 @@ static inline void buf_put(struct buf *buf, uint64_t value, size_t width)
     bytes_put(buf_extend(buf, width), value, width);
 }
 
-/* What is still to be read; {bytes, length} begins. */
+/* The bytes still to be read; {bytes, length} begins. */
 struct bytes_reader {
     const uint8_t *at;
     size_t left;

@@ -30,11 +30,11 @@ enum err_code {
     ERR_EMPTY = 12,   /* nothing there where something must be */
     ERR_REMOVED = 13, /* this member is no part of its cluster any more */
     ERR_DISK = 14,  /* the disk of the data folder does not read or write; text carries strerror */
-    ERR_QUOTA = 15, /* the share of who asks is used up, others' may not be */
-    ERR_BUSY = 16   /* whoever is asked wants to be asked less; try again later */
+    ERR_QUOTA = 15, /* the asker's share is used up; the shares of others may not be */
+    ERR_BUSY = 16   /* the other side asks for fewer requests; try again later */
 };
 
-/* What went wrong: the code for programs, the text for people. */
+/* An error: the code for programs, the text for people. */
 struct err {
     enum err_code code;
     char text[ERR_TEXT_BYTES];
@@ -45,7 +45,7 @@ __attribute__((format(printf, 3, 4))) int err_set(struct err *err, enum err_code
                                                   const char *format, ...);
 /* Puts "context: " before the text that is there. */
 __attribute__((format(printf, 2, 3))) int err_wrap(struct err *err, const char *format, ...);
-/* "CORRUPT", as logs show it; "UNKNOWN" for a number that is none. */
+/* "CORRUPT", as logs show it; "UNKNOWN": the number is no code. */
 const char *err_code_name(enum err_code code);
 
 #endif

@@ -17,7 +17,7 @@
 
 enum { HEAP_ITEM_BYTES_MAX = 64 };
 
-/* What the items are; constant, one per use. */
+/* The kind of the items; constant, one per use. */
 struct heap_kind {
     size_t size;
     bool (*before)(const void *a, const void *b);

@@ -1,8 +1,8 @@
-/* An intrusive circular doubly linked list: the node is a member of what is listed.
+/* An intrusive circular doubly linked list: the node is a member of the listed struct.
  *
- * Flow     list_init() for heads, and for nodes that may be removed before they were in a list;
- *          a walk goes from head.next to the head, LIST_ITEM() gives what a node is in. Who removes
- *          while walking takes node->next first.
+ * Flow     list_init() for heads, and for nodes that may be removed before they were in a list; a
+ *          walk goes from head.next to the head; LIST_ITEM() gives the struct around a node. A walk
+ *          that removes nodes takes node->next first.
  * Shapes   the head is a node of its own; a node is in one list at a time. No memory is owned.
  */
 #ifndef CKPT_BASE_LIST_H
@@ -11,7 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A head or a node. Of an empty list, and of a node in none, both lead to itself. */
+/* A head or a node. In an empty list, and in a node outside of lists, both pointers lead to
+ * itself. */
 struct list {
     struct list *next;
     struct list *previous;
@@ -19,7 +20,7 @@ struct list {
 
 /* The `type` whose `member` the node is. */
 #define LIST_ITEM(node, type, member) ((type *)(void *)((char *)(node)-offsetof(type, member)))
-/* The same of a node that is only looked at. */
+/* The same for a constant node. */
 #define LIST_ITEM_CONST(node, type, member)                                                        \
     ((const type *)(const void *)((const char *)(node)-offsetof(type, member)))
 

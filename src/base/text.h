@@ -1,7 +1,7 @@
 /* Texts: copying one into a buffer, showing one of unknown origin, and how far apart two words are,
  * for "the nearest known key is ...".
  *
- * Shapes   words of at most TEXT_DISTANCE_MAX_BYTES; nothing a person meant to type is longer.
+ * Shapes   words of at most TEXT_DISTANCE_MAX_BYTES: nobody means to type a longer one.
  */
 #ifndef CKPT_BASE_TEXT_H
 #define CKPT_BASE_TEXT_H
@@ -15,11 +15,11 @@ enum { TEXT_DISTANCE_MAX_BYTES = 64 };
  * SIZE_MAX when either is longer than TEXT_DISTANCE_MAX_BYTES. */
 size_t text_distance(const char *a, const char *b);
 
-/* What fits of `from`, with a NUL; returns its length without that. Cheaper than snprintf("%s")
- * where it is done for every message. */
+/* Copies as much of `from` as fits, with a NUL; returns the length without the NUL. Cheaper than
+ * snprintf("%s") for work that is done for every message. */
 size_t text_copy(char *to, size_t size, const char *from);
 
-/* Whether the path is the folder or lies in it, as texts; "/" and "s3://" hold all that begin
+/* True: as a text the path is the folder or lies in it; "/" and "s3://" hold every path that begins
  * so. */
 bool text_is_below(const char *folder, const char *path);
 
@@ -35,8 +35,8 @@ static inline char *text_message(const char *text)
     return pointer.out;
 }
 
-/* Text of unknown origin as it may be shown: control characters are '?', and what does not fit ends
- * in "...". size is 4 or more. Returns to. */
+/* Makes text of unknown origin fit to be shown: control characters become '?', and a text that does
+ * not fit ends in "...". size is 4 or more. Returns to. */
 const char *text_shown(const char *from, char *to, size_t size);
 
 #endif

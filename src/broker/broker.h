@@ -67,7 +67,7 @@ struct broker_counters {
     uint64_t mutations_total; /* proposed for a caller; service.c */
     uint64_t reads_total;     /* linearizable ones */
     uint64_t stale_reads_total;
-    uint64_t not_leader_total; /* answered with a leader hint */
+    uint64_t not_leader_total; /* answered with a redirect */
     uint64_t full_total;       /* answered with push-back */
     uint64_t undecodable_total;
     uint64_t outcomes_total[BROKER_OUTCOMES_MAX]; /* of callers' mutations by enum fsm_status */

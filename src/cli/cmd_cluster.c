@@ -168,42 +168,43 @@ enum cli_exit command_node_remove(struct cli *cli)
 }
 
 /* Of how many parts a node keeps a copy. */
-static void copies_cell(struct output_table *table, const Ckpt__V1__PlacementHint *hint)
+static void copies_cell(struct output_table *table, const Ckpt__V1__PlacementHint *placement)
 {
     size_t kept = 0;
 
-    for (size_t i = 0; i < hint->n_copy_nodes; i++)
-        kept += hint->copy_nodes[i][0] != '\0';
+    for (size_t i = 0; i < placement->n_copy_nodes; i++)
+        kept += placement->copy_nodes[i][0] != '\0';
     if (kept == 0)
         output_cell(table, "-");
     else
-        output_cell(table, "%zu/%zu", kept, hint->n_copy_nodes);
+        output_cell(table, "%zu/%zu", kept, placement->n_copy_nodes);
 }
 
 static void hint_row(struct output_table *table, const ProtobufCMessage *item)
 {
-    const Ckpt__V1__PlacementHint *hint = (const Ckpt__V1__PlacementHint *)item;
+    const Ckpt__V1__PlacementHint *placement = (const Ckpt__V1__PlacementHint *)item;
     char text[HUMAN_BYTES];
 
-    output_cell(table, "%s", hint->allocation_id);
-    output_cell(table, "%s", human_share(hint->checkpoint_efficiency_ppm, text));
-    if (hint->waits)
+    output_cell(table, "%s", placement->allocation_id);
+    output_cell(table, "%s", human_share(placement->checkpoint_efficiency_ppm, text));
+    if (placement->waits)
         output_cell(table, "waits");
-    else if (hint->non_preemptible)
-        output_cell(table, "no: %s", hint->why);
-    else if (hint->why[0] != '\0')
-        output_cell(table, "dear: %s", hint->why);
+    else if (placement->non_preemptible)
+        output_cell(table, "no: %s", placement->why);
+    else if (placement->why[0] != '\0')
+        output_cell(table, "dear: %s", placement->why);
     else
         output_cell(table, "yes");
-    output_cell(table, "%" PRIu64 " GPU-s", hint->preemption_cost_gpu_ms / 1000);
-    output_cell(table, "%s", hint->avoid_borrowed_nodes ? "avoid" : "allowed");
-    output_cell(table, "%s", human_share(hint->borrowed_penalty_ppm, text));
-    output_cell(table, "%s%s%s", hint->domain[0] == '\0' ? "any" : hint->domain,
-                hint->domain_rule > CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_ANY ? " " : "",
-                hint->domain_rule > CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_ANY
-                    ? human_enum(&ckpt__v1__domain_rule__descriptor, (int)hint->domain_rule, text)
-                    : "");
-    copies_cell(table, hint);
+    output_cell(table, "%" PRIu64 " GPU-s", placement->preemption_cost_gpu_ms / 1000);
+    output_cell(table, "%s", placement->avoid_borrowed_nodes ? "avoid" : "allowed");
+    output_cell(table, "%s", human_share(placement->borrowed_penalty_ppm, text));
+    output_cell(
+        table, "%s%s%s", placement->domain[0] == '\0' ? "any" : placement->domain,
+        placement->domain_rule > CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_ANY ? " " : "",
+        placement->domain_rule > CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_ANY
+            ? human_enum(&ckpt__v1__domain_rule__descriptor, (int)placement->domain_rule, text)
+            : "");
+    copies_cell(table, placement);
 }
 
 static const char *hint_name(const ProtobufCMessage *item, char text[HUMAN_BYTES])
@@ -235,7 +236,7 @@ enum cli_exit command_placement(struct cli *cli)
     if (cli->argument_count > 0)
         request.vcluster = cli_argument(cli, 0);
     output_list_begin(&list, cli, &kind);
-    code = call_read_pages(cli, "get placement hints", "BrokerService/GetPlacementHints",
+    code = call_read_pages(cli, "get placement advice", "BrokerService/GetPlacementHints",
                            &request.base, &ckpt__v1__get_placement_hints_reply__descriptor,
                            &(struct call_taker){add_hints, &list});
     output_list_end(&list, code == CLI_OK);

@@ -342,7 +342,7 @@ const struct command commands[] = {
     {"request", "ID", 1, 1,
      "what a change came to, by its request id: 0 it took effect, 4 refused, 3 not known",
      command_request, stale_options, COMMAND_READS},
-    {"placement", "[VCLUSTER]", 0, 1, "placement hints for schedulers", command_placement, NULL,
+    {"placement", "[VCLUSTER]", 0, 1, "placement advice for schedulers", command_placement, NULL,
      COMMAND_READS},
     {"queue report", "VCLUSTER", 1, 1, "report what waits in a vCluster", command_queue_report,
      queue_options, COMMAND_CHANGES},

@@ -26,7 +26,7 @@ const struct option_spec *option_tables_find(const struct command *command, cons
  * last one: what human_nearest() looks through. */
 const char *option_tables_name(const void *tables, size_t i);
 
-/* Which words an OPTION_CHOICE takes: "AUTO, MANUAL, NONE"; cut when too long. */
+/* The words that an OPTION_CHOICE takes: "AUTO, MANUAL, NONE"; cut when too long. */
 void option_tables_choices(const struct option_spec *spec, char *text, size_t size);
 
 #endif

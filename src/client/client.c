@@ -176,9 +176,9 @@ static void note_refusal(struct client_pending *pending, const struct rpc_end *e
         text_copy(pending->last_text, sizeof(pending->last_text), end->message);
         pending->last_status = hung ? RPC_UNAVAILABLE : end->status;
     }
-    /* A leader hint, like RESOURCE_EXHAUSTED, comes from a member that proposed nothing.
+    /* A redirect, like RESOURCE_EXHAUSTED, comes from a member that proposed nothing.
      * UNAVAILABLE without one may come later. */
-    if (end->sent && end->leader_hint == NULL && end->status != RPC_RESOURCE_EXHAUSTED)
+    if (end->sent && end->redirect == NULL && end->status != RPC_RESOURCE_EXHAUSTED)
         pending->uncertain = true;
 }
 

@@ -49,7 +49,7 @@ void copier_close(struct copier *copier)
     sha256_close(&copier->sha256);
 }
 
-/* Descriptors say it of themselves, so that whoever opened one decides. */
+/* O_DIRECT is read from the descriptor: the code that opened the file chose it. */
 static bool is_direct(int fd)
 {
     return fd >= 0 && (fcntl(fd, F_GETFL) & O_DIRECT) != 0;

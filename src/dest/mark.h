@@ -1,11 +1,11 @@
-/* Whose checkpoints these are: several clusters may have one destination, and what one of them does
- * not know may be another one's.
+/* The mark of the cluster that owns a checkpoint: several clusters may share one destination, and a
+ * checkpoint that one of them does not know may be another one's.
  *
- * Flow     put leaves its cluster's mark beside what it writes; scan tells what has the mark that
- *          it is given, and counts everything else as foreign.
- *          Without a mark nothing is ever removed by a scan's word.
+ * Flow     put leaves its cluster's mark beside the files. scan tells the checkpoints with the
+ *          given mark, and counts all others as foreign. A scan never leads to the removal of a
+ *          checkpoint without a mark.
  * Shapes   sixteen digits, the beginning of the SHA-256 of the cluster's id. Agents and journals
- *          carry it as a number; 0 is none, and nothing has that mark.
+ *          carry it as a number; 0 means no mark.
  */
 #ifndef CKPT_DEST_MARK_H
 #define CKPT_DEST_MARK_H

@@ -1,8 +1,8 @@
-/* What lies below a prefix with this cluster's mark, page by page: `ckpt-worker scan`. Whether
- * anybody knows of it is not asked here.
+/* The checkpoints below a prefix with this cluster's mark, page by page: `ckpt-worker scan`. This
+ * file does not ask whether they have a record.
  *
- * Flow     scan_run() lets the row walk, and prints what it finds -> scan_read() takes the text
- *          apart again, in whatever process got it from a worker.
+ * Flow     scan_run() lets the row walk, and prints the checkpoints. scan_read() takes the text
+ *          apart again, in the process that got it from a worker.
  * Shapes   found=BYTES AGE_S OWNER PATH   one line per checkpoint; the path is below the prefix,
  *                                         {tenant}/{project}/{allocation}/checkpoints/{checkpoint},
  *                                         the owner "-" where the kind knows none

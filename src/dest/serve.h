@@ -1,5 +1,6 @@
 /* The daemon's side of a kind of destination whose workers cannot do all by themselves: a worker
- * runs as the user of a job, who may trace it, so what nobody else may know stays in the daemon.
+ * runs as the user of a job, and reads what users and stores have written. So what nobody else may
+ * know stays in the daemon.
  *
  * Flow     worker_start() asks the row of the task's destination (destination.h). With `serve` the
  *          worker inherits an end of a socket whose number is in its environment as `variable`; the

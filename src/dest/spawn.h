@@ -7,7 +7,7 @@
  *          failed).
  * Shapes   the program leads a session and group of its own, reads nothing, has default signal
  *          actions and an empty signal mask. Descriptors of the caller must be close-on-exec.
- * Errors   a negative errno, of whichever step failed; nothing is left then.
+ * Errors   the negative errno of the step that failed; nothing is left then.
  */
 #ifndef CKPT_DEST_SPAWN_H
 #define CKPT_DEST_SPAWN_H
@@ -16,7 +16,7 @@
 
 enum { SPAWN_SOCKET_FD = 3 };
 
-/* What to start. All of it is read during the call only. */
+/* The program to start. All of it is read during the call only. */
 struct spawn {
     const char *file;         /* a path; $PATH is not searched */
     char *const *arguments;   /* of argv[0] on, ended by NULL */

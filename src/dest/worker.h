@@ -15,10 +15,10 @@
  *                           ? worker_output_get(result->output, "size_bytes", text, sizeof(text))
  *                           : result->error says why, for people
  *
- * Shapes   a worker that passes its deadline is killed; one that does not die (D state) is reported
- *          `unkillable` once and kept until it is reaped; worker_active() then still counts it, but
- *          its handle must not be used any more: worker_hangs() tells when it is gone. Output
- *          beyond WORKER_OUTPUT_MAX_BYTES is read and dropped.
+ * Shapes   a worker that passes its deadline is killed. A worker that does not die (D state) is
+ *          reported `unkillable` once and kept until it is reaped. worker_active() then still
+ *          counts it, but its handle must not be used any more: worker_hangs() tells when it is
+ *          gone. Output beyond WORKER_OUTPUT_MAX_BYTES is read and dropped.
  * Units    milliseconds; bytes per second for the rate limit.
  * Errors   WORKER_PARENT in the worker's environment is the process id of its daemon: a worker that
  *          finds itself with another parent lost its daemon before the kernel knew that it wants to
@@ -67,8 +67,8 @@ struct worker_result {
     uint64_t duration_ms; /* from worker_start() on, by the loop's clock */
     char error[512];      /* first line of stderr, or what happened */
     const char *output; /* stdout, lines of key=value, NUL-terminated; valid during the callback */
-    /* what is wrong with the destination, in small letters a Reason of the API without its REASON_:
-     * "storage_quota"; "": that is not it, or it is not known */
+    /* the destination's fault, as a Reason of the API in small letters, without REASON_:
+     * "storage_quota"; "": another fault, or not known */
     char cause[WORKER_CAUSE_BYTES];
 };
 typedef void worker_done_fn(void *data, const struct worker_result *result);
@@ -78,7 +78,7 @@ typedef void worker_done_fn(void *data, const struct worker_result *result);
 void worker_set_program(const char *path);
 /* Where that is. */
 int worker_program(char ret_path[PATH_MAX], struct err *err);
-/* What a worker is to do. The arguments are copied. */
+/* The task of a worker. The arguments are copied. */
 struct worker_task {
     const char *const *arguments; /* verb first, NULL-terminated, at most WORKER_ARGUMENTS_MAX */
     uint64_t deadline_ms;         /* from the start; then the worker is killed */

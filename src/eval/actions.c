@@ -64,9 +64,9 @@ static double move_away(const struct eval_situation *s)
     return s->gpus * (s->alarm_p * failure_s - s->restart_s) - s->cost_gpu_s;
 }
 
-void eval_ledger(const struct eval_situation *situation, struct eval_ledger *ret_ledger)
+void eval_payoffs(const struct eval_situation *situation, struct eval_payoffs *ret_payoffs)
 {
-    double *net = ret_ledger->net_gpu_s;
+    double *net = ret_payoffs->net_gpu_s;
     bool may = situation->guards_allow;
 
     net[EVAL_ACTION_CONTINUE] = 0;
@@ -75,10 +75,10 @@ void eval_ledger(const struct eval_situation *situation, struct eval_ledger *ret
         or_never(may && situation->yield_asked, yield_after_checkpoint(situation));
     net[EVAL_ACTION_KILL_AND_YIELD] = or_never(situation->yield_asked, yield_at_once(situation));
     net[EVAL_ACTION_MIGRATE] = or_never(may && situation->spare, move_away(situation));
-    ret_ledger->best = EVAL_ACTION_CONTINUE;
+    ret_payoffs->best = EVAL_ACTION_CONTINUE;
     for (int action = 0; action < EVAL_ACTION_COUNT; action++) {
-        if (net[action] > net[ret_ledger->best])
-            ret_ledger->best = (enum eval_action)action;
+        if (net[action] > net[ret_payoffs->best])
+            ret_payoffs->best = (enum eval_action)action;
     }
 }
 
@@ -86,11 +86,11 @@ static bool another_is_best(const struct eval_situation *situation, const struct
                             double value, enum eval_action best)
 {
     struct eval_situation changed = *situation;
-    struct eval_ledger ledger;
+    struct eval_payoffs payoffs;
 
     memcpy((char *)&changed + what->offset, &value, sizeof(value));
-    eval_ledger(&changed, &ledger);
-    return ledger.best != best;
+    eval_payoffs(&changed, &payoffs);
+    return payoffs.best != best;
 }
 
 /* Every net is linear in each number, so in one direction the best action turns for good where it
@@ -121,21 +121,21 @@ static bool turning_point(const struct eval_situation *situation, const struct c
     return found;
 }
 
-bool eval_ledger_smallest_change(const struct eval_situation *situation,
-                                 struct eval_ledger_change *ret_change)
+bool eval_payoffs_smallest_change(const struct eval_situation *situation,
+                                  struct eval_payoff_change *ret_change)
 {
-    struct eval_ledger ledger;
+    struct eval_payoffs payoffs;
     bool found = false;
 
-    eval_ledger(situation, &ledger);
+    eval_payoffs(situation, &payoffs);
     for (size_t i = 0; i < ARRAY_COUNT(changeable); i++) {
-        struct eval_ledger_change change = {.number = changeable[i].name};
+        struct eval_payoff_change change = {.number = changeable[i].name};
 
         memcpy(&change.from, (const char *)situation + changeable[i].offset, sizeof(change.from));
         if (!(change.from >= 0) || !isfinite(change.from))
             continue;
         for (int sign = -1; sign <= 1; sign += 2) {
-            if (!turning_point(situation, &changeable[i], ledger.best, sign, &change.to))
+            if (!turning_point(situation, &changeable[i], payoffs.best, sign, &change.to))
                 continue;
             change.relative =
                 fabs(change.to - change.from) / fmax(change.from, changeable[i].scale);

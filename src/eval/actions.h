@@ -1,8 +1,8 @@
-/* What to do with a job: one ledger in GPU-seconds over continue, checkpoint, yield with or without
+/* What to do with a job: its payoffs in GPU-seconds of continue, checkpoint, yield with or without
  * a checkpoint, migrate.
  *
  * Flow     the terms of eval_score() for one job, what yielding would gain, and its alarms ->
- *          eval_ledger() -> the action of the highest net gain. Ties and NaN go to the earlier
+ *          eval_payoffs() -> the action of the highest net gain. Ties and NaN go to the earlier
  *          action, so that nothing is done without a reason.
  * Units    GPU-seconds; seconds; probabilities.
  * Errors   an action that cannot be taken (storage down, no claim, no spare) or whose number is NaN
@@ -53,21 +53,21 @@ struct eval_situation {
 #undef X
 };
 
-struct eval_ledger {
+struct eval_payoffs {
     double net_gpu_s[EVAL_ACTION_COUNT];
     enum eval_action best;
 };
 
-void eval_ledger(const struct eval_situation *situation, struct eval_ledger *ret_ledger);
+void eval_payoffs(const struct eval_situation *situation, struct eval_payoffs *ret_payoffs);
 
 /* The smallest change of one number, in relation to what it is, after which another action is the
  * best; a little less of it does not. False: none. */
-struct eval_ledger_change {
+struct eval_payoff_change {
     const char *number; /* as in EVAL_SITUATION_NUMBERS */
     double from, to;
     double relative;
 };
-bool eval_ledger_smallest_change(const struct eval_situation *situation,
-                                 struct eval_ledger_change *ret_change);
+bool eval_payoffs_smallest_change(const struct eval_situation *situation,
+                                  struct eval_payoff_change *ret_change);
 
 #endif

@@ -106,11 +106,11 @@ uint64_t eval_result_digest(const struct eval_result *result, size_t i)
     return digest;
 }
 
-uint64_t eval_ledger_digest(uint64_t result_digest, const struct eval_ledger *ledger)
+uint64_t eval_payoffs_digest(uint64_t result_digest, const struct eval_payoffs *payoffs)
 {
-    uint64_t digest = digest_add(result_digest, ledger->best);
+    uint64_t digest = digest_add(result_digest, payoffs->best);
 
     for (int action = 0; action < EVAL_ACTION_COUNT; action++)
-        digest = digest_add(digest, bits_of(ledger->net_gpu_s[action]));
+        digest = digest_add(digest, bits_of(payoffs->net_gpu_s[action]));
     return digest;
 }

@@ -30,8 +30,8 @@ enum {
 #undef X
 };
 
-/* "age_s gpus ... | cycle_s ... | gpus ...": the columns, the policy's numbers, those of the ledger
- * of actions. */
+/* "age_s gpus ... | cycle_s ... | gpus ...": the columns, the policy's numbers, those that
+ * payoffs of actions come from. */
 const char *eval_input_names(void);
 
 void eval_row_take(const struct eval_view *view, size_t i, uint64_t ret_bits[EVAL_COLUMN_COUNT]);
@@ -47,6 +47,6 @@ void eval_situation_give(const uint64_t bits[EVAL_SITUATION_COUNT],
 /* Of all columns of the result and the verdict: equal only when every bit is. */
 uint64_t eval_result_digest(const struct eval_result *result, size_t i);
 /* That, and of every net gain and the best action. */
-uint64_t eval_ledger_digest(uint64_t result_digest, const struct eval_ledger *ledger);
+uint64_t eval_payoffs_digest(uint64_t result_digest, const struct eval_payoffs *payoffs);
 
 #endif

@@ -41,7 +41,7 @@
 /* Precedence, first that holds: bad input, strategy, active (not at the walltime slot while it
  * waits), storage down, walltime slot, near completion, minimum interval, value above cost,
  * declared period, maximum interval; else value below cost. From the broker, over the model's: what
- * the ledger of actions, pacing or the tenant's limit said instead. */
+ * payoffs of actions, pacing or the tenant's limit said instead. */
 enum eval_verdict {
 #define X(name, text) EVAL_##name,
     EVAL_VERDICTS(X)

@@ -1,13 +1,13 @@
 /* gRPC client over nghttp2 in the libuv loop: channels to one address, unary and streaming calls.
  *
- * A program that has one server in mind uses a channel; one that follows the leader of a cluster
- * uses follow.h, which owns channels; C programs outside of this tree use src/client/client.h,
- * which repeats calls as well.
+ * A program with one server uses a channel. A program that follows the leader of a cluster uses
+ * follow.h, which owns channels. C programs outside of this tree use src/client/client.h, which
+ * also repeats calls.
  *
  * Flow     rpc_channel_new dials in the background and re-dials with back-off; rpc_channel_unary /
  *          _open start calls. A unary call: on_message once, then on_end. A stream: on_message per
- *          message, rpc_client_call_send() as often as wanted, _half_close() when there is no more
- *          to say, on_end when the server has ended it.
+ *          message, rpc_client_call_send() as often as wanted, _half_close() after the last
+ *          message, on_end when the server has ended it.
  * Shapes   every call ends with exactly one on_end; then its pointer is gone. Closing a channel
  *          ends its calls with UNAVAILABLE.
  * Units    milliseconds and bytes, as the names say.
@@ -15,9 +15,8 @@
  *          gone. Bytes given to on_message and texts of struct rpc_end are valid until it returns.
  * Threads  one: the loop's, for functions and callbacks alike.
  * Errors   gRPC statuses; local failures are UNAVAILABLE (not sent: `sent` false) or
- *          DEADLINE_EXCEEDED. What a caller does next follows from `sent`: a request that was not
- *          sent may be repeated as it is; one that was sent may have been carried out, and only a
- *          request that the server knows again (a request id) may be repeated.
+ *          DEADLINE_EXCEEDED. A request that was not sent may be repeated as it is. A request that
+ *          was sent may have been carried out: only a request with a request id may be repeated.
  * Absent   retries, load balancing, name lookups beyond the system's own.
  */
 #ifndef CKPT_RPC_CLIENT_H
@@ -30,7 +29,7 @@ struct rpc_client_call;
 
 /* All zeros is a good configuration. Copied. */
 struct rpc_channel_config {
-    uint64_t connect_timeout_ms; /* 0: 2,000; until the peer has spoken HTTP/2, TLS included */
+    uint64_t connect_timeout_ms; /* 0: 2,000; until the peer's first HTTP/2 frame, TLS included */
     uint64_t backoff_min_ms;     /* 0: 50; pause after the first failure, doubled each time */
     uint64_t backoff_max_ms;     /* 0: 1,000; each pause is spread by a quarter either way */
     uint64_t keepalive_ms;       /* 0: 2,000: ping a silent peer while calls are open */
@@ -38,46 +37,46 @@ struct rpc_channel_config {
     /* NULL: plain; outlives the channel. The server must be a replica of our certificate's cluster.
      * Unix sockets stay plain. */
     const struct tls_context *tls;
-    /* Of a unix socket: who listens must run as peer_uid. Found out before anything is sent,
-     * whatever the path led to. */
+    /* For a unix socket: the listener must run as peer_uid. The channel checks this before it sends
+     * anything. */
     bool check_peer;
     uid_t peer_uid;
 };
 
-/* With the defaults where it is 0; NULL: all defaults. */
+/* The configuration with defaults in place of zeros; NULL: all defaults. */
 struct rpc_channel_config rpc_channel_config_filled(const struct rpc_channel_config *config);
 
-/* address "host:port" or "unix:PATH". With another text every call ends with UNAVAILABLE and the
+/* address "host:port" or "unix:PATH". With a wrong address every call ends with UNAVAILABLE and the
  * reason. A connection that the peer ends by GOAWAY (drain, idle) is dialled again when the next
- * call starts; one that breaks is dialled again with back-off. */
+ * call starts. A broken connection is dialled again with back-off. */
 struct rpc_channel *rpc_channel_new(uv_loop_t *loop, const char *address,
                                     const struct rpc_channel_config *config);
-/* Open calls end with UNAVAILABLE before it returns, no callback comes afterwards; handles are
- * closed by the loop. Allowed inside a callback. NULL: nothing. */
+/* Open calls end with UNAVAILABLE before it returns, and no callback comes afterwards. The loop
+ * closes the handles. Allowed inside a callback. NULL allowed. */
 void rpc_channel_free(struct rpc_channel *channel);
-/* Whether a call that is started now goes out at once. */
+/* True: a call that is started now goes out at once. */
 bool rpc_channel_connected(const struct rpc_channel *channel);
-/* Dials now if it waits to dial again, and begins its pauses anew: for an owner that was told the
- * peer is there. */
+/* Dials now if the channel waits to dial again, and begins its pauses anew: for an owner that has
+ * heard that the peer is there. */
 void rpc_channel_hurry(struct rpc_channel *channel);
 size_t rpc_channel_calls(const struct rpc_channel *channel); /* open ones */
-/* As it was given; lives as long as the channel. */
+/* The address of rpc_channel_new(); lives as long as the channel. */
 const char *rpc_channel_address(const struct rpc_channel *channel);
 
-/* How a call ended, for the time of on_end. */
+/* The end of a call, valid during on_end. */
 struct rpc_end {
     int status;          /* enum rpc_status */
     const char *message; /* decoded; "" when none */
     bool sent;           /* false: the request certainly did not reach a server */
     /* value of the trailer "ckpt-leader-hint" when present, else NULL ("" = leader unknown) */
-    const char *leader_hint;
+    const char *redirect;
     bool pushback; /* the trailer "grpc-retry-pushback-ms" asks to come back after pushback_ms */
     uint64_t pushback_ms;
     const struct rpc_channel *channel; /* the call's; may be compared, not used */
 };
-/* A caller's static table; any may be NULL. on_message: one message, whole. on_writable: after
- * rpc_client_call_send() was false, half of what waited is gone. on_end: the last one; the channel
- * may be freed in it and other calls may be started. */
+/* A caller's static table; any may be NULL. on_message: one whole message. on_writable: after
+ * rpc_client_call_send() was false, half of the waiting bytes are gone. on_end: the last one; it
+ * may free the channel and start other calls. */
 struct rpc_client_handlers {
     void (*on_message)(struct rpc_client_call *call, void *data, const uint8_t *bytes,
                        size_t length);
@@ -90,15 +89,15 @@ struct rpc_request {
     const char *path;     /* "/package.Service/Method" */
     const uint8_t *bytes; /* the packed message */
     size_t length;
-    uint64_t timeout_ms; /* 0: none; from the start of the call, its waiting included */
+    uint64_t timeout_ms; /* 0: none; from the start of the call, with its waiting */
     bool wait_for_ready; /* see below */
 };
 
 /* A call on a channel that is dialling waits for the outcome of this dial; when it fails, or while
  * the channel waits to dial again, the call ends with UNAVAILABLE. With wait_for_ready it waits for
  * a connection until its timeout instead. timeout_ms 0: none. on_end never comes before these two
- * functions return. The pointer that they return may be dropped by who only waits for on_end. A
- * path that does not begin with '/' is a bug. */
+ * functions return. A caller that only waits for on_end may drop the returned pointer. The path
+ * begins with '/'. */
 struct rpc_client_call *rpc_channel_unary(struct rpc_channel *channel,
                                           const struct rpc_request *request,
                                           const struct rpc_client_handlers *handlers, void *data);

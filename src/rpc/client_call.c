@@ -136,7 +136,7 @@ static void call_free(struct rpc_client_call *call)
     buf_close(&call->inbox.bytes);
     rpc_outbox_close(&call->outbox);
     buf_close(&call->message);
-    buf_close(&call->leader_hint);
+    buf_close(&call->redirect);
     free(call);
 }
 
@@ -162,14 +162,14 @@ static void call_detach(struct rpc_client_call *call)
 
 void rpc_client_call_end(struct rpc_client_call *call, int status, const char *message)
 {
-    const struct rpc_end end = {
-        .status = status,
-        .message = message,
-        .sent = call->sent,
-        .leader_hint = call->leader_hinted ? (const char *)call->leader_hint.bytes : NULL,
-        .pushback = call->pushback,
-        .pushback_ms = call->pushback_ms,
-        .channel = call->channel};
+    const struct rpc_end end = {.status = status,
+                                .message = message,
+                                .sent = call->sent,
+                                .redirect =
+                                    call->redirected ? (const char *)call->redirect.bytes : NULL,
+                                .pushback = call->pushback,
+                                .pushback_ms = call->pushback_ms,
+                                .channel = call->channel};
     bool busy = call->busy;
 
     call_detach(call);
@@ -218,10 +218,10 @@ void rpc_client_call_header(struct rpc_client_call *call, const uint8_t *name, s
         buf_clear(&call->message);
         rpc_percent_decode(&call->message, (const char *)value, length);
     } else if (name_is(name, name_length, "ckpt-leader-hint")) {
-        call->leader_hinted = true;
-        buf_clear(&call->leader_hint);
-        buf_append(&call->leader_hint, value, length);
-        buf_append(&call->leader_hint, "", 1);
+        call->redirected = true;
+        buf_clear(&call->redirect);
+        buf_append(&call->redirect, value, length);
+        buf_append(&call->redirect, "", 1);
     } else if (name_is(name, name_length, "grpc-retry-pushback-ms")) {
         call->pushback = number_parse(value, length, &call->pushback_ms) == 0;
     }

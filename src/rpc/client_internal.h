@@ -77,8 +77,8 @@ struct rpc_client_call {
     int http_status;          /* 0: no headers came */
     int grpc_status;          /* -1: none came */
     struct buf message;
-    struct buf leader_hint;
-    bool leader_hinted;
+    struct buf redirect;
+    bool redirected;
     bool pushback;
     uint64_t pushback_ms;
     char path[];

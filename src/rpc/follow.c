@@ -1,8 +1,8 @@
 /* Which endpoint to talk to. See follow.h.
  *
- * Flow     result → hint? take it : next in turn. After a whole turn without an answer the caller
- *          is told to wait a little longer each time: elections take hundreds of milliseconds, and
- *          clients must not make them harder.
+ * Flow     result → redirect? take it : next in turn. After a whole turn without an answer the
+ *          caller is told to wait a little longer each time: elections take hundreds of
+ *          milliseconds, and clients must not make them harder.
  * Shapes   a channel is made when its endpoint's turn comes; one that is left and has no open calls
  *          is freed.
  */
@@ -16,11 +16,11 @@
 #include "src/net/address.h"
 
 enum {
-    SLOT_HINTED = RPC_FOLLOW_ENDPOINTS_MAX, /* the slot of a hint outside the list */
+    SLOT_REDIRECTED = RPC_FOLLOW_ENDPOINTS_MAX, /* the slot of a redirect outside the list */
     SLOT_COUNT,
     DELAY_MIN_MS = 20,
     DELAY_MAX_MS = 200,
-    HINTS_IN_A_ROW_MAX = 4 /* two members that name each other are left after so many moves */
+    REDIRECTS_IN_A_ROW_MAX = 4 /* two members that name each other are left after so many moves */
 };
 
 struct slot {
@@ -32,11 +32,11 @@ struct rpc_follow {
     uv_loop_t *loop;
     struct rpc_channel_config config;
     struct slot slots[SLOT_COUNT];
-    size_t count; /* of the list; the hinted slot is apart */
+    size_t count; /* of the list; the slot of a redirect is apart */
     size_t current;
-    size_t turn;  /* the list's next one when no hint helps */
-    size_t moves; /* since the last answer */
-    size_t hints; /* in a row */
+    size_t turn;      /* the list's next one when no redirect helps */
+    size_t moves;     /* since the last answer */
+    size_t redirects; /* in a row */
     uint64_t delay_ms;
 };
 
@@ -122,39 +122,40 @@ static void follow_tidy(struct rpc_follow *follow)
     }
 }
 
-/* The slot of a hint; a hint that is no address is none. */
-static size_t follow_hinted(struct rpc_follow *follow, const char *hint)
+/* The slot of a redirect; a redirect that is no address is none. */
+static size_t follow_redirected(struct rpc_follow *follow, const char *redirect)
 {
-    struct slot *slot = &follow->slots[SLOT_HINTED];
+    struct slot *slot = &follow->slots[SLOT_REDIRECTED];
     struct network_address ignored;
 
     for (size_t i = 0; i < SLOT_COUNT; i++)
-        if (follow->slots[i].endpoint != NULL && strcmp(follow->slots[i].endpoint, hint) == 0)
+        if (follow->slots[i].endpoint != NULL && strcmp(follow->slots[i].endpoint, redirect) == 0)
             return i;
-    /* the slot is in use by calls of an earlier hint: they come first */
-    if (network_address_parse(hint, &ignored, NULL) != 0 || follow->current == SLOT_HINTED ||
+    /* the slot is in use by calls of an earlier redirect: they come first */
+    if (network_address_parse(redirect, &ignored, NULL) != 0 ||
+        follow->current == SLOT_REDIRECTED ||
         (slot->channel != NULL && rpc_channel_calls(slot->channel) > 0))
         return SLOT_COUNT;
     rpc_channel_free(slot->channel);
     slot->channel = NULL;
     free(slot->endpoint);
-    slot->endpoint = check_strdup(hint);
-    return SLOT_HINTED;
+    slot->endpoint = check_strdup(redirect);
+    return SLOT_REDIRECTED;
 }
 
-void rpc_follow_move(struct rpc_follow *follow, const char *hint)
+void rpc_follow_move(struct rpc_follow *follow, const char *redirect)
 {
     size_t target = SLOT_COUNT;
 
-    if (hint != NULL && hint[0] != '\0' && follow->hints < HINTS_IN_A_ROW_MAX)
-        target = follow_hinted(follow, hint);
+    if (redirect != NULL && redirect[0] != '\0' && follow->redirects < REDIRECTS_IN_A_ROW_MAX)
+        target = follow_redirected(follow, redirect);
     follow->moves++;
     if (target != SLOT_COUNT && target != follow->current) {
-        follow->hints++;
+        follow->redirects++;
         follow->current = target;
         rpc_channel_hurry(rpc_follow_channel(follow)); /* somebody says it is there */
     } else {
-        follow->hints = 0;
+        follow->redirects = 0;
         if (follow->current < follow->count)
             follow->turn = follow->current + 1;
         follow->current = follow->turn++ % follow->count;
@@ -182,14 +183,14 @@ static uint64_t follow_delay(struct rpc_follow *follow)
 static void follow_answered(struct rpc_follow *follow)
 {
     follow->moves = 0;
-    follow->hints = 0;
+    follow->redirects = 0;
     follow->delay_ms = 0;
 }
 
 bool rpc_follow_result(struct rpc_follow *follow, const struct rpc_end *end, uint64_t *ret_delay_ms)
 {
     bool current = end->channel == NULL || end->channel == follow->slots[follow->current].channel;
-    bool leader_elsewhere = end->status == RPC_UNAVAILABLE && end->leader_hint != NULL;
+    bool leader_elsewhere = end->status == RPC_UNAVAILABLE && end->redirect != NULL;
 
     *ret_delay_ms = 0;
     if (end->status == RPC_RESOURCE_EXHAUSTED && end->pushback) {
@@ -202,7 +203,7 @@ bool rpc_follow_result(struct rpc_follow *follow, const struct rpc_end *end, uin
         return false;
     }
     if (current) {
-        rpc_follow_move(follow, leader_elsewhere ? end->leader_hint : NULL);
+        rpc_follow_move(follow, leader_elsewhere ? end->redirect : NULL);
         *ret_delay_ms = follow_delay(follow);
     }
     return true;

@@ -1,17 +1,16 @@
-/* A channel that follows the leader: one of several endpoints, chosen by the leader hint, else by
+/* A channel that follows the leader: one of several endpoints, chosen by the redirect, else by
  * turn.
  *
- * Flow     rpc_follow_channel() gives the current channel; the owner tells what each call ended
- *          with by rpc_follow_result(); UNAVAILABLE with a hint moves to the hinted endpoint,
- *          without one or with an empty one to the next.
- * Shapes   owned by the client library and by the agent; at most RPC_FOLLOW_ENDPOINTS_MAX
- *          endpoints, hints outside the list are taken too (a member that joined later) but at most
- *          one at a time.
+ * Flow     rpc_follow_channel() gives the current channel; the owner gives the end of each call to
+ *          rpc_follow_result(). UNAVAILABLE with a redirect moves to the endpoint that it names; without
+ *          one, or with an empty one, it moves to the next endpoint.
+ * Shapes   the client library and the agent own followers. A follower has at most
+ *          RPC_FOLLOW_ENDPOINTS_MAX endpoints. It also takes a redirect outside of the list (a member
+ *          that joined later), one at a time.
  * Units    milliseconds.
- * Owners   endpoints and hints are copied; a channel that was given belongs to this and may be
- *          gone after rpc_follow_result(), _move() or _free(): ask for it anew for each call.
- * Errors   rpc_follow_new: ERR_INVALID with the text that is no address. Later failures are the
- *          channel's.
+ * Owners   endpoints and redirects are copied. The channel belongs to the follower and may be gone
+ *          after rpc_follow_result(), _move() or _free(): ask for it anew for each call.
+ * Errors   rpc_follow_new: ERR_INVALID with the wrong address. Later failures are the channel's.
  * Threads  the loop's alone.
  *
  * A caller's turn:
@@ -27,8 +26,8 @@
 
 enum { RPC_FOLLOW_ENDPOINTS_MAX = 16 };
 
-/* One cluster as a client sees it: its endpoints, which one is asked now, and how many in a row
- * could not answer. */
+/* One cluster as a client sees it: its endpoints, the present one, and the count of endpoints in a
+ * row that could not answer. */
 struct rpc_follow;
 
 /* endpoints: "host:port,host:port,...", also "unix:PATH", blanks around them allowed; the first one
@@ -38,22 +37,23 @@ int rpc_follow_new(uv_loop_t *loop, const char *endpoints, const struct rpc_chan
                    struct rpc_follow **ret_follow, struct err *err);
 /* Frees its channels, whose calls end before it returns. NULL allowed. */
 void rpc_follow_free(struct rpc_follow *follow);
-/* Of the current endpoint; dialled now when it is the first time. Never NULL. */
+/* The channel of the current endpoint; the first call dials. Never NULL. */
 struct rpc_channel *rpc_follow_channel(struct rpc_follow *follow);
-/* What a call on rpc_follow_channel() ended with. A call whose channel is no longer the current one
- * moves nothing, so that many calls that fail together move once. DEADLINE_EXCEEDED moves on as
- * well: a peer that does not answer in time is left; pass it only for attempts, not for what the
- * user's own deadline ended. RESOURCE_EXHAUSTED with a push-back stays where it is and waits. Every
- * other status is an answer, also a refusal, and begins the pauses anew.
- * true: worth another attempt at rpc_follow_channel() after *ret_delay_ms (0 = at once). */
+/* Takes the end of a call on rpc_follow_channel(). A call whose channel is no longer the current
+ * one moves nothing, so many calls that fail together move once. DEADLINE_EXCEEDED moves on as
+ * well: a peer that does not answer in time is left. Pass it only for attempts, not for a call that
+ * the user's own deadline ended. RESOURCE_EXHAUSTED with a push-back stays at the endpoint and
+ * waits. Every other status is an answer, also a refusal, and begins the pauses anew. true: make
+ * another attempt at rpc_follow_channel() after *ret_delay_ms (0 = at once). */
 bool rpc_follow_result(struct rpc_follow *follow, const struct rpc_end *end,
                        uint64_t *ret_delay_ms);
-/* The caller itself found that the current endpoint is no good, e.g. it was told in a stream that
- * another one leads. hint NULL or "": unknown. */
-void rpc_follow_move(struct rpc_follow *follow, const char *hint);
-/* The list as it was given, without the hinted one: for who asks every member. */
+/* Moves on because the caller itself has found the current endpoint wrong, e.g. a stream said that
+ * another member leads. redirect NULL or "": unknown. */
+void rpc_follow_move(struct rpc_follow *follow, const char *redirect);
+/* The count of configured endpoints, without a redirect's: for a caller that asks every
+ * member. */
 size_t rpc_follow_count(const struct rpc_follow *follow);
-/* As it was given, without blanks; lives with the follower. */
+/* A configured endpoint, without blanks; lives with the follower. */
 const char *rpc_follow_endpoint(const struct rpc_follow *follow, size_t i);
 
 #endif

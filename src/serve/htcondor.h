@@ -1,10 +1,10 @@
-/* HTCondor's names for the settings of its checkpoint server, and for what its machines say of it:
- * the section `htcondor` of both daemons' configurations.
+/* HTCondor's names for the settings of its checkpoint server and its machines: the section
+ * `htcondor` of both daemons' configurations.
  *
- * Flow     the section is read like any other, into texts; a daemon goes over those that are given:
- *          each becomes a setting of its own, or has no effect and the operator is told where ours
- *          is (src/broker/daemon/config_htcondor.h, src/agent/daemon/config_htcondor.h). So one
- *          list of HTCondor's serves all machines, as it does there.
+ * Flow     the section is read like any other, into texts. A daemon goes over the given names: each
+ *          becomes one of the daemon's own settings, or has no effect, and a warning names our
+ *          setting (src/broker/daemon/config_htcondor.h, src/agent/daemon/config_htcondor.h). So
+ *          one list of HTCondor's serves all machines, as it does there.
  * Units    HTCondor's: seconds; True and False.
  */
 #ifndef CKPT_SERVE_HTCONDOR_H
@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* What becomes of each stands in deploy/RUNBOOK.md, Names of HTCondor. */
+/* deploy/RUNBOOK.md has the effect of each, under Names of HTCondor. */
 #define HTCONDOR_NAMES(X)                                                                          \
     X(CKPT_SERVER_DIR)                                                                             \
     X(CKPT_SERVER_HOST)                                                                            \
@@ -34,23 +34,23 @@
     X(MAX_STORE_PROCESSES)                                                                         \
     X(MAX_RESTORE_PROCESSES)
 
-/* Texts as the file has them, the configuration's; "": not given. */
+/* Texts as in the file, owned by the configuration; "": not given. */
 struct htcondor_names {
 #define X(name) char *name;
     HTCONDOR_NAMES(X)
 #undef X
 };
 
-/* A name that is taken and has no effect in a file. */
+/* A name that is accepted and has no effect. */
 struct htcondor_idle {
     const char *name;
-    const char *ours; /* what is there instead; ends the sentence "NAME has no effect here: ..." */
+    const char *ours; /* our setting instead; ends the sentence "NAME has no effect here: ..." */
 };
 
 bool htcondor_given(const struct htcondor_names *names);
-/* True or False, in any case; false: it is neither. */
+/* Reads True or False, in any case; false: the value is neither. */
 bool htcondor_boolean(const char *value, bool *ret_value);
-/* A line on each name that is given and stands in the table. */
+/* Writes a line on each given name of the table. */
 void htcondor_warn(const struct htcondor_names *names, const struct htcondor_idle *table,
                    size_t count, FILE *to);
 

@@ -1,12 +1,12 @@
-/* What a daemon says of the keys of its object stores: a line when they were read again, another
- * one when they could not be. The stores themselves are of src/dest/s3/stores.h, which calls it.
+/* Logs a reload of the keys of a daemon's object stores: one line for a success, another one for a
+ * failure. src/dest/s3/stores.h has the stores and calls it.
  */
 #ifndef CKPT_SERVE_KEYS_H
 #define CKPT_SERVE_KEYS_H
 
 #include "src/base/err.h"
 
-/* store: its name; failed NULL: its keys were read. */
+/* store: the name; failed NULL: its keys were read. */
 void keys_told(const char *store, const struct err *failed);
 
 #endif

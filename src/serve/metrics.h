@@ -2,16 +2,17 @@
  * text exposition.
  *
  * Flow     parts of a daemon call metrics_add / _set / _observe with the number of a row;
- *          metrics_render() first lets the owner set what is read only then, and writes the text.
+ *          metrics_render() first lets the owner set the values that are read at this moment, and
+ *          then writes the text.
  * Shapes   a series exists from its first value on, one without labels from the start; at most
  *          METRICS_SERIES_MAX per metric, further label values are counted under "other". Label
  *          values come from fixed sets (states, reasons, targets), never from jobs. The rows
  *          outlive the registry.
  * Units    base units as in the names: seconds, bytes, ratios 0..1.
  * Threads  the loop's only. A scrape renders all series in one turn of it.
- * Errors   none; every function that changes or renders accepts a NULL registry and does nothing,
- *          so that tests and tools run the same code without one. A row of another kind, a missing
- *          label or a value that is not finite is a bug (CHECK).
+ * Errors   none. Every function that changes or renders accepts a NULL registry and does nothing,
+ *          so tests and tools run the same code without one. A row of another kind, a missing label
+ *          or a value that is not finite is a bug (CHECK).
  * Absent   timestamps, exemplars.
  * Source   U14, T-004.
  */
@@ -43,7 +44,7 @@ struct metric_row {
 
 struct metrics;
 
-/* Who sets values when they are asked for; both functions may be NULL. */
+/* The owner of values that are set at a rendering; both functions may be NULL. */
 struct metrics_owner {
     void *data;
     void (*read)(void *data, struct metrics *metrics); /* at each rendering, before the text */
@@ -62,25 +63,25 @@ void metrics_free(struct metrics *metrics); /* NULL allowed */
  * Adds to a counter; value is not negative. */
 void metrics_add(struct metrics *metrics, size_t metric, const char *label0, const char *label1,
                  double value);
-/* Forgets all series: what they name may be gone. */
+/* Forgets all series, for labels that may be gone. */
 void metrics_clear(struct metrics *metrics, size_t metric);
-/* Sets a gauge, or a counter that somebody else counts and that is read here: it must not fall. */
+/* Sets a gauge, or a counter that is counted elsewhere and must not fall. */
 void metrics_set(struct metrics *metrics, size_t metric, const char *label0, const char *label1,
                  double value);
 /* Counts one value in a histogram, in the base unit of its name. */
 void metrics_observe(struct metrics *metrics, size_t metric, double value);
 void metrics_observe_of(struct metrics *metrics, size_t metric, const char *label0, double value);
-/* Replaces a whole histogram without labels by counts[i] values of at most uppers[i], rising: for
- * counts that the replicated state keeps. Each goes into the first bucket whose bound is not below
- * its upper, so uppers between two bounds are rounded up; INFINITY is the last one. */
+/* Replaces a whole histogram without labels by counts[i] values of at most uppers[i], rising, for
+ * counts that the replicated state keeps. A count goes into the first bucket whose bound is not
+ * below its upper, so uppers between two bounds are rounded up; INFINITY is the last one. */
 void metrics_replace(struct metrics *metrics, size_t metric, const double *uppers,
                      const uint64_t *counts, size_t count, double sum);
 /* The present value of a counter or gauge, the sum of a histogram; 0 for a series that does not
  * exist. The registry must not be NULL. For tests and for texts beside the metrics. */
 double metrics_value(const struct metrics *metrics, size_t metric, const char *label0,
                      const char *label1);
-/* Has the owner read, then appends all metrics in the order of their rows in the text exposition
- * format, version 0.0.4. Numbers read back as the same doubles. */
+/* Calls the owner's read(), then appends all metrics in the order of their rows, in the text
+ * exposition format, version 0.0.4. Numbers read back as the same doubles. */
 void metrics_render(struct metrics *metrics, struct buf *text);
 
 #endif

@@ -1,31 +1,31 @@
-/* The health of one node, from what all sources say: a multiplier of its hazard that decays, and
- * alarms.
+/* The health of one node, from all sources: a multiplier of its hazard that decays, and alarms.
  *
  * Flow     health_take() for each sample -> evidence -> factor and alarm of its signal;
- *          health_factor() is the product over the signals; health_alarms() lists what announces a
- *          failure; health_drain() says once per episode that the node should be emptied.
- * Shapes   one struct per node; one series per (source, part), at most HEALTH_SERIES_MAX: samples
- *          beyond are counted. Pure: the caller brings the time.
+ *          health_factor() is the product over the signals. health_alarms() lists the signals that
+ *          announce a failure. health_drain() says once per episode that the node should be
+ *          emptied.
+ * Shapes   one struct per node; one series per (source, part), at most HEALTH_SERIES_MAX; samples
+ *          without a series are counted. Pure: the caller brings the time.
  * Units    microseconds of a monotonic clock, milliseconds in the policy; factors are plain
  *          multipliers, 1 = well; precision 0..1.
  * Errors   none: samples were checked by samples_add().
  *
- * A COUNTER is evidence when it rises: what was counted before a part was seen first says nothing,
- * and one that falls has begun anew, so that its value is the rise. From per_hour counts in the
- * last hour on (a decaying sum) the factor is what the policy says; it stays up until the counts
- * are below half of that, and halves every half_life_ms after the last evidence. A LEVEL holds as
- * long as its source says so, rises at once and falls after HEALTH_FALL_SAMPLES lower samples in a
- * row; when its source is silent it decays like the rest, and after a half-life it no longer holds
- * up what others say. Level 1 counts HEALTH_WARNING_FACTOR, 2 and 3 the signal's factor. An EVENT
- * is evidence when a new one is seen; what kind says how much (health_xid()). A source gives the
- * kind of the last one, or per kind how many there were lately: such a count falls as time passes,
- * and its series goes away at 0. A hard signal raises an alarm with the policy's precision and
- * lead. It ends HEALTH_ALARM_LEADS leads after the last evidence, or when its level is well again;
- * the episode ends with the former only, so that one that flaps asks once. What was there already
- * when this process looked first raises the factor and the alarm, but never asks for a drain:
- * nobody saw it happen.
+ * A COUNTER is evidence when it rises. Counts from before the first sample of a part say nothing. A
+ * counter that falls has begun anew, so its value is the rise. From per_hour counts in the last
+ * hour on (a decaying sum) the policy's factor holds. The factor stays up until the counts are
+ * below half of per_hour, and halves every half_life_ms after the last evidence. A LEVEL holds as
+ * long as its source says so. It rises at once and falls after HEALTH_FALL_SAMPLES lower samples in
+ * a row. A level of a silent source decays like the rest, and after a half-life it no longer holds
+ * up lower levels of other sources. Level 1 counts HEALTH_WARNING_FACTOR, levels 2 and 3 the
+ * signal's factor. An EVENT is evidence when a new one is seen; its kind decides how much
+ * (health_xid()). A source gives the kind of the last event, or the recent count of each kind: such
+ * a count falls as time passes, and its series goes away at 0. A hard signal raises an alarm with
+ * the policy's precision and lead. The alarm ends HEALTH_ALARM_LEADS leads after the last evidence,
+ * or when its level is well again. The episode ends only HEALTH_ALARM_LEADS leads after the last
+ * evidence, so a signal that flaps asks for one drain. A signal that was up at this process's first
+ * look raises the factor and the alarm, but never asks for a drain: nobody saw it happen.
  *
- * Source   S1-012, S1-022, S1-051, T-001; src/eval/model.h for what an alarm does.
+ * Source   S1-012, S1-022, S1-051, T-001; src/eval/model.h for the effect of an alarm.
  */
 #ifndef CKPT_TELEMETRY_HEALTH_H
 #define CKPT_TELEMETRY_HEALTH_H
@@ -41,40 +41,41 @@ enum {
 #define HEALTH_WARNING_FACTOR 3.0
 #define HEALTH_WELL_BELOW     1.01 /* a decayed factor below it is 1 */
 
-/* What the configuration decides; the same for all nodes. */
+/* The configuration, the same for all nodes. */
 struct health_policy {
     uint64_t half_life_ms;
     double factor_max;                     /* of the product */
     double factor[TELEMETRY_SIGNAL_COUNT]; /* of each signal at full evidence, 1 or more */
-    double alarm_precision;                /* share of alarms that a failure follows */
+    double alarm_precision;                /* share of alarms that are followed by a failure */
     uint64_t alarm_lead_ms;                /* mean, from alarm to failure */
 };
 /* The factors of TELEMETRY_SIGNALS, half-life 6 h, at most 300 together, precision 0.6, lead 45
  * min. */
 void health_policy_default(struct health_policy *ret_policy);
 
-/* What is known of one signal, over all its parts. */
+/* The state of one signal, over all its parts. */
 struct health_signal {
     double factor; /* as of seen_us; 0: never raised */
     uint64_t seen_us;
     double counted; /* decaying with a half-life of an hour, as of counted_us */
     uint64_t counted_us;
     uint8_t level;        /* highest of the parts */
-    bool raised;          /* COUNTER: over its rate, and not yet below half of it */
+    bool raised;          /* COUNTER: it was above its rate, and is not yet below half of it */
     bool alarm;           /* since alarm_us */
-    bool drain_due;       /* seen to happen, and not asked for yet */
-    bool episode;         /* a drain was asked for; until evidence_us is long ago */
+    bool drain_due;       /* the rise was seen, and no drain was asked for yet */
+    bool episode;         /* a drain was asked for; ends when evidence_us is long ago */
     uint8_t source;       /* of the last evidence */
-    uint64_t alarm_us;    /* what s is counted from */
+    uint64_t alarm_us;    /* the beginning of s, the alarm's age */
     uint64_t evidence_us; /* of a hard signal */
 };
 
-/* The last that one source said of one part. */
+/* The last sample of one part from one source. */
 struct health_series {
-    uint64_t key;     /* signal, source, part and code, hashed */
-    double value;     /* the last sample's; of a LEVEL the highest that it did not yet fall from */
+    uint64_t key; /* signal, source, part and code, hashed */
+    /* the last sample's; of a LEVEL the highest from which it has not fallen yet */
+    double value;
     uint8_t falls;    /* LEVEL: lower samples in a row */
-    uint32_t poll;    /* of its source, in which it was seen last */
+    uint32_t poll;    /* the source's poll in which it was seen last */
     uint64_t seen_us; /* when */
 };
 
@@ -82,30 +83,29 @@ struct health_series {
 struct health {
     struct health_signal signals[TELEMETRY_SIGNAL_COUNT];
     uint64_t heard_us[HEALTH_SOURCES_MAX]; /* 0: never */
-    uint32_t polls[HEALTH_SOURCES_MAX];    /* times that it was heard */
+    uint32_t polls[HEALTH_SOURCES_MAX];    /* times that the source was heard */
     struct health_series *series;
     uint32_t series_count, series_capacity;
     uint64_t dropped; /* samples without room */
 };
 
 void health_init(struct health *health);
-void health_close(struct health *health); /* as after health_init() */
-/* One sample of a source, in the order in which it said them; its subject is this node. A sample of
- * a part that has no room left is dropped and counted. Costs a walk over the node's series. */
+void health_close(struct health *health); /* the struct is as after health_init() */
+/* Takes one sample about this node, in the source's order. A sample without room for its series is
+ * dropped and counted. Costs a walk over the node's series. */
 void health_take(struct health *health, const struct health_policy *policy, unsigned source,
                  const struct telemetry_sample *sample, uint64_t now_us);
-/* The signal was seen to rise so long ago, by somebody who watched: an agent that tells a new
- * leader. */
+/* An agent tells a new leader that it saw the signal rise so long ago. */
 void health_remember(struct health *health, const struct health_policy *policy, unsigned source,
                      enum telemetry_signal signal, uint64_t ago_us, uint64_t now_us);
-/* The source spoke of this node. Called once after all samples of what it said; again with the same
+/* The source spoke of this node. Called once after all its samples; a second call with the same
  * time changes nothing. */
 void health_heard(struct health *health, unsigned source, uint64_t now_us);
-/* Another source has this number now: what it says first is news to nobody, as of one never
+/* Another source has this number now: its first samples count as those of a source that was never
  * heard. */
 void health_forget_source(struct health *health, unsigned source);
 
-/* Of one signal now, decayed: 1 when it says nothing. */
+/* The factor of one signal now, decayed; 1: the signal says nothing. */
 double health_signal_factor(const struct health *health, const struct health_policy *policy,
                             enum telemetry_signal signal, uint64_t now_us);
 /* >= 1, at most the policy's factor_max. */
@@ -118,21 +118,24 @@ struct health_alarm {
     unsigned source;   /* of the last evidence */
     uint64_t since_us; /* how long ago */
 };
-/* Writes those that stand now, at most TELEMETRY_SIGNAL_COUNT, and returns how many. */
+/* Writes the present alarms, at most TELEMETRY_SIGNAL_COUNT, and returns how many. */
 size_t health_alarms(const struct health *health, const struct health_policy *policy,
                      uint64_t now_us, struct health_alarm *ret_alarms);
-/* The node should be emptied because of *ret_alarm, which its source said at most fresh_us ago. */
+/* True: the node should be emptied because of *ret_alarm. The alarm's source spoke at most fresh_us
+ * ago. */
 bool health_drain(const struct health *health, const struct health_policy *policy,
                   const uint64_t fresh_us[HEALTH_SOURCES_MAX], uint64_t now_us,
                   struct health_alarm *ret_alarm);
-/* The node failed: what its signals announced has come, and the age of a node since its failure
- * says what may follow. What rises anew speaks again; a level that holds on raises no new alarm. */
+/* The node has failed, as its signals announced; from now on the model counts by the node's age
+ * since its failure. A signal that rises anew counts again. A level that holds on raises no new
+ * alarm. */
 void health_failed(struct health *health);
-/* It was asked for, or is not needed: all alarms of now are one episode. */
+/* The drain was asked for, or is not needed: all present alarms are one episode. */
 void health_drained(struct health *health);
 
-/* What NVIDIA's XIDs say of the hardware: nothing, since the application did it; something, also
- * every number that is not known; that it is about to fail, or has failed. */
+/* The meaning of NVIDIA's XIDs for the hardware. APPLICATION: none, since the application caused
+ * it. SUSPECT: some, and every unknown number. HARD: the hardware is about to fail, or has
+ * failed. */
 enum health_xid_class { HEALTH_XID_APPLICATION, HEALTH_XID_SUSPECT, HEALTH_XID_HARD };
 enum health_xid_class health_xid(uint32_t xid);
 

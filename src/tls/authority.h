@@ -1,4 +1,4 @@
-/* A small site's own CA: makes it, issues certificates with it, says what a certificate file holds.
+/* A small site's own CA: makes the CA, issues certificates with it, describes a certificate file.
  *
  * Flow     tls_authority_create() once: ca.crt, ca.key. tls_authority_issue() per host or person:
  *          KIND-NAME.crt and .key. tls_certificate_describe() reads one file.
@@ -23,9 +23,9 @@ enum { TLS_HOSTS_MAX = 64, TLS_BACKDATE_S = 300, TLS_HOSTS_TEXT_BYTES = 1024 };
 #define TLS_AUTHORITY_KEY  "ca.key"
 
 /* Makes a key and a certificate that signs itself and may sign others, but no further CA. Writes
- * them into dir, which is created (0700) when it is missing. The certificate is good for valid_s
- * from now on, 1 to TLS_VALID_MAX_S. Its name holds the beginning of its serial number, so that two
- * CAs of one cluster can be told apart while one replaces the other.
+ * them into dir, which is created (0700) when it is missing. The certificate is valid for valid_s
+ * from now on, 1 to TLS_VALID_MAX_S. Its name holds the beginning of its serial number: it tells
+ * two CAs of one cluster apart while one replaces the other.
  *
  * 0; or -1 with err: ERR_INVALID when the cluster is no id or valid_s is out of range, ERR_REFUSED
  * when a CA lies there already, ERR_IO. The call blocks until both files are on disk. */
@@ -47,14 +47,14 @@ struct tls_order {
  * the cluster as a DNS name; every other kind is for clients only. A renewal takes a new key, too.
  *
  * 0; or -1 with err: ERR_INVALID when the order, the CA's certificate or its key is of no use (also
- * when the CA has expired), ERR_MISMATCH when that key is of another certificate, ERR_AUTH when
- * others may read it, ERR_REFUSED when one of the two files exists and `replace` is not set,
- * ERR_IO. When the key was written and the certificate could not be, the same order with `replace`
- * mends it. */
+ * when the CA has expired), ERR_MISMATCH when the CA's key is of another certificate. ERR_AUTH:
+ * others may read the key. ERR_REFUSED: one of the two files exists and `replace` is not set.
+ * ERR_IO. When the key was written and the certificate was not, the same order with `replace` mends
+ * it. */
 int tls_authority_issue(const char *dir, const char *out_dir, const struct tls_order *order,
                         struct err *err);
 
-/* What `ckptctl tls show` prints. Nothing in it was verified: it is what the file claims. */
+/* The texts that `ckptctl tls show` prints. They are the file's claims; nothing was verified. */
 struct tls_description {
     char identity[TLS_IDENTITY_TEXT_BYTES]; /* ""; then problem says why */
     char problem[ERR_TEXT_BYTES];

@@ -123,9 +123,9 @@ int tls_engine_verified(int good, X509_STORE_CTX *store)
     X509 *certificate = X509_STORE_CTX_get_current_cert(store);
     int error = X509_STORE_CTX_get_error(store);
     char name[TLS_IDENTITY_TEXT_BYTES] = "of the peer", time[X509_TIME_TEXT_BYTES];
-    const char *hint = error == X509_V_ERR_INVALID_PURPOSE
-                           ? "it is for clients only"
-                           : "both sides need certificates of one CA";
+    const char *advice = error == X509_V_ERR_INVALID_PURPOSE
+                             ? "it is for clients only"
+                             : "both sides need certificates of one CA";
 
     if (good || engine->verify_text[0] != '\0')
         return good;
@@ -142,7 +142,7 @@ int tls_engine_verified(int good, X509_STORE_CTX *store)
                  x509_time_text(x509_not_before(certificate), time));
     else
         snprintf(engine->verify_text, sizeof(engine->verify_text), "certificate %s: %s; %s", name,
-                 X509_verify_cert_error_string(error), hint);
+                 X509_verify_cert_error_string(error), advice);
     return 0;
 }
 

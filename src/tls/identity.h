@@ -1,15 +1,14 @@
-/* Who a certificate speaks for: the one URI "ckpt://CLUSTER/KIND/NAME" among its subject
+/* The identity in a certificate: the one URI "ckpt://CLUSTER/KIND/NAME" among its subject
  * alternative names.
  *
- * A name in a certificate is the only thing that this project asks of a peer: not its address, not
- * its host name. The kind says what it may do (broker/api/access.h), the name for which node or as
- * which member it speaks.
+ * The project knows a peer only by its certificate, never by its address or host name. The kind
+ * decides what the peer may do (broker/api/access.h). The name is the node or the member.
  *
- * Flow     parse what a peer's certificate holds; compare it with whom we expect; format what we
- *          issue.
+ * Flow     parse the peer's identity; compare it with the expected one; format the identity of a
+ *          new certificate.
  * Shapes   caller's storage, no heap. CLUSTER and NAME are id_valid(); NAME of a replica is its
  *          member id in decimal.
- * Errors   ERR_INVALID with the text and what it must look like.
+ * Errors   ERR_INVALID with the text and the form that it must have.
  * Absent   DNS names and addresses: they are for clients that check host names, and name nobody
  *          here.
  */
@@ -33,7 +32,7 @@ enum tls_kind {
     TLS_KIND_COUNT
 };
 
-/* A value: may be copied. Of TLS_NOBODY all else is empty. */
+/* A value: may be copied. With TLS_NOBODY the other fields are empty. */
 struct tls_identity {
     enum tls_kind kind;
     char cluster[ID_MAX_BYTES + 1];
@@ -44,17 +43,17 @@ struct tls_identity {
 /* "ckpt://" cluster "/" kind "/" name */
 enum { TLS_IDENTITY_TEXT_BYTES = 7 + ID_MAX_BYTES + 1 + 9 + 1 + ID_MAX_BYTES + 1 };
 
-/* text need not end with NUL; one inside is refused. Bytes of a stranger are replaced by '?' in the
- * error's text where they could not be shown. 0, or -1 with ERR_INVALID. */
+/* text need not end with NUL; a NUL inside is refused. The error's text shows unprintable bytes as
+ * '?'. 0, or -1 with ERR_INVALID. */
 int tls_identity_parse(const char *text, size_t length, struct tls_identity *ret_identity,
                        struct err *err);
-/* The identity of these parts, each checked; kind must be a known one and not TLS_NOBODY. -1 with
- * ERR_INVALID names the part and what it may hold. */
+/* Makes an identity of checked parts; kind must be known and not TLS_NOBODY. -1 with ERR_INVALID:
+ * the text names the wrong part and its form. */
 int tls_identity_make(const char *cluster, enum tls_kind kind, const char *name,
                       struct tls_identity *ret_identity, struct err *err);
 /* "" for nobody. Returns text. */
 char *tls_identity_format(const struct tls_identity *identity, char text[TLS_IDENTITY_TEXT_BYTES]);
-/* Of one kind, cluster and name: the same party. */
+/* True: kind, cluster and name are the same. */
 bool tls_identity_equal(const struct tls_identity *a, const struct tls_identity *b);
 
 const char *tls_kind_name(enum tls_kind kind);  /* "replica"; "nobody" */

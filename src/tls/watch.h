@@ -1,5 +1,5 @@
-/* Keeps a program's certificates up to date: looks at the files once a second, reloads them when
- * they changed, warns before they end.
+/* Keeps a program's certificates up to date: looks at the files once a second, reloads changed
+ * files, warns before the certificates end.
  *
  * Flow     tls_watch_start -> every TLS_WATCH_MS: changed? reload -> reloaded() or failed(); near
  *          the end? expiring().
@@ -22,8 +22,8 @@ enum {
     TLS_EXPIRY_REPEAT_MS = 86400000 /* between two warnings */
 };
 
-/* What the owner is told, on the loop thread, during tls_watch_start(), tls_watch_reload() or the
- * timer. None of them may stop the watch. */
+/* The owner's callbacks, on the loop thread, during tls_watch_start(), tls_watch_reload() or the
+ * timer. None may stop the watch. */
 struct tls_watch_events {
     void *data;
     /* the context holds the new files: time to look at open connections again */
@@ -34,7 +34,7 @@ struct tls_watch_events {
     void (*expiring)(void *data, const char *what, int64_t left_s);
 };
 
-/* The owner's storage; the fields are watch.c's, who asks how it stands reads `failing`. */
+/* The owner's storage; the fields are watch.c's, except that others may read `failing`. */
 struct tls_watch {
     struct tls_context *context;
     const struct clock_ops *clock;
@@ -45,12 +45,12 @@ struct tls_watch {
     uint64_t warned_ms; /* monotonic */
 };
 
-/* Begins to look; looks at the dates at once, so expiring() may be called before this returns. The
- * events are copied, the clock stays the caller's and outlives the watch. */
+/* Begins to look. It looks at the dates at once, so expiring() may be called before this returns.
+ * The events are copied; the clock stays the caller's and outlives the watch. */
 void tls_watch_start(struct tls_watch *watch, struct tls_context *context,
                      const struct clock_ops *clock, const struct tls_watch_events *events);
-/* Loads the files now, whether they changed or not, as somebody asks for by a signal or a command;
- * reloaded() or failed() tells the outcome before this returns. */
+/* Loads the files now, changed or not, for a signal or a command. reloaded() or failed() comes
+ * before this returns. */
 void tls_watch_reload(struct tls_watch *watch);
 void tls_watch_stop(struct tls_watch *watch); /* also when it was never started */
 

@@ -383,7 +383,7 @@ static bool move_pays(const struct sim *sim, size_t job)
                                        .restart_s = scenario->restart_s + engine_read_s(sim, job),
                                        .down_s = scenario->down_s,
                                        .spare = sim->spares >= of->alarm_count};
-    struct eval_ledger ledger;
+    struct eval_payoffs payoffs;
 
     for (uint32_t i = 0; i < of->alarm_count; i++) {
         struct eval_alarm alarm = alarm_of(sim, &of->alarms[i]);
@@ -392,8 +392,8 @@ static bool move_pays(const struct sim *sim, size_t job)
     situation.alarm_p = 1 - survives;
     situation.lost_s = situation.age_s;
     situation.value_gpu_s = eval_result_value(&sim->result, job);
-    eval_ledger(&situation, &ledger);
-    return ledger.best == EVAL_ACTION_MIGRATE;
+    eval_payoffs(&situation, &payoffs);
+    return payoffs.best == EVAL_ACTION_MIGRATE;
 }
 
 static void decide_moves(struct sim *sim)
@@ -563,7 +563,7 @@ void rule_decide(struct sim *sim)
     sim->candidate_count = 0;
 }
 
-/* What is asked for happens; the ledger only says how: U is more than anything the job could
+/* What is asked for happens; payoffs only say how: U is more than anything the job could
  * lose. */
 bool rule_writes_before_yielding(const struct sim *sim, size_t job, double urgency)
 {
@@ -577,12 +577,12 @@ bool rule_writes_before_yielding(const struct sim *sim, size_t job, double urgen
                                        .claim_gpu_s = 1e15,
                                        .claim_per_s = urgency * gpus,
                                        .stall_s = write_s};
-    struct eval_ledger ledger;
+    struct eval_payoffs payoffs;
 
     if (sim->rule == WHATIF_NONE && scenario->yield_how == 0)
         return true;
     if (scenario->yield_how > 0)
         return scenario->yield_how < 2 && !sim->storage.down;
-    eval_ledger(&situation, &ledger);
-    return ledger.best == EVAL_ACTION_CHECKPOINT_AND_YIELD;
+    eval_payoffs(&situation, &payoffs);
+    return payoffs.best == EVAL_ACTION_CHECKPOINT_AND_YIELD;
 }

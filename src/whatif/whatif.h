@@ -97,7 +97,7 @@ const char *whatif_rule_help(enum whatif_rule rule);
     X(kill_share, "of demands that leave no time to write", 0.3, 0, 1)                             \
     X(away_s, "s that nodes are gone after a demand", 3600, 0, 1e6)                                \
     X(urgency, "cost to the claimant per GPU-second of waiting, mean", 0, 0, 1000)                 \
-    X(yield_how, "0: by the ledger; 1: always write first; 2: never", 0, 0, 2)                     \
+    X(yield_how, "0: by payoffs; 1: always write first; 2: never", 0, 0, 2)                        \
     X(announce_share, "of demands that the scheduler tells of before", 0, 0, 1)                    \
     X(announce_precision, "share of what it tells that comes true", 0.5, 0.01, 1)                  \
     X(announce_lead_s, "s, mean, from being told to the demand", 900, 1, 1e6)                      \

@@ -23,7 +23,7 @@
 #include "src/base/check.h"
 #include "src/broker/explain/translate.h"
 
-enum { ENTRY_COMMANDS = 128, FULL = FSM_SESSIONS_MAX, ID_BYTES = 64, COMMAND_BYTES = 1024 };
+enum { ENTRY_COMMANDS = 128, FULL = FSM_PAST_REQUESTS_MAX, ID_BYTES = 64, COMMAND_BYTES = 1024 };
 
 static struct fsm *fsm;
 static uint64_t next_index, next_number, now_ms = 1000000, refused;
@@ -282,7 +282,7 @@ static void timed(const char *name, void (*add)(struct buf *entry), size_t comma
         "{\"case\": \"%s\", \"ns_per_command\": %.0f, \"faults_per_command\": %.3f, \"ids\": %u, "
         "\"hash\": \"%016" PRIx64 "\"}\n",
         name, applied_ns / (double)commands,
-        (double)(after.ru_minflt - before.ru_minflt) / (double)commands, summary.session_count,
+        (double)(after.ru_minflt - before.ru_minflt) / (double)commands, summary.past_request_count,
         summary.state_hash);
     fflush(stdout);
 }

@@ -83,11 +83,7 @@ static const struct {
     {"told of demands, all polite", "yielding", {NULL}, "heed=0", "heed=1"},
     {"told of demands, urgent", "yielding", {"urgency=4"}, "heed=0", "heed=1"},
     {"told of demands, 45 % kill", "yielding", {"kill_share=0.45"}, "heed=0", "heed=1"},
-    {"yield by the ledger, not always written",
-     "yielding",
-     {"heed=0"},
-     "yield_how=1",
-     "yield_how=0"},
+    {"yield by payoffs, not always written", "yielding", {"heed=0"}, "yield_how=1", "yield_how=0"},
 };
 
 static size_t seeds = 12;

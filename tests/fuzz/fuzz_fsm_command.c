@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
     if (after.malformed_entries > before.malformed_entries &&
         (after.command_count != before.command_count || after.now_ms != before.now_ms ||
          after.next_event_sequence != before.next_event_sequence ||
-         after.session_count != before.session_count))
+         after.past_request_count != before.past_request_count))
         abort();
     return 0;
 }

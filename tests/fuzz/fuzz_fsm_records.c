@@ -192,8 +192,8 @@ static ProtobufCMessage *body_of(Ckpt__Log__V1__SnapshotRecord *record)
                          : *(ProtobufCMessage **)(void *)((char *)&record->base + field->offset);
 }
 
-/* The sessions and events behind them are many and alike: most edits are of others. */
-static size_t records_before(const struct script_bytes *state, bool sessions)
+/* The past requests and events behind them are many and alike: most edits are of others. */
+static size_t records_before(const struct script_bytes *state, bool past_requests)
 {
     size_t count = 0;
 
@@ -203,7 +203,7 @@ static size_t records_before(const struct script_bytes *state, bool sessions)
         memory_used = 0;
         record = ckpt__log__v1__snapshot_record__unpack(&allocator, length_at(state->bytes + at),
                                                         state->bytes + at + PREFIX_BYTES);
-        if (sessions && record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_SESSION)
+        if (past_requests && record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_SESSION)
             break;
         count++;
     }

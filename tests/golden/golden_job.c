@@ -208,7 +208,7 @@ static void see(struct golden_job *job, const char *what, const char *value)
     bool on = strcmp(value, "1") == 0;
 
     if (strcmp(what, "alive") == 0)
-        process->leader_alive = process->group_alive = on;
+        process->main_alive = process->group_alive = on;
     else if (strcmp(what, "group") == 0)
         process->group_alive = on;
     else if (strcmp(what, "attached") == 0)
@@ -284,7 +284,7 @@ static void post_of_process(struct golden_job *job, const char *name, const char
         event.process.pid = (uint32_t)atoi(value);
         event.process.start_ticks = 1;
         event.process.report = true;
-        job->seen.process.leader_alive = job->seen.process.group_alive = true;
+        job->seen.process.main_alive = job->seen.process.group_alive = true;
     } else if (strcmp(name, "stragglers") == 0) {
         event.process.kind = PROCESS_STRAGGLERS_LOOKED;
         event.process.count = (size_t)atoi(value);

@@ -27,7 +27,7 @@ def losses(cluster, *arguments):
 
 
 def near(what, measured, expected, tolerance=TOLERANCE_S):
-    assert abs(measured - expected) <= tolerance, f"{what}: the ledger says {measured:.3f} s, measured {expected:.3f} s"
+    assert abs(measured - expected) <= tolerance, f"{what}: the account says {measured:.3f} s, measured {expected:.3f} s"
 
 
 def balanced(account):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import sentences
 from source import blank, signatures
 
 COLUMNS_MAX = 100
@@ -102,6 +103,8 @@ RULES = {
     "cells": (wide_cells, f"table cells longer than {CELL_MAX}"),
     "parameters": (many_parameters, f"functions with more than {PARAMETERS_MAX} parameters"),
     "words": (one_word_statics, "static functions named by one word"),
+    "sentences": (sentences.too_long, f"sentences of more than {sentences.WORDS_MAX} words"),
+    "openings": (sentences.decoded_openings, "sentences that begin with who, whose, which, what, that or as far as"),
     "tables": (None, "values of an enum that an array by its values leaves out"),
 }
 

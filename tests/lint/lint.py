@@ -9,10 +9,13 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 import form
 import graph
+import logs
 import named
 import rows
 import selfcheck
+import sentences
 import sizes
+import words
 from source import blank, functions
 
 BUILD = Path(sys.argv[1])
@@ -439,8 +442,8 @@ def check_named_files():
             for one in expand(path):
                 if MAY_INCLUDE.get(one + "/") != () and not list(Path(".").glob(one.rstrip("/"))):
                     yield f"{name}: there is no {one}"
-    words = [line.split("|")[1].strip().lower() for line in TEXT["src/GLOSSARY.md"].split("\n") if line.startswith("| ")][1:]
-    yield from (f"src/GLOSSARY.md: \"{word}\" is not in its place" for before, word in zip(words, words[1:]) if word < before)
+    rows_of = [word.lower() for word, _ in words.glossary(TEXT["src/GLOSSARY.md"])]
+    yield from (f"src/GLOSSARY.md: \"{word}\" is not in its place" for before, word in zip(rows_of, rows_of[1:]) if word < before)
     for name in FILES:
         if os.path.basename(name) == "README.md" and "GLOSSARY.md)" not in TEXT[name]:
             yield f"{name}: no link to src/GLOSSARY.md"
@@ -493,9 +496,15 @@ def check_access_table():
             yield f"src/broker/README.md: the table of certificates and the method's row differ about {service}/{method}"
 
 
+def check_samples():
+    """Each check finds its samples, and leaves the look-alikes."""
+    yield from selfcheck.problems(CALL, FOREIGN, INCLUDE)
+    for module in (form, graph, logs, named, rows, sentences, sizes, words):
+        yield from module.selfcheck()
+
+
 CHECKS = [
-    ("the checks find what they must", lambda: [*selfcheck.problems(CALL, FOREIGN, INCLUDE), *form.selfcheck(), *sizes.selfcheck(),
-                                                *graph.selfcheck(), *rows.selfcheck(), *named.selfcheck()]),
+    ("the checks find what they must", check_samples),
     ("layers include only what they may", check_layering),
     ("no layer may include what it does not", check_slack),
     ("ARCHITECTURE says what layers may include", check_told_includes),
@@ -523,6 +532,8 @@ CHECKS = [
     ("commands that texts name exist", check_named_commands),
     ("links and alerts lead to what exists", check_links),
     ("the glossary and ARCHITECTURE name what is there", check_named_files),
+    ("logs and errors name the values of enums", lambda: logs.problems(TEXT, CODE, WITH_STRINGS)),
+    ("one word is one thing", lambda: words.problems(TEXT)),
     ("units are started again without end", check_units),
     ("the table of certificates has every rule", check_access_table),
     ("each mutant of the simulator applies", check_mutants),

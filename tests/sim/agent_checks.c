@@ -291,10 +291,10 @@ static void check_caught(struct agent_checks *checks, const struct agent_machine
  * have come to it yet. */
 static bool stands_still(const struct agent_machine *machine, const struct rank *rank)
 {
-    const struct machine_process *leader = agent_machine_find(machine, rank->group);
+    const struct machine_process *main_process = agent_machine_find(machine, rank->group);
     const struct allocation *allocation = allocation_of(machine, rank->allocation_id);
 
-    return (leader != NULL && leader->stopped) ||
+    return (main_process != NULL && main_process->stopped) ||
            (allocation != NULL && allocation->entry.still == STANDING_STILL &&
             allocation->attempt.state != ATTEMPT_FREEZING);
 }

@@ -1,7 +1,7 @@
 /* Whole jobs of a simulated machine: who of one is a rank, and its standing still. See
  * agent_machine.h and src/agent/node/machine.h.
  *
- * Shapes   members are those of the leader's group, those that have the job in their environment,
+ * Shapes   its processes are the main process's group, those that have the job in their environment
  *          and, where the machine has control groups, those in the job's. A process that hangs in
  *          the kernel does not stop, so that the whole does not. What is under way dies with the
  *          agent, a thaw and a kill do not.

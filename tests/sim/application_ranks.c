@@ -373,15 +373,15 @@ static void check_alone(const struct rank *rank)
 }
 
 /* As OpenMPI does it, in a group of its own, or in that of a launcher like torchrun. */
-static void rank_spawn(struct rank *rank, const struct machine_process *leader)
+static void rank_spawn(struct rank *rank, const struct machine_process *main_process)
 {
     struct application_ranks *ranks = rank->ranks;
     const struct machine_program program = {rank, "rank", on_signal, on_ended, on_stopped};
 
-    rank->process = agent_machine_spawn(ranks->machine,
-                                        ranks->setup.ranks_in_group ? leader->group : 0, &program);
-    rank->process->origin_ticks = leader->start_ticks;
-    rank->process->cgroup_ticks = leader->cgroup_ticks;
+    rank->process = agent_machine_spawn(
+        ranks->machine, ranks->setup.ranks_in_group ? main_process->group : 0, &program);
+    rank->process->origin_ticks = main_process->start_ticks;
+    rank->process->cgroup_ticks = main_process->cgroup_ticks;
     rank->process->rank = rank->number + 1;
     rank->process->ranks = ranks->setup.ranks_in_group ? ranks->setup.ranks : 0;
     rank->process->ranks_all = ranks->setup.ranks;
@@ -401,7 +401,7 @@ static struct application_state truth_of(const struct application_ranks *ranks,
 
 void application_ranks_start(struct application_ranks *ranks, const struct application_point *point)
 {
-    const struct machine_process *leader = application_process(ranks->application);
+    const struct machine_process *main_process = application_process(ranks->application);
 
     for (unsigned i = 0; i < ranks->setup.ranks; i++) {
         struct rank *rank = &ranks->items[i];
@@ -418,7 +418,7 @@ void application_ranks_start(struct application_ranks *ranks, const struct appli
             (ranks->setup.labels == LABELS_AGREED || sim_chance(ranks->machine->sim, 2));
         rank->from_us = sim_now_us(ranks->machine->sim);
         check_alone(rank);
-        rank_spawn(rank, leader);
+        rank_spawn(rank, main_process);
     }
 }
 

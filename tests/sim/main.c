@@ -26,7 +26,7 @@
 /* Upper ends of the bins in which times are counted, and one above them all. */
 static const unsigned bin_ends_ms[] = {500, 1000, 2000, 3000, 5000, 10000, 20000, 40000};
 enum { BINS = ARRAY_COUNT(bin_ends_ms) + 1 };
-enum { JOBS_MAX = 64, RUN_MAX_S = 120, FAILED_KEPT_MAX = 32, SETS_MAX = 64 };
+enum { JOBS_MAX = 64, RUN_MAX_S = 120, FAILED_KEPT_MAX = 32 };
 
 struct plan {
     uint64_t first, runs;
@@ -35,8 +35,8 @@ struct plan {
     bool grown;  /* a run must grow by two voters and shrink again */
     bool ranked; /* ranks must have met, and jobs must have restored all that ranks can */
     bool quiet;
-    uint64_t twice; /* each seed is run again in another process: the traces must be equal */
-    const char *sets[SETS_MAX];
+    uint64_t twice;    /* each seed is run again in another process: the traces must be equal */
+    const char **sets; /* room for all arguments; of one that is there twice the last one counts */
     size_t set_count;
 };
 
@@ -85,7 +85,7 @@ static void options_for(const struct plan *plan, uint64_t seed, struct world_opt
 {
     world_options_draw(seed, plan->replicas, options);
     for (size_t i = 0; i < plan->set_count; i++)
-        CHECK(world_options_set(options, plan->sets[i]) == 0);
+        CHECK(world_options_set(options, plan->sets[i]) == NULL);
 }
 
 static void add(uint64_t *total, uint64_t value)
@@ -416,38 +416,53 @@ static void summary(const struct plan *plan, const struct board *board, double w
         printf("failed: SEED=%" PRIu64 " REPLICAS=%u\n", board->failed_seeds[i], plan->replicas);
 }
 
-static int usage(const char *what)
+static int usage(const char *what, const char *why)
 {
     fprintf(stderr,
             "usage: simulate [seed=N] [runs=N] [jobs=N] [replicas=3|5] [twice=1] [expect=1] "
-            "[grown=1] [ranked=1] [quiet=1] [option=value...]\nnot understood: %s\n",
-            what);
+            "[grown=1] [ranked=1] [quiet=1] [option=value...]\nnot understood: %s: %s\n",
+            what, why);
     return 2;
 }
 
-static bool plan_set(struct plan *plan, const char *text)
+static const char *plan_limits(const struct plan *plan)
+{
+    static char why[80];
+
+    if (plan->jobs >= 1 && plan->jobs <= JOBS_MAX && plan->replicas >= 1 &&
+        plan->replicas <= WORLD_MEMBERS_MAX)
+        return NULL;
+    snprintf(why, sizeof(why), "jobs are 1 to %d, replicas 1 to %d", JOBS_MAX, WORLD_MEMBERS_MAX);
+    return why;
+}
+
+/* NULL: taken; otherwise what is wrong with it. */
+static const char *plan_set(struct plan *plan, const char *text)
 {
     struct world_options scratch;
+    const char *why;
 
     if (sscanf(text, "seed=%" SCNu64, &plan->first) == 1 ||
         sscanf(text, "runs=%" SCNu64, &plan->runs) == 1 ||
         sscanf(text, "jobs=%u", &plan->jobs) == 1 ||
         sscanf(text, "twice=%" SCNu64, &plan->twice) == 1 ||
         sscanf(text, "replicas=%u", &plan->replicas) == 1)
-        return plan->jobs >= 1 && plan->jobs <= JOBS_MAX && plan->replicas >= 1 &&
-               plan->replicas <= WORLD_MEMBERS_MAX;
-    if (strcmp(text, "expect=1") == 0)
-        return plan->expect = true;
-    if (strcmp(text, "grown=1") == 0)
-        return plan->grown = true;
-    if (strcmp(text, "ranked=1") == 0)
-        return plan->ranked = true;
-    if (strcmp(text, "quiet=1") == 0)
-        return plan->quiet = true;
-    if (plan->set_count == SETS_MAX || world_options_set(&scratch, text) != 0)
-        return false;
-    plan->sets[plan->set_count++] = text;
-    return true;
+        return plan_limits(plan);
+    if (strcmp(text, "expect=1") == 0) {
+        plan->expect = true;
+    } else if (strcmp(text, "grown=1") == 0) {
+        plan->grown = true;
+    } else if (strcmp(text, "ranked=1") == 0) {
+        plan->ranked = true;
+    } else if (strcmp(text, "quiet=1") == 0) {
+        plan->quiet = true;
+    } else {
+        why = world_options_set(&scratch, text);
+        if (why != NULL)
+            return why;
+        plan->sets[plan->set_count++] = text;
+    }
+    return NULL;
 }
 
 /* What runs with ranks and several nodes are drawn for has happened so often at the least: checks
@@ -485,9 +500,12 @@ int main(int argc, char **argv)
     bool verbose = false;
 
     CHECK(board != MAP_FAILED);
+    plan.sets = check_calloc((size_t)argc, sizeof(*plan.sets));
     for (int i = 1; i < argc; i++) {
-        if (!plan_set(&plan, argv[i]))
-            return usage(argv[i]);
+        const char *why = plan_set(&plan, argv[i]);
+
+        if (why != NULL)
+            return usage(argv[i], why);
         verbose |= strcmp(argv[i], "verbose=1") == 0;
     }
     log_set_level(verbose ? LOG_LEVEL_INFO : (enum log_level)(LOG_LEVEL_ERROR + 1));
@@ -501,6 +519,7 @@ int main(int argc, char **argv)
     if (!plan.quiet)
         summary(&plan, board,
                 (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9);
+    free(plan.sets);
     if (plan.grown && board->grown_and_back == 0) {
         fprintf(stderr, "no run grew by two voters and shrank again\n");
         return 1;

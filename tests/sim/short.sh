@@ -20,6 +20,26 @@ check() { # name, then options
     fi
 }
 failed=0
+# The line of options that a run prints holds all of them, is taken back whole, and gives the same run: alone, and under another seed, which
+# would draw others.
+line_comes_back() { # seed
+    local log line other again
+    number=$((number + 1))
+    log=$("$simulate" seed="$1" seconds=4 2>&1)
+    line=$(sed -n 's/^options: //p' <<< "$log")
+    other="seed=$(($1 + 1)) ${line#seed=* }"
+    # shellcheck disable=SC2086
+    again=$("$simulate" $line 2>&1; "$simulate" $other 2>&1)
+    if [ -n "$line" ] && grep -qxF "$(grep '^seed=.* trace=' <<< "$log")" <<< "$again" && grep -qxF "options: $other" <<< "$again"; then
+        echo "ok $number - the line that seed $1 prints gives the same run: $(wc -w <<< "$line") options"
+    else
+        echo "not ok $number - the line that seed $1 prints gives the same run"
+        sed 's/^/# /' <<< "$log"$'\n'"$again"
+        failed=1
+    fi
+}
+line_comes_back "${SEED:-1}"
+line_comes_back $((${SEED:-1} + 100))
 check "240 short runs of three members hold every invariant" seed="${SEED:-1}" runs=240 jobs=2 seconds=12
 check "60 short runs of five members hold every invariant" seed="${SEED:-1}" runs=60 jobs=2 seconds=12 replicas=5
 check "members grow from three to five and shrink again under load" seed="${SEED:-1}" runs=16 jobs=2 membership=30 mistakes=15 grown=1

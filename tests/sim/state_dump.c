@@ -240,7 +240,7 @@ static void add_counters(uint64_t *hash, const struct fsm *fsm)
 {
     ADD(hash, fsm->initialised, fsm->epoch, fsm->checkpoint_sequence, fsm->preemption_sequence,
         fsm->now_ms, fsm->index, fsm->term, fsm->state_hash, fsm->command_count,
-        fsm->calibration_at_ms, fsm->hazard_sum_e12, fsm->member_id_max, fsm->session_count,
+        fsm->calibration_at_ms, fsm->hazard_sum_e12, fsm->member_id_max, fsm->past_request_count,
         fsm->next_event_sequence);
     ADD(hash, fsm->rejected_reports, fsm->duplicate_reports, fsm->earlier_run_reports,
         fsm->skipped_decisions, fsm->resumed_total, fsm->paused_total, fsm->walltime_conflicts,
@@ -295,8 +295,8 @@ uint64_t state_dump_past(const struct fsm *fsm)
 {
     uint64_t hash = 1;
 
-    for (const struct session *at = fsm->session_oldest; at != NULL; at = at->next) {
-        const struct session_rest *rest = at->rest;
+    for (const struct past_request *at = fsm->past_request_oldest; at != NULL; at = at->next) {
+        const struct past_request_rest *rest = at->rest;
         add_text(&hash, at->request_id);
         ADD(&hash, at->content_hash, at->at_ms, at->index, at->status, at->command,
             at->victim_count, rest == NULL ? 0 : rest->checkpoint_id,

@@ -15,7 +15,7 @@
 #include "fsm/fsm.h"
 
 uint64_t state_dump(const struct fsm *fsm); /* never 0 */
-/* What answers a repeated request, and what a watch is told: sessions and events. */
+/* What answers a repeated request, and what a watch is told: past requests and events. */
 uint64_t state_dump_past(const struct fsm *fsm);
 
 #endif

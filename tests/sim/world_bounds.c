@@ -123,10 +123,11 @@ void bounds_failover(struct world *world)
 }
 
 struct follower {
+    const struct world_member *member;
     uint64_t left_ms;  /* until its election timer ends */
     uint64_t heard_ms; /* since it heard of the leader */
     uint64_t last_index;
-    bool reluctant; /* its clock is off, and it leaves elections to another one */
+    bool reluctant; /* its clock is off, and it leaves elections to another one, then or since */
 };
 
 static size_t followers_of(struct world *world, const struct world_member *leader,
@@ -148,6 +149,7 @@ static size_t followers_of(struct world *world, const struct world_member *leade
         if (self == NULL || self->role != RAFT_VOTER || consensus->raft.state != RAFT_FOLLOWER)
             continue;
         now_ms = core_now_ms(consensus);
+        follower->member = member;
         follower->left_ms = consensus->raft.election_timer_start +
                             consensus->raft.follower_state.randomized_election_timeout - now_ms;
         follower->heard_ms = now_ms - consensus->safety.leader_heard_ms;
@@ -182,6 +184,16 @@ static uint64_t first_elected_ms(const struct follower *followers, size_t count,
             first_ms = ends_ms;
     }
     return first_ms;
+}
+
+/* A member finds its clock off by three looks a second apart, and the third one may come while the
+ * leader stands still. From then on that member does not stand, and the next rank's timer decides.
+ * S21 sets the ranks 50 ms apart, so each such member moves the bound by that much. */
+static void followers_look(struct follower *followers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        followers[i].reluctant |=
+            followers[i].member->up && core_lets_others_win(member_consensus(followers[i].member));
 }
 
 /* Two stand in one term: timers that ended together, or too early to win, whose elections are
@@ -233,6 +245,10 @@ void bounds_standstill(struct world *world)
         const struct world_member *next = members_leader_but(world, leader);
         if (next != NULL)
             break;
+        followers_look(followers, count);
+        first_ms = first_elected_ms(followers, count, status.voter_count, timeout_ms);
+        if (first_ms == 0)
+            break; /* each of them leaves it to the others, for five timeouts */
         if (votes_split(world))
             slack_ms = SPLIT_MAX_MS;
         if (sim_now_us(world->sim) - begin > 1000 * (first_ms + slack_ms))

@@ -3,7 +3,7 @@
  * writes snapshots.
  *
  * Flow     at each DUMP_EVERY-th index every member's living state is hashed (state_dump.h),
- *          whether it applied all or was restored before; at the end with the sessions and events.
+ *          whether it applied all or was restored before; at the end with past requests and events.
  * Shapes   one hash per such index.
  */
 #include <inttypes.h>

@@ -1,6 +1,8 @@
 /* See world_options.h. */
 #include "tests/sim/world_options.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,24 +115,33 @@ static void option_put(struct world_options *options, const struct option *optio
         *(bool *)at = value != 0;
 }
 
-int world_options_set(struct world_options *options, const char *assignment)
+static const struct option *option_find(const char *name, size_t length)
 {
-    const char *equals = strchr(assignment, '=');
+    for (size_t i = 0; i < ARRAY_COUNT(known); i++)
+        if (strlen(known[i].name) == length && strncmp(known[i].name, name, length) == 0)
+            return &known[i];
+    return NULL;
+}
+
+const char *world_options_set(struct world_options *options, const char *assignment)
+{
+    size_t length = strcspn(assignment, "=");
+    const struct option *option = option_find(assignment, length);
     char *end;
     uint64_t value;
 
-    if (equals == NULL)
-        return -1;
-    value = strtoull(equals + 1, &end, 10);
-    if (equals[1] == '\0' || *end != '\0')
-        return -1;
-    for (size_t i = 0; i < ARRAY_COUNT(known); i++)
-        if (strlen(known[i].name) == (size_t)(equals - assignment) &&
-            strncmp(known[i].name, assignment, (size_t)(equals - assignment)) == 0) {
-            option_put(options, &known[i], value);
-            return 0;
-        }
-    return -1;
+    if (option == NULL)
+        return "no option has this name; a run prints all of them behind \"options:\"";
+    if (assignment[length] == '\0' || !isdigit((unsigned char)assignment[length + 1]))
+        return "behind the name of an option stand = and a whole number";
+    errno = 0;
+    value = strtoull(assignment + length + 1, &end, 10);
+    if (*end != '\0')
+        return "a whole number in decimal digits is wanted";
+    if (errno == ERANGE || (option->size == 4 && value > UINT32_MAX))
+        return "the number is too large for this option";
+    option_put(options, option, value);
+    return NULL;
 }
 
 /* Those that the seed did not draw. */

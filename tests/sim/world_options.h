@@ -7,8 +7,8 @@
 
 #include "tests/sim/world.h"
 
-/* "name=value"; -1: no such option, or no number. */
-int world_options_set(struct world_options *options, const char *assignment);
+/* "name=value". NULL: it is taken; otherwise what is wrong with it and what is possible. */
+const char *world_options_set(struct world_options *options, const char *assignment);
 /* The line that repeats the run, and every option. */
 void world_options_print(FILE *stream, const struct world_options *options);
 

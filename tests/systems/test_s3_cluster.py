@@ -20,6 +20,7 @@ import rgw  # noqa: E402
 import s3_proxy  # noqa: E402
 from cluster import Cluster, Job, checkpoint_text, common_pb2, http_get, metric, tap, wait_until  # noqa: E402
 from jobs import COMPLETE, FAILED, MIB, PAUSED, POLICY, all_run, allocation_in, complete, ends, ends_in, hint, restart, says  # noqa: E402
+from processes import all_of, has_in_memory, told, workers_of  # noqa: E402
 
 USER = pwd.getpwnam("nobody")
 EMPTY = hashlib.sha256(b"").hexdigest()
@@ -117,55 +118,7 @@ def checkpoints_go_to_the_store_and_back_through_a_leaders_death():
 # ---- who has the keys ----
 
 def workers(verb):
-    """Pids of ckpt-worker processes of this verb that are the user's."""
-    found = []
-    for folder in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-            if len(words) > 1 and words[0].endswith(b"/ckpt-worker") and words[1] == verb.encode() and owner_of(folder) == USER.pw_uid:
-                found.append(int(folder.name))
-        except OSError:
-            continue
-    return found
-
-
-def has_in_memory(pid, secret):
-    """In any page that can be read, the environment and the arguments among them."""
-    try:
-        maps = pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()
-        with open(f"/proc/{pid}/mem", "rb", 0) as memory:
-            for line in maps:
-                begin, end = (int(word, 16) for word in line.split()[0].split("-"))
-                if line.split()[1][0] != "r" or "[v" in line or end - begin > 512 * MIB:
-                    continue
-                try:
-                    memory.seek(begin)
-                    if secret in memory.read(end - begin):
-                        return True
-                except OSError:
-                    continue
-    except OSError:
-        pass
-    return False
-
-
-def of_user():
-    return [int(folder.name) for folder in pathlib.Path("/proc").glob("[0-9]*") if owner_of(folder) == USER.pw_uid]
-
-
-def owner_of(folder):
-    try:
-        return int(re.search(r"^Uid:\s+\d+\s+(\d+)", (folder / "status").read_text(), re.M).group(1))
-    except (OSError, AttributeError):
-        return None
-
-
-def told(pid):
-    """What anybody who may look at the process reads of its start."""
-    try:
-        return pathlib.Path(f"/proc/{pid}/environ").read_bytes() + pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
+    return workers_of(USER.pw_uid, verb)
 
 
 def the_user_finds_the_keys_nowhere():
@@ -184,7 +137,7 @@ def the_user_finds_the_keys_nowhere():
             worker = wait_until("a worker writes", lambda: workers("put"), 20)[0]
             os.kill(worker, signal.SIGSTOP)
             assert has_in_memory(cluster.agents["a"].process.pid, secret), "the search finds what is there"
-            mine = of_user()
+            mine = all_of(USER.pw_uid)
             assert worker in mine and len(mine) >= 3, mine
             for pid in mine:
                 assert not has_in_memory(pid, secret), (pid, told(pid))

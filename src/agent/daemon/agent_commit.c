@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "fsm/names.h"
 #include "src/agent/daemon/agent.h"
 #include "src/agent/job/allocation.h"
 #include "src/base/check.h"
@@ -57,13 +58,14 @@ static void report_finish(struct agent *agent, Ckpt__V1__AgentReport *report)
     log_info(
         "report",
         "sequence=%" PRIu64 " kind=%s allocation=%s run=%s checkpoint=%s attempt=%" PRIu32
-        " reason=%d exit_status=%d detail=\"%s\"",
+        " reason=%s exit_status=%d detail=\"%s\"",
         report->sequence,
         protobuf_c_enum_descriptor_get_value(&ckpt__v1__report_kind__descriptor, (int)report->kind)
             ->name,
         report->allocation_id, checkpoint_id_format(report->run, run),
-        checkpoint_id_format(report->checkpoint_id, id), report->attempt, (int)report->reason,
-        report->exit_status, report->detail);
+        checkpoint_id_format(report->checkpoint_id, id), report->attempt,
+        fsm_enum_name(&ckpt__v1__reason__descriptor, (int)report->reason), report->exit_status,
+        report->detail);
 }
 
 void agent_commit(struct agent *agent, const struct ledger_entry *entry,

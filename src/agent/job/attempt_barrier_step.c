@@ -1,6 +1,6 @@
-/* The barrier of an attempt, as its node takes part in it (fsm/job/barrier.c has the whole of it):
- * it tells when all its ranks know that they are asked, then the first step that all of them can
- * meet, and its ranks hear the agreed one.
+/* The node's side of an attempt's barrier (fsm/job/barrier.c has the whole of it). The node reports
+ * when all of its ranks know that they are asked. It then reports the first step that all of its
+ * ranks can meet. At last it tells its ranks the agreed step.
  */
 #include <inttypes.h>
 #include <stdio.h>

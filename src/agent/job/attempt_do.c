@@ -197,15 +197,15 @@ static void still_ended(void *data, const struct still_result *result)
         allocation_remember(&allocation->entry, result->job))
         allocation_commit(allocation, NULL, 0);
     if (!result->whole)
-        log_warning("still", "allocation=%s way=%d pid=%d name=\"%s\" text=\"it takes no signal\"",
-                    allocation->entry.allocation_id, (int)allocation->executor.still_way,
+        log_warning("still", "allocation=%s way=%s pid=%d name=\"%s\" text=\"it takes no signal\"",
+                    allocation->entry.allocation_id, still_way_name(allocation->executor.still_way),
                     (int)result->stuck, result->stuck_name);
     if (allocation->executor.still_way == STILL_THAW) {
         attempt_post(allocation, ATTEMPT_THAWED, NULL);
         return;
     }
     log_info(
-        "frozen", "allocation=%s whole=%d by=%s members=%zu rounds=%" PRIu32 " took_us=%" PRIu64,
+        "frozen", "allocation=%s whole=%d by=%s processes=%zu rounds=%" PRIu32 " took_us=%" PRIu64,
         allocation->entry.allocation_id, result->whole, result->by_cgroup ? "cgroup" : "signals",
         result->count, result->rounds, result->took_us);
     if (allocation->entry.cgroup[0] != '\0' && !result->by_cgroup)

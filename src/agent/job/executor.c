@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "fsm/names.h"
 #include "src/agent/job/allocation.h"
 #include "src/agent/job/copies.h"
 #include "src/agent/job/ranks.h"
@@ -168,9 +169,9 @@ static void ending_done(void *data, const struct still_result *result)
 
     CHECK(allocation->executor.ending != NULL);
     allocation->executor.ending = NULL;
-    log_info("signalled", "allocation=%s way=%d members=%zu rounds=%" PRIu32,
-             allocation->entry.allocation_id, (int)allocation->executor.ending_way, result->count,
-             result->rounds);
+    log_info("signalled", "allocation=%s way=%s processes=%zu rounds=%" PRIu32,
+             allocation->entry.allocation_id, still_way_name(allocation->executor.ending_way),
+             result->count, result->rounds);
 }
 
 /* The whole job, wherever its launcher has put it. A kill overtakes what asks it to end. */
@@ -265,11 +266,12 @@ static void log_stop(const struct allocation *allocation, const struct job_event
     bool asked = event->part == JOB_PROCESS && event->process.kind == PROCESS_STOP;
     char run[CHECKPOINT_ID_TEXT_BYTES];
 
-    log_info("stop", "allocation=%s run=%s pid=%" PRIu32 " cause=%d reason=%d grace_ms=%" PRIu64,
+    log_info("stop", "allocation=%s run=%s pid=%" PRIu32 " cause=%s reason=%s grace_ms=%" PRIu64,
              entry->allocation_id,
              checkpoint_id_format(asked ? event->process.ask.run : entry->ended_run, run),
-             entry->pid, (int)(asked ? event->process.ask.cause : process->cause),
-             (int)(asked ? event->process.ask.reason : (Ckpt__V1__Reason)entry->end_reason),
+             entry->pid, process_stop_cause_name(asked ? event->process.ask.cause : process->cause),
+             fsm_enum_name(&ckpt__v1__reason__descriptor,
+                           asked ? (int)event->process.ask.reason : (int)entry->end_reason),
              grace_us / 1000);
 }
 

@@ -28,6 +28,18 @@ const char *process_state_name(enum process_state state)
     return state_names[state];
 }
 
+const char *process_stop_cause_name(enum process_stop_cause cause)
+{
+    static const char *const names[] = {
+#define X(name) #name,
+        PROCESS_STOP_CAUSES(X)
+#undef X
+    };
+
+    CHECK(cause < STOP_CAUSE_COUNT);
+    return names[cause];
+}
+
 bool process_move_allowed(enum process_state from, enum process_state to)
 {
     CHECK(from < PROCESS_STATE_COUNT);

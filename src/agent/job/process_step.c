@@ -296,7 +296,7 @@ static void take_note(const struct step *step)
     const struct end_note *note = &step->facts->note;
 
     CHECK(process->state != PROCESS_ABSENT);
-    if (process->end != END_UNTOLD || !step->facts->note_found || step->facts->leader_alive ||
+    if (process->end != END_UNTOLD || !step->facts->note_found || step->facts->main_alive ||
         entry->start_ticks == LEDGER_NEVER_STARTED || note->pid != entry->pid ||
         note->start_ticks != entry->start_ticks)
         return;
@@ -377,7 +377,7 @@ static void decide_end(const struct step *step)
 {
     struct process *process = step->process;
 
-    CHECK(!step->facts->leader_alive);
+    CHECK(!step->facts->main_alive);
     if (process->wait_status != 0 && step->facts->waits)
         process->will_restart = true;
     move_to(step, PROCESS_CLEARING);
@@ -418,7 +418,7 @@ static void look_ended(const struct step *step)
     struct process *process = step->process;
 
     CHECK(process->state == PROCESS_ENDED);
-    if (step->facts->leader_alive) {
+    if (step->facts->main_alive) {
         process->gone_us = 0;
         move_to(step, PROCESS_RUNNING);
         add_timer(step, RUN_POLL_US);
@@ -435,7 +435,7 @@ static void look_running(const struct step *step)
     struct process *process = step->process;
 
     CHECK(process->state == PROCESS_RUNNING);
-    if (step->facts->leader_alive) {
+    if (step->facts->main_alive) {
         add_timer(step, RUN_POLL_US);
         return;
     }
@@ -523,7 +523,7 @@ static void begin_stop(const struct step *step)
 {
     CHECK(process_state_unstopped(step->process->state));
 
-    step->process->ended_before = !step->facts->leader_alive;
+    step->process->ended_before = !step->facts->main_alive;
     move_to(step, PROCESS_TERMINATING);
     if (step->facts->stands_still && !step->facts->freezing)
         kill_still(step);

@@ -8,9 +8,9 @@
  *
  *   ABSENT       nothing of it runs; the entry says whether a start is to come (start_granted,
  *                restart_awaited)
- *   RUNNING      its leader, the process that ckpt-run started, lives
- *   ENDED        its leader is dead, and how it ended is not known: the note of its ckpt-run is
- *                looked for (end_note.h)
+ *   RUNNING      its main process, the one that ckpt-run started, lives
+ *   ENDED        its main process is dead, and how it ended is not known: the note of its
+ *                ckpt-run is looked for (end_note.h)
  *   CLEARING     what it has left behind is killed: it must not write beside the next run, nor stay
  *                on a node that is given to others
  *   HELD         all of it is gone; its end is told after the checkpoint that is still being
@@ -51,7 +51,13 @@ enum process_state {
 };
 
 /* Why it is being stopped. A later cause overrules a takeover, nothing overrules the others. */
-enum process_stop_cause { STOP_BY_ORDER, STOP_BY_WALLTIME, STOP_BY_TAKEOVER };
+#define PROCESS_STOP_CAUSES(X) X(ORDER) X(WALLTIME) X(TAKEOVER)
+enum process_stop_cause {
+#define X(name) STOP_BY_##name,
+    PROCESS_STOP_CAUSES(X)
+#undef X
+        STOP_CAUSE_COUNT
+};
 
 /* Stragglers: what it started and what has left its process group. */
 enum process_stragglers { STRAGGLERS_UNKNOWN, STRAGGLERS_LOOKED_FOR, STRAGGLERS_GONE };
@@ -74,7 +80,7 @@ struct process {
     bool will_restart;      /* it is started again in place */
     bool note_told;         /* its ckpt-run has said that the note lies in the work folder */
     uint64_t started_us;    /* when it was attached here */
-    uint64_t gone_us;       /* its leader was seen dead, or LEAVING began; 0: not yet */
+    uint64_t gone_us;       /* its main process was seen dead, or LEAVING began; 0: not yet */
     uint64_t killed_us;     /* of the first SIGKILL; 0: none was sent */
     uint64_t warned_us;     /* that something takes long was logged last */
     uint64_t unattended_us; /* no ckpt-run is attached since; it may come back */
@@ -83,7 +89,7 @@ struct process {
     enum process_stop_cause cause;
     uint64_t stop_run;   /* of the order */
     uint64_t stop_epoch; /* the latest epoch of such orders; a restarted agent answers once more */
-    bool ended_before;   /* the leader had ended by itself when the stop began */
+    bool ended_before;   /* its main process had ended by itself when the stop began */
 };
 
 struct process_stop_ask {
@@ -99,7 +105,7 @@ struct process_stop_ask {
 struct process_facts {
     uint64_t now_us;
     uint64_t wall_ms;
-    bool leader_alive;
+    bool main_alive;
     /* dead, and its parent, which lives, has not taken its status: init would have done so */
     bool unreaped;
     bool group_alive;
@@ -147,6 +153,7 @@ void process_step(struct process *process, struct ledger_entry *entry,
 void process_check(const struct process *process, const struct ledger_entry *entry);
 
 const char *process_state_name(enum process_state state);
+const char *process_stop_cause_name(enum process_stop_cause cause); /* "ORDER" */
 bool process_move_allowed(enum process_state from, enum process_state to);
 /* For the checkpoint attempt that a stop ends. */
 Ckpt__V1__Reason process_stop_why(const struct process *process, const struct ledger_entry *entry);

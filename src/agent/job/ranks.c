@@ -44,7 +44,7 @@ static void look_at_job(struct allocation *allocation)
         return;
     executor->seen->count = 0;
     executor->seen->why[0] = '\0';
-    executor->seen->leader[0] = '\0';
+    executor->seen->main_name[0] = '\0';
     executor->ranks_fresh = true;
 }
 
@@ -66,12 +66,12 @@ bool ranks_executed_since(const struct allocation *allocation, char ret_why[JOB_
     const pid_t pid = (pid_t)allocation->entry.pid;
     struct proc_stat now;
 
-    if (seen == NULL || seen->count > 0 || seen->leader[0] == '\0' ||
+    if (seen == NULL || seen->count > 0 || seen->main_name[0] == '\0' ||
         machine->process_read(machine->context, pid, &now, NULL) != 0 ||
-        strcmp(now.name, seen->leader) == 0)
+        strcmp(now.name, seen->main_name) == 0)
         return false;
     snprintf(ret_why, JOB_DETAIL_BYTES, "pid %d was %s and has just executed %s", (int)pid,
-             seen->leader, now.name);
+             seen->main_name, now.name);
     return true;
 }
 

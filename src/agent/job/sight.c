@@ -27,7 +27,7 @@ static bool find_note(const struct allocation *allocation, const char *told,
            ret_note->run == allocation->entry.run;
 }
 
-static bool leader_unreaped(const struct allocation *allocation)
+static bool main_unreaped(const struct allocation *allocation)
 {
     const struct machine_ops *machine = allocation_machine(allocation);
     const struct ledger_entry *entry = &allocation->entry;
@@ -46,14 +46,14 @@ static void see_process(const struct allocation *allocation, bool stops, const c
     const struct ledger_entry *entry = &allocation->entry;
 
     CHECK(entry->pid != 0);
-    facts->leader_alive = machine_alive(machine, (pid_t)entry->pid, entry->start_ticks);
-    if (!facts->leader_alive || stops || entry->ended ||
+    facts->main_alive = machine_alive(machine, (pid_t)entry->pid, entry->start_ticks);
+    if (!facts->main_alive || stops || entry->ended ||
         process_state_stops(allocation->process.state))
         facts->group_alive =
             machine_group_alive(machine, (pid_t)entry->pid, entry->start_ticks, entry->uid);
-    if (facts->leader_alive)
+    if (facts->main_alive)
         return;
-    facts->unreaped = leader_unreaped(allocation);
+    facts->unreaped = main_unreaped(allocation);
     if (allocation->process.end == END_UNTOLD)
         facts->note_found = find_note(allocation, told, &facts->note);
 }

@@ -1,8 +1,8 @@
 /* What runs on this node although the journal is new: its folder was lost, the applications were
  * not.
  *
- * Flow     once, before anything else, and only with an empty journal: the leaders of process
- *          groups in /proc whose environment says that they were started through this agent's
+ * Flow     once, before anything else, and only with an empty journal: the main processes
+ *          of groups in /proc whose environment says that they were started through this agent's
  *          socket become entries, as if the journal had known them. Their ckpt-runs attach again;
  *          without them their applications are ended by orders and walltimes all the same. All of
  *          them are written at once: killed before, the next start finds them again.

@@ -24,41 +24,41 @@ bool machine_alive(const struct machine_ops *machine, pid_t pid, uint64_t start_
     return result > 0 || (result == 0 && stat.start_ticks == start_ticks && proc_living(&stat));
 }
 
-struct members {
+struct group_others {
     const struct machine_ops *machine;
-    bool led; /* by the leader that is known: all are of its group */
+    bool has_main; /* its main process is known: all are of its group */
     uint64_t start_ticks;
     uid_t uid;
-    size_t others;
+    size_t count;
 };
 
-static bool members_each(void *data, const struct proc_stat *stat)
+static bool others_each(void *data, const struct proc_stat *stat)
 {
-    struct members *members = data;
+    struct group_others *others = data;
     struct proc_status status;
 
-    if (members->led)
+    if (others->has_main)
         return false; /* one is enough */
-    if (stat->session != stat->group && stat->start_ticks >= members->start_ticks &&
-        (members->machine->process_read(members->machine->context, stat->pid, NULL, &status) != 0 ||
-         status.uid == members->uid))
+    if (stat->session != stat->group && stat->start_ticks >= others->start_ticks &&
+        (others->machine->process_read(others->machine->context, stat->pid, NULL, &status) != 0 ||
+         status.uid == others->uid))
         return false;
-    members->others++;
+    others->count++;
     return true;
 }
 
 bool machine_group_alive(const struct machine_ops *machine, pid_t group, uint64_t start_ticks,
                          uid_t uid)
 {
-    struct members members = {.machine = machine, .start_ticks = start_ticks, .uid = uid};
-    struct proc_stat leader;
+    struct group_others others = {.machine = machine, .start_ticks = start_ticks, .uid = uid};
+    struct proc_stat main_process;
 
     if (start_ticks == LEDGER_NEVER_STARTED)
         return false;
-    members.led = machine->process_read(machine->context, group, &leader, NULL) == 0;
-    if (members.led && leader.start_ticks != start_ticks)
+    others.has_main = machine->process_read(machine->context, group, &main_process, NULL) == 0;
+    if (others.has_main && main_process.start_ticks != start_ticks)
         return false;
-    return machine->group_each(machine->context, group, members_each, &members) > members.others;
+    return machine->group_each(machine->context, group, others_each, &others) > others.count;
 }
 
 struct catches {

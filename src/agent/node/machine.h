@@ -109,7 +109,7 @@ struct machine_ops {
     void (*job_still_detach)(struct job_still *still); /* NULL allowed */
 
     /* ---- their control groups: see cgroup.h ---- */
-    /* The job's first process, its group's leader, gets one while it is held. -1 with err: it has
+    /* The job's main process gets one while it is held. -1 with err: it has
      * none. */
     int (*job_place)(void *context, const struct cgroups *cgroups, struct job_members *job,
                      struct err *err);
@@ -170,10 +170,11 @@ void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops);
 struct machine_user machine_user_of(const struct proc_status *status);
 /* `pid` lives (a zombie does not) and was started at `start_ticks`; also when that cannot be read. */
 bool machine_alive(const struct machine_ops *machine, pid_t pid, uint64_t start_ticks);
-/* The group whose leader was started then has a living member, as far as can be read. Its number stays taken while any lives, also after
- * the leader; a process of that number with another start has begun a group of its own. Without a leader, the number may have come
- * again: then only members of the user that were started later count, and none of a daemon, whose group is a session of its own: an
- * application's never is, since ckpt-run starts it within its own. */
+/* The group whose main process was started then has a living process, as far as can be read. Its
+ * number stays taken while any lives, also after the main process; a process of that number with
+ * another start has begun a group of its own. Without a main process the number may have come
+ * again: then only processes of the user that were started later count, and none of a daemon, which
+ * called setsid(): an application's never does, since ckpt-run starts it within its own. */
 bool machine_group_alive(const struct machine_ops *machine, pid_t group, uint64_t start_ticks,
                          uid_t uid);
 

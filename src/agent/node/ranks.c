@@ -336,7 +336,7 @@ void ranks_find(const struct member_table *table, const struct job_members *job,
     count = choose_launcher(&picture, numbers);
     ret_seen->count = 0;
     ret_seen->why[0] = '\0';
-    snprintf(ret_seen->leader, sizeof(ret_seen->leader), "%s",
+    snprintf(ret_seen->main_name, sizeof(ret_seen->main_name), "%s",
              picture.leader == NULL ? "" : picture.leader->stat.name);
     if (table->unread)
         snprintf(ret_seen->why, sizeof(ret_seen->why),

@@ -8,8 +8,8 @@
  *
  *   One launcher counts: the one that told the most different numbers, and of several the first
  *       above. A torchrun under srun has a number of srun, its ranks have theirs.
- *   Inherited from outside: a number that the job's leader holds in the same step is nobody's
- *       (sbatch gives its script one), unless the launcher started the leader itself as one of
+ *   Inherited from outside: a number that the job's main process holds in the same step is
+ *       nobody's (sbatch gives its script one), unless the launcher started that process as one of
  *       several, which shows by another number in a process that does not descend from it.
  *   Inherited inside: wrapper scripts above a rank and data loaders below hold its number. The rank
  *       is the topmost that catches the signal; when none does, the topmost.
@@ -53,7 +53,7 @@ struct ranks_seen {
     struct rank_seen items[RANKS_NODE_MAX + RANKS_LAUNCHERS_MAX];
     size_t count;
     char why[RANKS_WHY_BYTES]; /* "": all of it was seen */
-    char leader[64];           /* what the group's leader runs; "": it is gone, or not the job's */
+    char main_name[64];        /* what the main process runs; "": it is gone, or not the job's */
 };
 
 /* `signal` is the one that would ask; 0: none, then any process can be the rank. */

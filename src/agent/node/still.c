@@ -100,7 +100,7 @@ static bool is_aimed(const struct job_still *still, const struct member *member)
     return member->belongs && !(still->by_cgroup && member->in_cgroup && still->way != STILL_KILL);
 }
 
-/* -1, 0, 1: parents before their children; the leader is the eldest. */
+/* -1, 0, 1: parents before their children; the main process is the eldest. */
 static int compare_age(const void *a, const void *b)
 {
     const struct member *left = *(const struct member *const *)a,
@@ -385,6 +385,18 @@ static void take_way(struct job_still *still, enum still_way way)
     CHECK(way <= STILL_KILL);
     still->next_way = way;
     still->changed = true;
+}
+
+const char *still_way_name(enum still_way way)
+{
+    static const char *const names[] = {
+#define X(name) #name,
+        STILL_WAYS(X)
+#undef X
+    };
+
+    CHECK(way < STILL_WAY_COUNT);
+    return names[way];
 }
 
 struct job_still *still_start(uv_loop_t *loop, const struct job_members *job, enum still_way way,

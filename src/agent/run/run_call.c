@@ -12,7 +12,7 @@
 #include "src/base/text.h"
 #include "src/rpc/client.h"
 
-const char *run_unreachable_hint(const char *socket)
+const char *run_unreachable_advice(const char *socket)
 {
     struct stat stat;
 
@@ -93,6 +93,6 @@ int run_call_fail(const char *socket, const struct run_answer *answer)
         fprintf(stderr, "ckpt-run: %s: %s\n", rpc_status_name(answer->status), answer->text);
     else
         fprintf(stderr, "ckpt-run: cannot reach the agent at %s: %s; %s\n", socket, answer->text,
-                run_unreachable_hint(socket));
+                run_unreachable_advice(socket));
     return RUN_EXIT_SELF;
 }

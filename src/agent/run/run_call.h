@@ -26,6 +26,6 @@ void run_call(const char *socket, const char *method, const struct buf *request,
 /* One line on stderr. The exit code: RUN_EXIT_NOT_KNOWN, RUN_EXIT_REFUSED, else RUN_EXIT_SELF. */
 int run_call_fail(const char *socket, const struct run_answer *answer);
 /* What to look at when nobody answers there. */
-const char *run_unreachable_hint(const char *socket);
+const char *run_unreachable_advice(const char *socket);
 
 #endif

@@ -27,7 +27,7 @@ struct run_environment {
 };
 
 struct run_child {
-    pid_t pid;      /* leader of a group of its own from the start */
+    pid_t pid;      /* a process group of its own from the start */
     int gate_fd;    /* -1 once it is released */
     int failure_fd; /* tells what execve said */
 };

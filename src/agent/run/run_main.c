@@ -656,7 +656,7 @@ static void say_unreachable(const char *message)
     else if (run.options.wait_for_ms == 0)
         again = " until it answers (--wait-for limits that)";
     say_waiting("%scannot reach the agent at %s: %s; %s; trying again%s", name_end(end),
-                run.options.socket, message, run_unreachable_hint(run.options.socket), again);
+                run.options.socket, message, run_unreachable_advice(run.options.socket), again);
 }
 
 static void on_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)

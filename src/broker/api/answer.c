@@ -122,7 +122,7 @@ void answer_not_leader(struct broker *broker, struct rpc_call *call)
 }
 
 /* The fate of a command as gRPC tells it (replica.h, Errors). What clients may repeat without fear
- * has a hint or a push-back; what they may not says OUTCOME_UNKNOWN. */
+ * has a redirect or a push-back; what they may not says OUTCOME_UNKNOWN. */
 void answer_failed(struct broker *broker, struct rpc_call *call, const struct err *failed)
 {
     char text[ANSWER_TEXT_BYTES];
@@ -140,7 +140,7 @@ void answer_failed(struct broker *broker, struct rpc_call *call, const struct er
         rpc_call_finish(call, RPC_RESOURCE_EXHAUSTED, text);
         return;
     case ERR_TIMEOUT:
-        /* Without the leader's hint, which promises that nothing was applied. */
+        /* Without a redirect, which promises that nothing was applied. */
         answer_status(call, FSM_OUTCOME_UNKNOWN, 0, 0);
         return;
     default:

@@ -4,7 +4,7 @@
  *          step". Not the leader: UNAVAILABLE, which no refusal uses, with the trailer
  *          ckpt-leader-hint (host:port, empty when unknown): nothing was applied here, ask there.
  *          Queue full: RESOURCE_EXHAUSTED with grpc-retry-pushback-ms. Leadership lost with the
- *          command on its way: UNAVAILABLE, OUTCOME_UNKNOWN, and no hint.
+ *          command on its way: UNAVAILABLE, OUTCOME_UNKNOWN, and no redirect.
  * Flow     Each answer_*() ends its call, and nothing may be sent on it afterwards. The functions
  *          know no request: a caller that has one ends it by itself (request.h).
  */

@@ -345,7 +345,7 @@ static void promote_member(struct request *request)
         replica_member_promote(request->broker->replica, id, change_done, request);
 }
 
-/* The new leader is asked by the caller, who follows the hint. */
+/* The new leader is asked by the caller, who follows the redirect. */
 static void handed_over(void *data, const struct err *failed, const struct fsm_outcome *outcome)
 {
     struct request *request = data;

@@ -154,7 +154,7 @@ void preemptions_answer(struct request *request, struct scratch *scratch)
 /* ---- GetPlacementHints ---- */
 
 /* A word for why stopping the job is not possible or not wise; "" when it is. */
-static const char *hint_why(const struct fsm_allocation *allocation, enum fsm_status status)
+static const char *placement_why(const struct fsm_allocation *allocation, enum fsm_status status)
 {
     switch (status) {
     case FSM_OK:
@@ -183,14 +183,15 @@ static const char *hint_why(const struct fsm_allocation *allocation, enum fsm_st
 
 /* S1-046..S1-048, N-001, A-004. What passes by itself (storage, near its end, just resumed) says
  * nothing about where to place it. */
-static bool hint_avoids_borrowed(const struct fsm_allocation *allocation, enum fsm_status status)
+static bool placement_avoids_borrowed(const struct fsm_allocation *allocation,
+                                      enum fsm_status status)
 {
     return fsm_checkpoints_nothing(allocation) || status == FSM_SENSITIVE ||
            status == FSM_CLASS_TOO_LOW || status == FSM_NOT_CHECKPOINTABLE;
 }
 
 /* A-003, P-060 */
-static uint32_t hint_weight(const Ckpt__V1__Policy *policy, Ckpt__V1__VclusterKind kind)
+static uint32_t placement_weight(const Ckpt__V1__Policy *policy, Ckpt__V1__VclusterKind kind)
 {
     switch (kind) {
     case CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_ML:
@@ -207,55 +208,56 @@ static uint32_t hint_weight(const Ckpt__V1__Policy *policy, Ckpt__V1__VclusterKi
 }
 
 /* S2-028: it is to be placed again, and its last checkpoint lies somewhere. */
-static bool hint_waits(const struct fsm_allocation *allocation)
+static bool placement_waits(const struct fsm_allocation *allocation)
 {
     return allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_SUSPENDED ||
            allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED;
 }
 
-static void hint_copies(const struct fsm *fsm, const struct fsm_allocation *allocation,
-                        struct scratch *scratch, Ckpt__V1__PlacementHint *hint)
+static void placement_copies(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                             struct scratch *scratch, Ckpt__V1__PlacementHint *placement)
 {
     size_t count = fsm_copy_nodes(fsm, allocation, NULL, 0);
     const char **names = scratch_take(scratch, count, sizeof(*names));
 
     (void)fsm_copy_nodes(fsm, allocation, names, count);
-    hint->copy_nodes = scratch_take(scratch, count, sizeof(*hint->copy_nodes));
+    placement->copy_nodes = scratch_take(scratch, count, sizeof(*placement->copy_nodes));
     for (size_t i = 0; i < count; i++)
-        hint->copy_nodes[i] = translate_text(names[i] == NULL ? "" : names[i]);
-    hint->n_copy_nodes = count;
+        placement->copy_nodes[i] = translate_text(names[i] == NULL ? "" : names[i]);
+    placement->n_copy_nodes = count;
 }
 
 /* What a scheduler needs to place a job where it can be stopped cheaply, and where its last
  * checkpoint is near. */
-static Ckpt__V1__PlacementHint *hint_message(const struct fsm *fsm,
-                                             const struct fsm_allocation *allocation,
-                                             struct scratch *scratch)
+static Ckpt__V1__PlacementHint *placement_message(const struct fsm *fsm,
+                                                  const struct fsm_allocation *allocation,
+                                                  struct scratch *scratch)
 {
-    Ckpt__V1__PlacementHint *hint = scratch_take(scratch, 1, sizeof(*hint));
+    Ckpt__V1__PlacementHint *placement = scratch_take(scratch, 1, sizeof(*placement));
     uint64_t cost_gpu_ms;
     enum fsm_status status;
 
-    ckpt__v1__placement_hint__init(hint);
-    hint->allocation_id = translate_text(allocation->id);
-    hint->domain_rule = allocation->domain_rule;
-    hint->domain = translate_text(fsm_bound_domain(fsm, allocation));
-    hint->waits = hint_waits(allocation);
-    if (hint->waits) {
-        hint_copies(fsm, allocation, scratch, hint);
-        return hint;
+    ckpt__v1__placement_hint__init(placement);
+    placement->allocation_id = translate_text(allocation->id);
+    placement->domain_rule = allocation->domain_rule;
+    placement->domain = translate_text(fsm_bound_domain(fsm, allocation));
+    placement->waits = placement_waits(allocation);
+    if (placement->waits) {
+        placement_copies(fsm, allocation, scratch, placement);
+        return placement;
     }
-    status = fsm_victim_hint(fsm, allocation, &cost_gpu_ms);
-    hint->checkpoint_efficiency_ppm = translate_checkpoint_efficiency(fsm_policy(fsm), allocation);
-    hint->checkpoint_weight_ppm = hint_weight(fsm_policy(fsm), allocation->vcluster_kind);
-    hint->why = translate_text(hint_why(allocation, status));
-    hint->non_preemptible = status != FSM_OK;
-    hint->avoid_borrowed_nodes = hint_avoids_borrowed(allocation, status);
-    hint->preemption_cost_gpu_ms = cost_gpu_ms;
-    hint->borrowed_nodes = allocation->borrowed_count;
-    hint->borrowed_penalty_ppm =
-        hint->avoid_borrowed_nodes ? PPM : PPM - hint->checkpoint_efficiency_ppm;
-    return hint;
+    status = fsm_victim_outlook(fsm, allocation, &cost_gpu_ms);
+    placement->checkpoint_efficiency_ppm =
+        translate_checkpoint_efficiency(fsm_policy(fsm), allocation);
+    placement->checkpoint_weight_ppm = placement_weight(fsm_policy(fsm), allocation->vcluster_kind);
+    placement->why = translate_text(placement_why(allocation, status));
+    placement->non_preemptible = status != FSM_OK;
+    placement->avoid_borrowed_nodes = placement_avoids_borrowed(allocation, status);
+    placement->preemption_cost_gpu_ms = cost_gpu_ms;
+    placement->borrowed_nodes = allocation->borrowed_count;
+    placement->borrowed_penalty_ppm =
+        placement->avoid_borrowed_nodes ? PPM : PPM - placement->checkpoint_efficiency_ppm;
+    return placement;
 }
 
 /* Of jobs that run or are about to, by slots: a page may be empty and not the last. */
@@ -280,12 +282,12 @@ void placement_hints_answer(struct request *request, struct scratch *scratch)
         const struct fsm_allocation *allocation = fsm_allocation_find_slot(fsm, slot);
 
         if (allocation == NULL ||
-            (!hint_waits(allocation) &&
+            (!placement_waits(allocation) &&
              allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING &&
              allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING) ||
             (asked->vcluster[0] != '\0' && strcmp(asked->vcluster, allocation->vcluster) != 0))
             continue;
-        reply.hints[reply.n_hints] = hint_message(fsm, allocation, scratch);
+        reply.hints[reply.n_hints] = placement_message(fsm, allocation, scratch);
         bytes += ckpt__v1__placement_hint__get_packed_size(reply.hints[reply.n_hints]);
         reply.n_hints++;
     }

@@ -333,7 +333,7 @@ struct broker;
     X(OUTCOMES, COUNTER, "ckpt_mutation_outcomes_total", "status", NULL,                           \
       "Outcomes of callers' mutations by name.")                                                   \
     X(NOT_LEADER, COUNTER, "ckpt_not_leader_total", NULL, NULL,                                    \
-      "Requests answered with a leader hint.")                                                     \
+      "Requests answered with a redirect to the leader.")                                          \
     X(PUSHED_BACK, COUNTER, "ckpt_pushed_back_total", NULL, NULL,                                  \
       "Requests refused because a queue was full.")                                                \
     /* The same things under the names that another scheduler's dashboards know. Each is set       \
@@ -359,7 +359,7 @@ struct broker;
       "Victims of preemption by their vCluster and why.")                                          \
     X(L_PREEMPTION_DURATION, SECONDS, "lattice_preemption_checkpoint_duration_seconds",            \
       NULL, NULL,                                                                                  \
-      "From the hint to a victim until its checkpoint was complete.")                              \
+      "From the request to a victim until its checkpoint was complete.")                           \
     X(L_PREEMPTION_REQUEUE, COUNTER, "lattice_preemption_victim_requeue_total", NULL, NULL,        \
       "Victims that were suspended or requeued to run again.")                                     \
     X(L_PREEMPTION_FAILED, COUNTER, "lattice_preemption_failed_checkpoint_total", NULL, NULL,      \

@@ -305,7 +305,7 @@ static void read_summary(struct metrics *metrics, const struct broker *broker)
         summary.oldest_paused_since_ms == 0
             ? 0
             : seconds_between(summary.oldest_paused_since_ms, replica_state_ms(broker->replica)));
-    set_value(metrics, METRIC_REQUEST_IDS, summary.session_count);
+    set_value(metrics, METRIC_REQUEST_IDS, summary.past_request_count);
     set_value(metrics, METRIC_EVENTS_SEQUENCE,
               summary.next_event_sequence > 0 ? (double)(summary.next_event_sequence - 1) : 0);
     metrics_set(metrics, METRIC_REPORTS_REJECTED, "refused", NULL,

@@ -188,10 +188,10 @@ static void dump_state(const struct broker *broker)
     log_info("dump_state",
              "initialised=%d epoch=%" PRIu64 " applied_index=%" PRIu64 " state_hash=%016" PRIx64
              " commands=%" PRIu64 " events=%" PRIu64 " allocations=%" PRIu32 " checkpoints=%" PRIu32
-             " sessions=%" PRIu32 " paused_total=%" PRIu64 " resumed_total=%" PRIu64,
+             " request_ids=%" PRIu32 " paused_total=%" PRIu64 " resumed_total=%" PRIu64,
              summary.initialised, summary.epoch, summary.applied_index, summary.state_hash,
              summary.command_count, summary.next_event_sequence, summary.allocation_count,
-             summary.checkpoint_count, summary.session_count, summary.paused_total,
+             summary.checkpoint_count, summary.past_request_count, summary.paused_total,
              summary.resumed_total);
     for (unsigned state = 0; state < ARRAY_COUNT(summary.allocations_by_state); state++) {
         if (summary.allocations_by_state[state] != 0)

@@ -28,16 +28,16 @@ void decision_inputs(const struct eval_view *view, const struct eval_result *res
 }
 
 /* The numbers of the situation follow those of the row in the same array, and the digest goes on
- * over what the ledger made of them. */
-void decision_ledger(const struct eval_situation *situation, struct decision_inputs *inputs)
+ * over the payoffs that it makes. */
+void decision_payoffs(const struct eval_situation *situation, struct decision_inputs *inputs)
 {
-    struct eval_ledger ledger;
+    struct eval_payoffs payoffs;
 
     CHECK(inputs->message.n_columns == EVAL_COLUMN_COUNT);
     eval_situation_take(situation, inputs->columns + EVAL_COLUMN_COUNT);
     inputs->message.n_columns = EVAL_COLUMN_COUNT + EVAL_SITUATION_COUNT;
-    eval_ledger(situation, &ledger);
-    inputs->message.result_digest = eval_ledger_digest(inputs->message.result_digest, &ledger);
+    eval_payoffs(situation, &payoffs);
+    inputs->message.result_digest = eval_payoffs_digest(inputs->message.result_digest, &payoffs);
 }
 
 bool decision_situation(const struct fsm_inputs *inputs, struct eval_situation *ret_situation)
@@ -118,7 +118,7 @@ static const char *first_difference(const Ckpt__V1__DecisionTerms *logged,
 }
 
 /* Makes the row from its bits, scores it, and compares terms and digest. A move is computed again
- * by the ledger, from what it weighed. */
+ * by payoffs, from what was weighed. */
 enum decision_match decision_recompute(const struct fsm_inputs *inputs,
                                        const Ckpt__V1__DecisionTerms *terms,
                                        const struct decision_place *place, char *ret_what,
@@ -128,7 +128,7 @@ enum decision_match decision_recompute(const struct fsm_inputs *inputs,
     struct eval_result *result = place->result;
     Ckpt__V1__DecisionTerms again;
     struct eval_situation situation;
-    struct eval_ledger ledger;
+    struct eval_payoffs payoffs;
     const char *difference;
     uint64_t digest;
 
@@ -145,9 +145,9 @@ enum decision_match decision_recompute(const struct fsm_inputs *inputs,
     decision_terms(view, result, 0, decision_purpose(view, result, 0), &again);
     digest = eval_result_digest(result, 0);
     if (decision_situation(inputs, &situation)) {
-        eval_ledger(&situation, &ledger);
-        digest = eval_ledger_digest(digest, &ledger);
-        again.verdict = translate_text(eval_action_name(ledger.best));
+        eval_payoffs(&situation, &payoffs);
+        digest = eval_payoffs_digest(digest, &payoffs);
+        again.verdict = translate_text(eval_action_name(payoffs.best));
     }
     difference = first_difference(terms, &again);
     if (difference == NULL && digest == inputs->result_digest)

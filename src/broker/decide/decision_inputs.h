@@ -19,7 +19,7 @@
 /* Of one decision. Its message points into it: it stays where it is until it was packed. */
 struct decision_inputs {
     Ckpt__Log__V1__DecisionInputs message;
-    /* bits of doubles: the row's columns, and behind them the ledger's situation where it chose */
+    /* bits of doubles: the row's columns, and behind them the situation where payoffs chose */
     uint64_t columns[EVAL_COLUMN_COUNT + EVAL_SITUATION_COUNT];
     uint32_t ages_ms[SOURCE_COUNT]; /* how old each source was (sources.h) */
 };
@@ -36,8 +36,8 @@ _Static_assert((int)SOURCE_COUNT <= (int)FSM_INPUT_SOURCES_MAX, "the ages fit");
 /* ages_ms are the caller's to set before. */
 void decision_inputs(const struct eval_view *view, const struct eval_result *result, size_t row,
                      uint64_t now_ms, struct decision_inputs *ret_inputs);
-/* Of a decision by the ledger of actions: what it weighed, behind the row. */
-void decision_ledger(const struct eval_situation *situation, struct decision_inputs *inputs);
+/* Of a decision by the payoffs of actions: what was weighed, behind the row. */
+void decision_payoffs(const struct eval_situation *situation, struct decision_inputs *inputs);
 /* With this program's revision of the model and the names of its inputs, by which a later program
  * finds out whether it can compute the decisions again. */
 void decision_basis(const struct eval_policy *policy, uint64_t member_id,

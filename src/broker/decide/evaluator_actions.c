@@ -54,7 +54,7 @@ static double lost_s(const struct eval_situation *situation, double lead_s)
     return situation->age_s + sqrt(2 * pause_s * lead_s / situation->alarm_p);
 }
 
-/* What the ledger weighs, in GPU-seconds. The value of a checkpoint is at most what it could save:
+/* What payoffs come from, in GPU-seconds. The value of a checkpoint is at most what it could save:
  * the work at stake times the probability that it is lost. */
 bool evaluator_actions_situation(const struct evaluator_cycle *cycle, const struct fsm *fsm,
                                  const struct fsm_allocation *allocation,
@@ -148,14 +148,14 @@ static bool line_up_spares(struct evaluator_actions *actions, const struct evalu
     return fit_count == wanted;
 }
 
-/* What is cheap to refuse comes first. A spare is promised when the ledger has decided, so that
+/* What is cheap to refuse comes first. A spare is promised when payoffs have decided, so that
  * rows which stay take none. */
 bool evaluator_actions_move(struct evaluator_actions *actions, const struct evaluator_cycle *cycle,
                             const struct fsm *fsm, const struct fsm_allocation *allocation,
                             const struct evaluator_scored *scored, const char **ret_spare)
 {
     struct eval_situation situation;
-    struct eval_ledger ledger;
+    struct eval_payoffs payoffs;
     uint32_t alarmed;
 
     if (cycle->health == NULL || !(scored->view->alarm_h[scored->row] > 0) ||
@@ -167,8 +167,8 @@ bool evaluator_actions_move(struct evaluator_actions *actions, const struct eval
     if (!actions->looked)
         look_for_spares(actions, cycle, fsm);
     situation.spare = line_up_spares(actions, cycle, fsm, allocation, alarmed);
-    eval_ledger(&situation, &ledger);
-    if (ledger.best != EVAL_ACTION_MIGRATE)
+    eval_payoffs(&situation, &payoffs);
+    if (payoffs.best != EVAL_ACTION_MIGRATE)
         return false;
     actions->situation = situation;
     *ret_spare = fsm_node_at(fsm, actions->spares[actions->spare_count - 1])->id;

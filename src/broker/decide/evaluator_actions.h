@@ -1,8 +1,8 @@
 /* What the evaluator does beside checkpoints: moves a job off nodes that are about to fail, when
- * the ledger of actions says so.
+ * the payoffs of actions say so.
  *
  * Flow     evaluator_actions_begin() each cycle; evaluator_actions_move() per scored row with an
- *          alarm: eval_ledger() weighs going on, a checkpoint and a move. A move needs a spare for
+ *          alarm: eval_payoffs() weighs going on, a checkpoint and a move. A move needs a spare for
  *          each node with an alarm: READY, well, without an allocation, and of the architecture and
  *          operating system of the job's nodes.
  * Shapes   spares are looked for once per cycle, when the first row needs them; at most
@@ -13,7 +13,7 @@
  * Units    GPU-seconds inside; only names and the terms' integers enter the log. The state machine
  *          checks the spare again.
  * Absent   yielding: schedulers ask for it (RequestPreemption), and evaluator_claims.c for
- *          sensitive jobs; the state machine decides who yields, with the ledger's kill-and-yield
+ *          sensitive jobs; the state machine decides who yields, with the payoffs' kill-and-yield
  *          rule in integers (fsm/preempt/victims.c). Whether to move a job that shares its node.
  * Source   S1-022, S1-024; src/eval/README.md, "Actions and pacing".
  */

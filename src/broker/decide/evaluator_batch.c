@@ -6,7 +6,7 @@
 #include "src/eval/actions.h"
 
 /* What a decision takes at most when it is packed: its ids and terms, a row of inputs with what the
- * ledger of actions weighed, and an age for each source. */
+ * payoffs of actions come from, and an age for each source. */
 enum {
     EVALUATOR_DECISION_MAX_BYTES = 640 +
                                    (EVAL_COLUMN_COUNT + EVAL_SITUATION_COUNT) * sizeof(uint64_t) +
@@ -52,7 +52,7 @@ void evaluator_batch_make_move(struct evaluator_batch *batch, const char *spare_
     decision->spare_node_id = translate_text(spare_node_id);
     batch->terms[i].purpose = decision->purpose;
     batch->terms[i].verdict = translate_text(eval_action_name(EVAL_ACTION_MIGRATE));
-    decision_ledger(situation, &batch->inputs[i]);
+    decision_payoffs(situation, &batch->inputs[i]);
 }
 
 void evaluator_batch_propose(struct evaluator_batch *batch, struct replica *replica,

@@ -37,7 +37,7 @@ void evaluator_batch_add(struct evaluator_batch *batch, const struct evaluator_c
                          const struct fsm *fsm, const struct fsm_allocation *allocation,
                          const struct evaluator_scored *scored);
 /* A move of the job: what was added last, as a checkpoint that ends in a move to the spare node.
- * What the ledger of actions weighed is logged behind the row's inputs. */
+ * What the payoffs of actions come from is logged behind the row's inputs. */
 void evaluator_batch_make_move(struct evaluator_batch *batch, const char *spare_node_id,
                                const struct eval_situation *situation);
 /* Proposes what is in the batch, which must not be empty, and empties it. `policy` is what the

@@ -157,7 +157,7 @@ void evaluator_claims_look(struct evaluator_claims *claims, const struct fsm *fs
     claims->gpus += allocation->gpu_count;
     claims->nodes += allocation->node_count;
     note_start(claims, fsm, allocation);
-    if (fsm_victim_hint(fsm, allocation, &cost) != FSM_OK)
+    if (fsm_victim_outlook(fsm, allocation, &cost) != FSM_OK)
         return;
     for (size_t i = 0; i < FSM_VICTIMS_MAX; i++) {
         uint32_t smaller = claims->largest[i];

@@ -56,9 +56,10 @@ void evaluator_keep_end(struct evaluator_keep *keep);
 /* The 64 slots from 64 * word on: takes over what changed. Before evaluator_keep_stale() of
  * them. */
 void evaluator_keep_take(struct evaluator_keep *keep, uint32_t word);
-/* Those of these slots that changed, as far as they were taken over. */
+/* The slots of this word that changed, among those that evaluator_keep_take() took over. */
 uint64_t evaluator_keep_changed(const struct evaluator_keep *keep, uint32_t word);
-/* Those of which a row may be out of date or moving; until_ms: the least of their rows. */
+/* The slots of this word whose row may be out of date or moving. until_ms: the least until_ms of
+ * their rows. */
 uint64_t evaluator_keep_bits(const struct evaluator_keep *keep, uint32_t word, double until_ms);
 bool evaluator_keep_stale(const struct evaluator_keep *keep, const struct evaluator_block *block,
                           uint32_t row, uint32_t slot);

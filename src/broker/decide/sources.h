@@ -46,8 +46,8 @@ enum source source_of(const char *number);
 /* What is said of an input that has no source yet. */
 const char *source_prior(enum source source);
 
-/* Which one it was, as far as the state of now tells it: "checkpoint 1-42", "node gpu-a", "vcluster
- * hpc"; "" when there is none. Returns text. */
+/* The object that the source spoke of, looked up in the present state: "checkpoint 1-42", "node
+ * gpu-a", "vcluster hpc"; "" when there is none. Returns text. */
 const char *sources_subject(const struct fsm *fsm, const struct nodes *nodes,
                             const struct fsm_allocation *allocation, uint64_t at_ms,
                             enum source source, char text[SOURCE_SUBJECT_BYTES]);

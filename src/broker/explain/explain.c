@@ -76,10 +76,10 @@ static void of_the_log(struct explained *explained, const struct fsm_inputs *inp
                                                    : MATCH(OTHER_VERSION);
     if (explained->has_inputs) {
         explained->verdict = (enum eval_verdict)explained->result.verdict[0];
-        explained->has_ledger = decision_situation(inputs, &explained->situation);
+        explained->has_payoffs = decision_situation(inputs, &explained->situation);
     }
-    if (explained->has_ledger) {
-        eval_ledger(&explained->situation, &explained->ledger);
+    if (explained->has_payoffs) {
+        eval_payoffs(&explained->situation, &explained->payoffs);
         explained->verdict = EVAL_CHECKPOINT_MOVE;
     }
     explained->evaluated_at_ms = inputs->evaluated_at_ms;
@@ -118,7 +118,7 @@ static const struct fsm_checkpoint *decision_at(const struct fsm *fsm,
     return last;
 }
 
-/* A move was chosen by the ledger: what it weighed is in the log only. What the state refused is
+/* A move was chosen by payoffs: what was weighed is in the log only. What the state refused is
  * told as it was evaluated. */
 static void prefer_move(struct explained *explained)
 {

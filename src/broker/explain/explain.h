@@ -53,9 +53,9 @@ struct explained {
     struct eval_policy policy;
     struct eval_view view; /* one row */
     struct eval_result result;
-    bool has_ledger;                 /* LOG: the ledger of actions decided */
+    bool has_payoffs;                /* LOG: payoffs of actions decided */
     struct eval_situation situation; /* what it weighed */
-    struct eval_ledger ledger;
+    struct eval_payoffs payoffs;
     enum eval_verdict verdict;       /* a guard beside the model may have overruled the result's */
     uint64_t evaluated_at_ms;        /* of the state's clock */
     uint64_t leader_id, term, index; /* who decided; index: of the log, 0 of a row that is not */

@@ -284,13 +284,13 @@ static void flip_paced(const struct explained *explained, char *ret_text, size_t
         snprintf(ret_text, size, "its storage target has room for it");
 }
 
-/* Of what the ledger weighed: the change of a checkpoint's verdict would not change the choice of
+/* Of what payoffs come from: the change of a checkpoint's verdict would not change the choice of
  * another action. */
-static bool ledger_change(const struct explained *explained, struct explain_change *ret_change)
+static bool payoff_change(const struct explained *explained, struct explain_change *ret_change)
 {
-    struct eval_ledger_change change;
+    struct eval_payoff_change change;
 
-    if (!eval_ledger_smallest_change(&explained->situation, &change))
+    if (!eval_payoffs_smallest_change(&explained->situation, &change))
         return false;
     ret_change->input = change.number;
     explain_number(change.from, ret_change->from);
@@ -309,10 +309,10 @@ bool explain_change(const struct explained *explained, struct explain_change *re
     memset(ret_change, 0, sizeof(*ret_change));
     if (explained->verdict == EVAL_SKIP_PACED || explained->verdict == EVAL_SKIP_QUOTA)
         return false;
-    if (explained->has_ledger)
-        return ledger_change(explained, ret_change);
+    if (explained->has_payoffs)
+        return payoff_change(explained, ret_change);
     if (explained->verdict == EVAL_CHECKPOINT_MOVE)
-        return false; /* what the ledger weighed is not known */
+        return false; /* what payoffs came from is not known */
     if (is_overruled(explained)) {
         if (!attempt_age_s(explained, &age_s))
             return false;
@@ -340,17 +340,17 @@ bool explain_change(const struct explained *explained, struct explain_change *re
 }
 
 /* By how much the action was the best one. */
-static void flip_ledger(const struct eval_ledger *ledger, char *ret_text, size_t size)
+static void flip_payoffs(const struct eval_payoffs *payoffs, char *ret_text, size_t size)
 {
     enum eval_action second = EVAL_ACTION_CONTINUE;
 
     for (int action = 0; action < EVAL_ACTION_COUNT; action++)
-        if (action != (int)ledger->best &&
-            (second == ledger->best || ledger->net_gpu_s[action] > ledger->net_gpu_s[second]))
+        if (action != (int)payoffs->best &&
+            (second == payoffs->best || payoffs->net_gpu_s[action] > payoffs->net_gpu_s[second]))
             second = (enum eval_action)action;
     snprintf(ret_text, size, "%s (net %.6g GPU-s) is not better than %s (net %.6g GPU-s) any more",
-             eval_action_name(ledger->best), ledger->net_gpu_s[ledger->best],
-             eval_action_name(second), ledger->net_gpu_s[second]);
+             eval_action_name(payoffs->best), payoffs->net_gpu_s[payoffs->best],
+             eval_action_name(second), payoffs->net_gpu_s[second]);
 }
 
 /* Returns how much was said. */
@@ -373,8 +373,8 @@ void explain_flips(const struct explained *explained, char *ret_text, size_t siz
 {
     size_t said = 0;
 
-    if (explained->has_ledger) {
-        flip_ledger(&explained->ledger, ret_text, size);
+    if (explained->has_payoffs) {
+        flip_payoffs(&explained->payoffs, ret_text, size);
         return;
     }
     if (explained->verdict == EVAL_SKIP_PACED) {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/names.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/broker/broker.h"
@@ -242,8 +243,9 @@ static void look_at(struct nodes *nodes, const struct fsm_node *node, struct nod
     state = nodes_state_for_age(node->state, &age);
     if (state == node->state)
         return;
-    log_debug("node_state", "node=%s from=%d to=%d heartbeat_age_ms=%" PRIu64, node->id,
-              (int)node->state, (int)state, age.age_ms);
+    log_debug("node_state", "node=%s from=%s to=%s heartbeat_age_ms=%" PRIu64, node->id,
+              fsm_enum_name(&ckpt__log__v1__node_state__descriptor, (int)node->state),
+              fsm_enum_name(&ckpt__log__v1__node_state__descriptor, (int)state), age.age_ms);
     if (look->proposed++ == 0)
         look->first_id = node->id;
     look->by_state[state]++;

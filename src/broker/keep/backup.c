@@ -85,7 +85,7 @@ static void fill_state(const struct fsm *fsm, Ckpt__V1__BackupHeader *header)
         header->target_count += fsm_target_find_slot(fsm, slot) != NULL;
     for (uint32_t slot = 0; slot < fsm_node_slots(fsm); slot++)
         header->node_count += fsm_node_find_slot(fsm, slot) != NULL;
-    header->request_id_count = summary.session_count;
+    header->request_id_count = summary.past_request_count;
 }
 
 static void fill_member(const struct broker *broker, uint64_t id, Ckpt__V1__BackupMember *member)

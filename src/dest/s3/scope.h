@@ -1,5 +1,6 @@
 /* What a worker may have signed: its task's own keys, in the ways that the task needs. The worker
- * runs as the user of a job, who may trace it and ask in its place.
+ * runs as the user of a job; whoever takes it over, or may trace it, asks in its place (README.md,
+ * Who may trace what).
  *
  * Flow     scope_of() once, from the worker's arguments; scope_allows() for each request.
  * Shapes   two places below one bucket: the task's own, and the allocation's other checkpoints,

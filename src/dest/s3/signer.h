@@ -1,5 +1,5 @@
-/* How a worker of S3 gets its requests signed: it runs as the job's user, who may trace it, and so
- * never sees a key.
+/* How a worker of S3 gets its requests signed: it runs as the job's user and never sees a key, so
+ * that none is lost with it, whoever takes it over or traces it (README.md, Who may trace what).
  *
  * Flow     the daemon that starts a worker hands it one end of a SOCK_SEQPACKET socket, whose
  *          number is in SIGNER_ENVIRONMENT. One message asks, one answers, in order:

@@ -1,15 +1,15 @@
-/* The object stores that a daemon signs for: where they are, their keys, and which buckets are
- * theirs. One set in a process, as its configuration has it.
+/* The object stores that a daemon signs for: their addresses, keys and buckets. A process has one
+ * set, from its configuration.
  *
- * Flow     the section `s3` of the configuration fills items (S3_STORE_FIELDS are its keys);
- *          s3_stores_check() as it is read; s3_stores_open() at the start, for --check-config, and
- *          anew when the configuration is read again; s3_store_find() for each request: keys whose
- *          file has changed are read again there, at most once a second.
- * Shapes   S3_STORES_MAX stores. A bucket is of the store that names it, else of the one that names
- *          "*". Keys are the daemon's alone: they enter no log, no answer, no process that it
- *          starts and no replicated state.
- * Errors   a text names the store, the file, the value, and the next step; never a key. Keys that
- *          cannot be read again leave those of before in use; told() says so once.
+ * Flow     the section `s3` of the configuration fills items (S3_STORE_FIELDS are its keys), and
+ *          s3_stores_check() checks them. s3_stores_open() runs at the start, for --check-config,
+ *          and whenever the configuration is read again. s3_store_find() runs for each request. It
+ *          reads keys again whose file has changed, at most once a second.
+ * Shapes   S3_STORES_MAX stores. A bucket belongs to the store that names it, else to the store
+ *          that names "*". Keys stay in the daemon: they enter no log, no answer, no process that
+ *          it starts and no replicated state.
+ * Errors   a text names the store, the file, the value, and the next step; never a key. When keys
+ *          cannot be read again, the former keys stay in use; told() says so once.
  */
 #ifndef CKPT_DEST_S3_STORES_H
 #define CKPT_DEST_S3_STORES_H
@@ -28,8 +28,9 @@ struct s3_store_item {
     char *credentials_file; /* "": AWS_ACCESS_KEY_ID and the like of the environment */
     char *profile;          /* section of that file */
     char *buckets;          /* names with commas between them, or "*" */
-    /* It takes headers that nobody signed, as Ceph does: those that would change what is done are
-     * sealed. A store that refuses them itself, as Amazon does, takes no sealed ones. */
+    /* The store takes unsigned headers, as Ceph does: headers that would change the request's
+     * meaning are sealed. A store that refuses unsigned headers, as Amazon does, takes no sealed
+     * ones. */
     bool seal_headers;
 };
 
@@ -46,14 +47,14 @@ struct s3_store_item {
     X(&settings_path, "buckets", buckets, 1, 4096, "*")                                            \
     X(&settings_yes_no, "seal_headers", seal_headers, 0, 0, "yes")
 
-/* How an item is wrong: for the line of the configuration. */
+/* A wrong item, for the line of the configuration. */
 struct s3_mistake {
     size_t item;
     const char *key; /* static */
 };
 
-/* Of each item and of all together, without a look at any file. The text of err reads on behind the
- * key's value, and is ERR_INVALID. */
+/* Checks each item and all together, without a look at any file. -1 with ERR_INVALID: the text of
+ * err reads on behind the key's value. */
 int s3_stores_check(const struct s3_store_item *items, size_t count, struct s3_mistake *ret_mistake,
                     struct err *err);
 
@@ -61,15 +62,16 @@ int s3_stores_check(const struct s3_store_item *items, size_t count, struct s3_m
  * s3_store_find() or s3_stores_reload(). */
 typedef void s3_told_fn(const char *store, const struct err *failed);
 
-/* Reads the keys, and takes the items, which are copied, instead of those of before, which stay
- * when it fails. */
+/* Reads the keys, and copies the items in place of the former ones. On failure the former ones
+ * stay. */
 int s3_stores_open(const struct s3_store_item *items, size_t count, s3_told_fn *told,
                    struct err *err);
 void s3_stores_reload(void); /* all keys now, whether their files have changed or not */
 void s3_stores_close(void);  /* keys are wiped; also when none were opened */
 
-/* What a bucket's requests are signed with; bucket "": of the store of all buckets. Good until the
- * loop's next turn. -1 with ERR_NOT_FOUND: it is of no store, with the next step. */
+/* The store and the keys that sign a bucket's requests; bucket "": the store of all buckets. Valid
+ * until the loop's next turn. -1 with ERR_NOT_FOUND and the next step: the bucket belongs to no
+ * store. */
 int s3_store_find(const char *bucket, struct signer_store *ret_store, struct signer_keys *ret_keys,
                   struct err *err);
 

@@ -13,7 +13,7 @@
 enum { RUN = 7, PID = 100, START_TICKS = 5000 };
 
 static struct allocation *job;
-static bool leader_lives, group_lives;
+static bool main_lives, group_lives;
 static pid_t zombie_of; /* its parent, which has not taken its status; 0: it is gone */
 static unsigned terms;
 
@@ -21,14 +21,14 @@ static inline int process_read(void *context, pid_t pid, struct proc_stat *ret_s
                                struct proc_status *ret_status)
 {
     (void)context, (void)ret_status;
-    if ((!leader_lives && zombie_of == 0) || pid != PID)
+    if ((!main_lives && zombie_of == 0) || pid != PID)
         return -1;
     if (ret_stat != NULL)
         *ret_stat = (struct proc_stat){.pid = PID,
-                                       .parent = leader_lives ? 99 : zombie_of,
+                                       .parent = main_lives ? 99 : zombie_of,
                                        .group = PID,
                                        .threads = 1,
-                                       .state = leader_lives ? 'R' : 'Z',
+                                       .state = main_lives ? 'R' : 'Z',
                                        .start_ticks = START_TICKS};
     return 0;
 }
@@ -81,7 +81,7 @@ static inline int set_up(void **state)
     machine.group_signal = group_signal;
     machine.stragglers_find = stragglers_find_fake;
     machine.stragglers_detach = stragglers_detach_fake;
-    leader_lives = group_lives = true;
+    main_lives = group_lives = true;
     zombie_of = 0;
     terms = 0;
     stragglers_left = 0;
@@ -144,7 +144,7 @@ static inline void exits(int32_t status, bool told_to_end)
 /* It is gone, and no ckpt-run comes to tell how it ended. */
 static inline void ends_untold(void)
 {
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     still_first_fire(job);
     still_now_us += 2 * SECOND_US;
     still_first_fire(job);

@@ -278,7 +278,8 @@ static inline struct job_members *real_left_of(const struct real_job *job)
     return NULL;
 }
 
-/* A process of the job; it does not go on before `cgroup` has it. 0: of the leader's group. */
+/* A process of the job; it does not go on before `cgroup` has it. 0: of its main
+ * process's group. */
 static inline pid_t real_start(struct real_job *job, const char *role, const char *number)
 {
     int pipes[2];

@@ -27,7 +27,7 @@ static int dying_rename(void *context, const char *from, const char *to, struct 
     return writes_left-- > 0 ? real.rename(context, from, to, err) : err_set(err, ERR_IO, "killed");
 }
 
-/* Of an application, as ckpt-run starts it: the leader of its group, found by its environment. */
+/* Of an application, as ckpt-run starts it: the main process, found by its environment. */
 static pid_t start_program(const char *program, int number, const char *work_dir)
 {
     char node[] = "CKPT_NODE_ID=node-a", id[64], dir[128], agent_socket[160];

@@ -134,7 +134,7 @@ static ranks_done_fn *looked;
 static struct ranks_seen seen;
 static struct proc_stat leader;
 static const char
-    *was; /* what the leader ran when it was read for the first time; NULL: the same */
+    *was; /* what the main process ran when it was read for the first time; NULL: the same */
 static int signals;
 
 static struct ranks_look *ranks_look(void *context, const struct job_members *members, int signal,
@@ -151,8 +151,8 @@ static void ranks_look_detach(struct ranks_look *look)
     (void)look;
 }
 
-static int leader_read(void *context, pid_t pid, struct proc_stat *ret_stat,
-                       struct proc_status *ret_status)
+static int main_read(void *context, pid_t pid, struct proc_stat *ret_stat,
+                     struct proc_status *ret_status)
 {
     (void)context, (void)pid;
     if (ret_stat != NULL) {
@@ -182,11 +182,11 @@ static void a_program_that_was_executed_after_the_look_is_looked_at_again(void *
     (void)state;
     agent.machine.ranks_look = ranks_look;
     agent.machine.ranks_detach = ranks_look_detach;
-    agent.machine.process_read = leader_read;
+    agent.machine.process_read = main_read;
     agent.machine.group_signal = group_signal;
     leader = (struct proc_stat){
         .pid = PID, .group = PID, .name = "orted", .state = 'R', .start_ticks = START_TICKS};
-    snprintf(seen.leader, sizeof(seen.leader), "sh");
+    snprintf(seen.main_name, sizeof(seen.main_name), "sh");
     order.checkpoint_id = CHECKPOINT;
     order.attempt = 1;
     order.run = RUN;

@@ -50,7 +50,7 @@ static void remove_note(void)
 /* The agent sees it dead. */
 static void ends(void)
 {
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     still_first_fire(job);
 }
 
@@ -99,7 +99,7 @@ static void what_was_left_is_looked_for_when_a_stop_finds_it_ended(void **state)
 {
     (void)state;
     leave_note(&(struct end_note){.wait_status = 0});
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     stop(STOP_BY_ORDER, RUN);
     remove_note();
     expect_report(KIND(APPLICATION_EXITED), RUN, 0);
@@ -109,7 +109,7 @@ static void what_was_left_is_looked_for_when_a_stop_finds_it_ended(void **state)
 static void a_ckpt_run_that_stands_still_is_waited_for(void **state)
 {
     (void)state;
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     zombie_of = 99;
     still_first_fire(job);
     still_now_us += 50 * SECOND_US;
@@ -172,7 +172,7 @@ static void a_note_in_another_folder_of_that_name_is_found(void **state)
     assert_int_equal(mkdir(folder, 0700), 0);
     write_note(&(struct end_note){.pid = PID, .start_ticks = START_TICKS, .run = RUN});
     agent.machine.path_open = open_again;
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     still_now_us += 2 * SECOND_US;
     process_woken(job, "");
     assert_int_equal(job->process.state, PROCESS_ENDED);
@@ -211,7 +211,7 @@ static struct allocation *resumed_when_granted(void)
     struct allocation *again;
 
     make_folder();
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     job->entry.pid = 0;
     job->entry.start_ticks = 0;
     job->entry.start_granted = true;
@@ -332,7 +332,7 @@ static void the_note_is_waited_for_while_its_folder_is_being_opened(void **state
     opened = job->folder.opened;
     job->folder.opened = NULL;
     job->folder.opening = (struct path_open *)(void *)job;
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     for (int i = 0; i < 3; i++) {
         still_first_fire(job);
         still_now_us += 4 * SECOND_US;

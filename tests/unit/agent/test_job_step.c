@@ -50,11 +50,11 @@ static void see_process(struct world *world)
     struct process_facts *facts = &world->facts.process;
     bool runs = world->process.state == PROCESS_RUNNING;
 
-    if (facts->leader_alive && chance(world, world->calm ? 3 : 15))
-        facts->leader_alive = false;
-    else if (!facts->leader_alive && runs && !world->calm && chance(world, 60))
-        facts->leader_alive = true;
-    if (facts->leader_alive)
+    if (facts->main_alive && chance(world, world->calm ? 3 : 15))
+        facts->main_alive = false;
+    else if (!facts->main_alive && runs && !world->calm && chance(world, 60))
+        facts->main_alive = true;
+    if (facts->main_alive)
         facts->group_alive = true;
     else if (world->calm || chance(world, 3))
         facts->group_alive = false;
@@ -216,9 +216,9 @@ static void carry_out(struct world *world, const struct job_effect *effect)
         world->walltime_us = world->entry.deadline_us;
     else if (effect->kind == EFFECT_SIGNAL && effect->signal == 9) {
         /* I35: who lives has its grace, but for who stands still and has nothing to save */
-        if (world->facts.process.leader_alive && !world->told_to_end)
+        if (world->facts.process.main_alive && !world->told_to_end)
             assert_true(world->frozen && !world->thawing && !world->let_go);
-        world->facts.process.group_alive = world->facts.process.leader_alive = false;
+        world->facts.process.group_alive = world->facts.process.main_alive = false;
     } else
         carry_out_attempt(world, effect);
     if (effect->kind == EFFECT_SIGNAL && effect->signal == 15)
@@ -322,7 +322,7 @@ static void start(struct world *world)
     world->entry.ended = false;
     world->told_to_end = world->let_go = false;
     world->starts++;
-    world->facts.process.leader_alive = world->facts.process.group_alive = true;
+    world->facts.process.main_alive = world->facts.process.group_alive = true;
     post(world, &event);
     drain(world);
 }
@@ -493,7 +493,7 @@ static void random_event(struct world *world)
 static void settle(struct world *world)
 {
     world->calm = true;
-    world->facts.process.leader_alive = false;
+    world->facts.process.main_alive = false;
     for (int i = 0; i < SETTLE_STEPS &&
                     (world->process.state != PROCESS_ABSENT || attempt_busy(&world->attempt));
          i++) {

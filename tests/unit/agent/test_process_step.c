@@ -41,11 +41,11 @@ static void see(struct world *world)
 
     facts->now_us += draw(world, 3) * (chance(world, 10) ? SECOND_US * 10 : SECOND_US / 20);
     facts->wall_ms = facts->now_us / 1000;
-    if (facts->leader_alive && chance(world, world->calm ? 3 : 8))
-        facts->leader_alive = false;
-    else if (!facts->leader_alive && runs && !world->calm && chance(world, 60))
-        facts->leader_alive = true;
-    if (facts->leader_alive)
+    if (facts->main_alive && chance(world, world->calm ? 3 : 8))
+        facts->main_alive = false;
+    else if (!facts->main_alive && runs && !world->calm && chance(world, 60))
+        facts->main_alive = true;
+    if (facts->main_alive)
         facts->group_alive = true;
     else if (world->calm || chance(world, 3))
         facts->group_alive = false;
@@ -96,7 +96,7 @@ static void take_effects(struct world *world, enum process_state from,
             assert_true(world->facts.group_alive || effect->signal == SIGTERM);
             assert_int_not_equal(world->entry.pid, 0);
             if (effect->signal == SIGKILL)
-                world->facts.group_alive = world->facts.leader_alive = false;
+                world->facts.group_alive = world->facts.main_alive = false;
         }
         if (effect->kind == EFFECT_FORGET)
             world->stragglers_asked = false;
@@ -149,7 +149,7 @@ static void start(struct world *world)
     event.start_ticks = event.pid;
     world->entry.ended = false;
     world->starts++;
-    world->facts.leader_alive = world->facts.group_alive = true;
+    world->facts.main_alive = world->facts.group_alive = true;
     step(world, &event);
 }
 
@@ -206,7 +206,7 @@ static void settle(struct world *world)
     uint64_t began_us = world->facts.now_us;
 
     world->calm = true;
-    world->facts.leader_alive = false;
+    world->facts.main_alive = false;
     for (int i = 0; world->process.state != PROCESS_ABSENT && i < SETTLE_STEPS; i++) {
         see(world);
         if (world->stragglers_asked) {
@@ -280,7 +280,7 @@ static void a_crash_is_told_after_the_checkpoint_that_is_copied(void **state)
     struct world world = still();
 
     (void)state;
-    world.facts.leader_alive = world.facts.group_alive = false;
+    world.facts.main_alive = world.facts.group_alive = false;
     world.facts.attempt_busy = world.facts.attempt_puts = true;
     world.facts.note_found = true;
     world.facts.note = (struct end_note){.pid = 101, .start_ticks = 101, .wait_status = 9};
@@ -309,7 +309,7 @@ static void a_stop_waits_for_the_checkpoint_until_its_grace_ends(void **state)
     world.facts.attempt_busy = world.facts.attempt_puts = true;
     event.ask = (struct process_stop_ask){.cause = STOP_BY_ORDER, .grace_ms = 5000, .run = RUN};
     step(&world, &event);
-    world.facts.leader_alive = world.facts.group_alive = false;
+    world.facts.main_alive = world.facts.group_alive = false;
     look(&world, 50000);
     step(&world, &(struct process_event){.kind = PROCESS_STRAGGLERS_LOOKED});
     look(&world, 0);

@@ -5,10 +5,10 @@
 
 #include "tests/unit/agent/ended_job.h"
 
-/* The leader has ended by itself; what it left behind is being killed when the stop comes. */
+/* The main process has ended by itself; what it left behind is being killed when the stop comes. */
 static void ends_before(int32_t status, enum process_stop_cause cause, uint64_t run)
 {
-    leader_lives = false;
+    main_lives = false;
     exits(status, false);
     assert_int_equal(job->process.state, PROCESS_CLEARING);
     stop(cause, run);
@@ -19,7 +19,7 @@ static void ends_before(int32_t status, enum process_stop_cause cause, uint64_t 
 static void what_ends_is_told_with_its_status(void **state)
 {
     (void)state;
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     exits(9, false);
     expect_report(KIND(APPLICATION_EXITED), RUN, 9);
 }
@@ -29,7 +29,7 @@ static void what_ends_is_told_with_its_status(void **state)
 static void what_was_told_from_outside_to_end_has_not_finished(void **state)
 {
     (void)state;
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     exits(0, true);
     expect_report(KIND(APPLICATION_EXITED), RUN, PROCESS_STATUS_UNKNOWN);
 }
@@ -37,7 +37,7 @@ static void what_was_told_from_outside_to_end_has_not_finished(void **state)
 static void what_was_told_from_outside_before_an_order_has_not_finished(void **state)
 {
     (void)state;
-    leader_lives = false;
+    main_lives = false;
     exits(0, true);
     stop(STOP_BY_ORDER, RUN);
     group_lives = false;
@@ -82,7 +82,7 @@ static void a_late_word_of_finished_work_counts_once(void **state)
 static void a_late_word_counts_for_what_had_ended_before_its_stop(void **state)
 {
     (void)state;
-    leader_lives = false;
+    main_lives = false;
     stop(STOP_BY_ORDER, RUN);
     group_lives = false;
     still_first_fire(job);
@@ -95,7 +95,7 @@ static void a_late_word_of_what_was_told_to_end_does_not_count(void **state)
 {
     (void)state;
     stop(STOP_BY_ORDER, RUN);
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     still_first_fire(job);
     expect_report(KIND(TERMINATED), RUN, PROCESS_STATUS_UNKNOWN);
     wakes(&(struct end_note){.wait_status = 0});
@@ -105,7 +105,7 @@ static void a_late_word_of_what_was_told_to_end_does_not_count(void **state)
 static void a_late_word_of_what_was_told_does_not_count(void **state)
 {
     (void)state;
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     exits(9, false);
     expect_report(KIND(APPLICATION_EXITED), RUN, 9);
     wakes(&(struct end_note){.wait_status = 0});
@@ -115,12 +115,12 @@ static void a_late_word_of_what_was_told_does_not_count(void **state)
 static void what_is_seen_alive_again_has_not_ended(void **state)
 {
     (void)state;
-    leader_lives = false;
+    main_lives = false;
     still_first_fire(job);
-    leader_lives = true;
+    main_lives = true;
     still_first_fire(job);
     still_now_us += 10 * SECOND_US;
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     still_first_fire(job);
     assert_int_equal(job->process.state, PROCESS_ENDED); /* its status is awaited from here on */
     still_now_us += 10 * SECOND_US;
@@ -132,7 +132,7 @@ static void an_end_waits_for_what_has_left_the_group(void **state)
 {
     (void)state;
     stragglers_left = 1;
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     wakes(&(struct end_note){.wait_status = 9});
     assert_uint_equal(stragglers_asked.run, RUN);
     assert_uint_equal(stragglers_asked.start_ticks, START_TICKS);
@@ -152,7 +152,7 @@ static void a_stop_waits_for_what_has_left_the_group(void **state)
     stragglers_left = 1;
     stop(STOP_BY_ORDER, RUN);
     assert_null(stragglers_done); /* not while its group lives */
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     wakes(&(struct end_note){.wait_status = 0});
     assert_uint_equal(ledger_last_sequence(agent.ledger), 0);
     stragglers_done(job, 0);
@@ -165,7 +165,7 @@ static void what_has_left_the_group_has_the_grace_as_well(void **state)
     (void)state;
     stragglers_left = 1;
     stop(STOP_BY_ORDER, RUN);
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     still_first_fire(job);
     assert_non_null(stragglers_done);
     assert_false(stragglers_killed);
@@ -230,7 +230,7 @@ static void fire_walltime(void)
 static void expect_killed_in(uint64_t run)
 {
     fire_walltime();
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     exits(9, false);
     expect_report(KIND(WALLTIME_KILLED), run, 9);
     assert_uint_equal(job->entry.ended_run, run); /* the next one may begin */
@@ -265,7 +265,7 @@ static void what_ends_with_0_when_told_to_has_not_finished(void **state)
     (void)state;
     stop(STOP_BY_ORDER, RUN);
     assert_uint_equal(terms, 1);
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     exits(0, false);
     expect_report(KIND(TERMINATED), RUN, 0);
 }
@@ -282,7 +282,7 @@ static void what_was_told_by_the_agent_before_has_not_finished(void **state)
 
     (void)state;
     job = allocation_new(&agent, "stopped", &entry);
-    leader_lives = false;
+    main_lives = false;
     process_post(job, PROCESS_RESUMED);
     exits(0, false);
     group_lives = false;
@@ -371,6 +371,86 @@ static void what_is_left_of_a_grace_is_logged(void **state)
     allocation_free(again);
 }
 
+/* ---- enums in logs ---- */
+
+/* What was begun with all of the job, and whom it tells; it is told by the test. */
+static struct {
+    enum still_way way;
+    still_done_fn *done;
+    void *data;
+} begun;
+
+static struct job_still *still_begun(void *context, const struct job_members *members,
+                                     enum still_way way, still_done_fn *done, void *data)
+{
+    (void)context, (void)members;
+    begun.way = way;
+    begun.done = done;
+    begun.data = data;
+    return (struct job_still *)&begun;
+}
+
+static void still_turned(struct job_still *still, enum still_way way)
+{
+    (void)still, (void)way;
+}
+
+static void still_left(struct job_still *still)
+{
+    (void)still;
+}
+
+static void expect_logged(FILE *log, const char *event, const char *pair)
+{
+    char line[1024];
+    bool found = false;
+
+    rewind(log);
+    while (fgets(line, sizeof(line), log) != NULL)
+        found = found || (strstr(line, event) != NULL && strstr(line, pair) != NULL);
+    if (!found)
+        print_error("no line %s with %s\n", event, pair);
+    assert_true(found);
+}
+
+/* Numbers of ways, causes and reasons say nothing to who reads a log, and shift between builds. */
+static void ways_causes_and_reasons_are_logged_by_name(void **state)
+{
+    struct ledger_entry entry = *ledger_find(agent.ledger, "job");
+    struct allocation *again;
+    int former_stderr;
+    FILE *log;
+
+    (void)state;
+    agent.machine.job_still = still_begun;
+    agent.machine.job_still_change = still_turned;
+    agent.machine.job_still_detach = still_left;
+    log = begin_log(&former_stderr);
+    entry.still = STANDING_LET_GO; /* as the agent before it left it */
+    again = allocation_new(&agent, "job", &entry);
+    process_post(again, PROCESS_RESUMED);
+    assert_int_equal(begun.way, STILL_THAW);
+    begun.done(begun.data, &(struct still_result){.stuck = PID, .stuck_name = "tail"});
+    process_stop(again, &(struct process_stop_ask){.cause = STOP_BY_ORDER,
+                                                   .reason = CKPT__V1__REASON__REASON_MIGRATED,
+                                                   .grace_ms = 1000,
+                                                   .run = RUN});
+    assert_int_equal(begun.way, STILL_END);
+    begun.done(begun.data, &(struct still_result){.whole = true, .count = 1, .rounds = 1});
+    main_lives = group_lives = false;
+    still_first_fire(again);
+    assert_uint_equal(ledger_last_sequence(agent.ledger), 1);
+    assert_true(dup2(former_stderr, STDERR_FILENO) >= 0);
+    close(former_stderr);
+    expect_logged(log, "event=still ", " way=THAW ");
+    expect_logged(log, "event=stop ", " cause=ORDER ");
+    expect_logged(log, "event=stop ", " reason=MIGRATED ");
+    expect_logged(log, "event=signalled ", " way=END ");
+    expect_logged(log, "event=report ", " reason=MIGRATED ");
+    fclose(log);
+    allocation_free(again);
+}
+
 static void a_grace_that_was_ordered_is_not_cut_short(void **state)
 {
     uint64_t began_us = still_now_us;
@@ -424,7 +504,7 @@ static void a_start_that_does_not_come_is_told_by_the_agent_after(void **state)
     struct allocation *again;
 
     (void)state;
-    leader_lives = group_lives = false;
+    main_lives = group_lives = false;
     wakes(&(struct end_note){.wait_status = 9, .will_restart = true});
     assert_uint_equal(ledger_last_sequence(agent.ledger), 1);
     again = resumed();
@@ -469,6 +549,7 @@ int main(void)
         PROCESS_TEST(what_was_told_by_the_agent_before_has_not_finished),
         PROCESS_TEST(a_grace_goes_on_where_it_was),
         PROCESS_TEST(what_is_left_of_a_grace_is_logged),
+        PROCESS_TEST(ways_causes_and_reasons_are_logged_by_name),
         PROCESS_TEST(a_grace_that_was_ordered_is_not_cut_short),
         PROCESS_TEST(a_grace_that_became_shorter_stays_so),
         PROCESS_TEST(a_grace_whose_end_is_not_known_begins_again),

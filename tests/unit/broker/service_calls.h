@@ -36,9 +36,8 @@ static inline void take_end(struct rpc_client_call *call, void *data, const stru
     answer->ended = true;
     answer->status = end->status;
     snprintf(answer->message, sizeof(answer->message), "%s", end->message);
-    answer->has_hint = end->leader_hint != NULL;
-    snprintf(answer->hint, sizeof(answer->hint), "%s",
-             end->leader_hint == NULL ? "" : end->leader_hint);
+    answer->has_hint = end->redirect != NULL;
+    snprintf(answer->hint, sizeof(answer->hint), "%s", end->redirect == NULL ? "" : end->redirect);
 }
 
 static const struct rpc_client_handlers unary_handlers = {.on_message = take_message,

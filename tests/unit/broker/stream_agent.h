@@ -40,7 +40,7 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
     agent->status = end->status;
     agent->call = NULL;
     snprintf(agent->hint, sizeof(agent->hint), "%s",
-             end->leader_hint != NULL ? end->leader_hint : "(none)");
+             end->redirect != NULL ? end->redirect : "(none)");
 }
 
 static void open_stream(struct agent *agent)

@@ -1,4 +1,4 @@
-/* Moves off nodes that are about to fail: S1-022, F-008, F-015; the ledger's choice becomes a
+/* Moves off nodes that are about to fail: S1-022, F-008, F-015; the best payoff becomes a
  * decision that the state machine checks. */
 #include <math.h>
 
@@ -275,7 +275,7 @@ static void a_job_with_nothing_to_lose_stays(void **state)
     const struct evaluator_scored scored = {&scene.view, &scene.result, 0};
     const char *spare = NULL;
     struct eval_situation situation;
-    struct eval_ledger ledger;
+    struct eval_payoffs payoffs;
     uint32_t alarmed;
 
     (void)state;
@@ -290,8 +290,8 @@ static void a_job_with_nothing_to_lose_stays(void **state)
     situation.spare = true;
     situation.lost_s = situation.age_s = 0;
     situation.value_gpu_s = 0;
-    eval_ledger(&situation, &ledger);
-    assert_int_not_equal(ledger.best, EVAL_ACTION_MIGRATE);
+    eval_payoffs(&situation, &payoffs);
+    assert_int_not_equal(payoffs.best, EVAL_ACTION_MIGRATE);
     finish(&scene);
 }
 
@@ -310,7 +310,7 @@ static void expect_reproduced(void *context, const Ckpt__V1__ExplainReply *reply
             assert_non_null(strstr(reply->guards[i], ": ok"));
 }
 
-/* What the ledger weighed is in the log beside the row, and gives the same choice again, bit for
+/* What payoffs come from is in the log beside the row, and gives the same choice again, bit for
  * bit. */
 static void explain_move(struct fake *fake, Ckpt__V1__ExplainRequest request)
 {

@@ -1,4 +1,4 @@
-/* What schedulers ask about victims: what a preemption came to, and placement hints, from a real
+/* What schedulers ask about victims: what a preemption came to, and placement advice, from a real
  * replica of one member. */
 #include "src/broker/api/answer.h"
 #include "tests/unit/broker/service_calls.h"
@@ -49,7 +49,7 @@ static void a_preemptions_progress_is_answered(void **state)
 }
 
 /* As many a page as were asked for, each running one once, all of them. */
-static void placement_hints_come_in_pages(void **state)
+static void placement_advice_comes_in_pages(void **state)
 {
     static struct answer answer;
     Ckpt__V1__GetPlacementHintsRequest ask = CKPT__V1__GET_PLACEMENT_HINTS_REQUEST__INIT;
@@ -87,7 +87,7 @@ static void placement_hints_come_in_pages(void **state)
     assert_int_equal(answer.status, RPC_INVALID_ARGUMENT);
 }
 
-static void placement_hints_follow_the_estimated_write_time(void **state)
+static void placement_advice_follows_the_estimated_write_time(void **state)
 {
     static struct answer answer;
     Ckpt__V1__GetPlacementHintsRequest ask = CKPT__V1__GET_PLACEMENT_HINTS_REQUEST__INIT;
@@ -124,8 +124,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH(open_one, a_preemptions_progress_is_answered),
-        WITH(open_one, placement_hints_come_in_pages),
-        WITH(open_one, placement_hints_follow_the_estimated_write_time),
+        WITH(open_one, placement_advice_comes_in_pages),
+        WITH(open_one, placement_advice_follows_the_estimated_write_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* What a worker of an object store may have signed, asked by one that wants more: the user of the
- * job may trace it and ask in its place. */
+/* What a worker of an object store may have signed, asked by one that wants more, as whoever takes
+ * it over would. */
 #include "src/dest/s3/scope.h"
 
 #include "src/base/check.h"

@@ -1,4 +1,4 @@
-/* The ledger of actions and the order of those that want bandwidth. */
+/* The payoffs of actions and the order of those that want bandwidth. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -22,10 +22,10 @@ static struct eval_situation claimed(double age_s)
 
 static enum eval_action best(const struct eval_situation *situation)
 {
-    struct eval_ledger ledger;
+    struct eval_payoffs payoffs;
 
-    eval_ledger(situation, &ledger);
-    return ledger.best;
+    eval_payoffs(situation, &payoffs);
+    return payoffs.best;
 }
 
 /* S1-021, second row of the seed: 15 min of progress are saved before the nodes are yielded, 5 min
@@ -94,10 +94,10 @@ static void the_smallest_change_turns_the_choice_round(void **state)
             .down_s = 90,
             .lost_s = (double)(test_random(&random) % 20000)};
         struct eval_situation changed = situation;
-        struct eval_ledger_change change;
+        struct eval_payoff_change change;
 
         chosen[best(&situation)]++;
-        if (!eval_ledger_smallest_change(&situation, &change))
+        if (!eval_payoffs_smallest_change(&situation, &change))
             continue;
         found++;
         with_number(&changed, change.number, change.to);
@@ -154,7 +154,7 @@ static void not_a_number_never_decides_an_action(void **state)
 {
     double *fields[7];
     struct eval_situation situation = claimed(3600);
-    struct eval_ledger ledger;
+    struct eval_payoffs payoffs;
 
     (void)state;
     situation.spare = true;
@@ -168,9 +168,9 @@ static void not_a_number_never_decides_an_action(void **state)
     for (size_t i = 0; i < 7; i++) {
         double given = *fields[i];
         *fields[i] = NAN;
-        eval_ledger(&situation, &ledger);
+        eval_payoffs(&situation, &payoffs);
         for (int action = 0; action < EVAL_ACTION_COUNT; action++)
-            assert_false(isnan(ledger.net_gpu_s[action]));
+            assert_false(isnan(payoffs.net_gpu_s[action]));
         *fields[i] = given;
     }
     situation.gpus = NAN;

@@ -150,7 +150,7 @@ static void raw_amounts_times_their_weights_are_the_terms(void **state)
     eval_result_free(&result);
 }
 
-static void a_ledger_is_given_back_from_its_bits(void **state)
+static void payoffs_are_given_back_from_their_bits(void **state)
 {
     struct eval_situation situation = {.gpus = 512,
                                        .age_s = 3000.001,
@@ -163,19 +163,19 @@ static void a_ledger_is_given_back_from_its_bits(void **state)
                                        .down_s = 90,
                                        .lost_s = 4000};
     struct eval_situation again;
-    struct eval_ledger ledger, again_ledger;
+    struct eval_payoffs payoffs, again_payoffs;
     uint64_t bits[EVAL_SITUATION_COUNT];
 
     (void)state;
     for (int i = 0; i < 2; i++, situation.cost_gpu_s = 2e4) {
         eval_situation_take(&situation, bits);
         eval_situation_give(bits, &again);
-        eval_ledger(&situation, &ledger);
-        eval_ledger(&again, &again_ledger);
-        assert_uint_equal(eval_ledger_digest(1, &ledger), eval_ledger_digest(1, &again_ledger));
-        assert_true(eval_ledger_digest(1, &ledger) != eval_ledger_digest(2, &ledger));
+        eval_payoffs(&situation, &payoffs);
+        eval_payoffs(&again, &again_payoffs);
+        assert_uint_equal(eval_payoffs_digest(1, &payoffs), eval_payoffs_digest(1, &again_payoffs));
+        assert_true(eval_payoffs_digest(1, &payoffs) != eval_payoffs_digest(2, &payoffs));
     }
-    assert_int_equal(ledger.best, EVAL_ACTION_MIGRATE);
+    assert_int_equal(payoffs.best, EVAL_ACTION_MIGRATE);
 }
 
 static void digest_sees_every_column_and_the_verdict(void **state)
@@ -246,7 +246,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_give_the_same_verdict_and_terms_back),
         cmocka_unit_test(raw_amounts_times_their_weights_are_the_terms),
-        cmocka_unit_test(a_ledger_is_given_back_from_its_bits),
+        cmocka_unit_test(payoffs_are_given_back_from_their_bits),
         cmocka_unit_test(digest_sees_every_column_and_the_verdict),
         cmocka_unit_test(names_tell_every_number),
         cmocka_unit_test(a_changed_model_has_a_new_revision),

@@ -126,7 +126,7 @@ static void a_suspended_job_can_be_ended(void **unused)
     script_close(&script);
 }
 
-/* Natural completion first: the hint is a no-op (F-021) */
+/* Natural completion first: the request is a no-op (F-021) */
 static void an_end_supersedes_the_active_checkpoint(void **unused)
 {
     struct script script;

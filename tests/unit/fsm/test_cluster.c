@@ -1,4 +1,4 @@
-/* Limits of tables, sessions, events, changed nodes, grants. */
+/* Limits of tables, past requests, events, changed nodes, grants. */
 #include "tests/unit/fsm/expect.h"
 
 static void tables_are_bounded_by_outcomes(void **unused)
@@ -82,7 +82,7 @@ static void the_number_of_nodes_is_bounded(void **unused)
 }
 
 /* K-004 */
-static void sessions_are_forgotten_by_age(void **unused)
+static void past_requests_are_forgotten_by_age(void **unused)
 {
     struct script script;
 
@@ -625,7 +625,7 @@ int main(void)
         cmocka_unit_test(tables_are_bounded_by_outcomes),
         cmocka_unit_test(members_come_and_go_once),
         cmocka_unit_test(the_number_of_nodes_is_bounded),
-        cmocka_unit_test(sessions_are_forgotten_by_age),
+        cmocka_unit_test(past_requests_are_forgotten_by_age),
         cmocka_unit_test(refusals_are_remembered),
         cmocka_unit_test(a_new_policy_keeps_what_is_not_named),
         cmocka_unit_test(a_zero_is_a_value_where_it_is_meant),

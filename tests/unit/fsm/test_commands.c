@@ -96,7 +96,7 @@ static void a_clients_command_needs_a_request_id(void **unused)
     expect_status(&script, REQUEST_ID_MISSING, "request j1 id=!");
     expect_status(&script, REQUEST_ID_MISSING, "drain n1 id=!");
     expect_status(&script, INVALID_ID, "drain n1 id=a/b");
-    assert_int_equal(summary_of(&script).session_count, 1); /* of the policy command before */
+    assert_int_equal(summary_of(&script).past_request_count, 1); /* of the policy command before */
     script_close(&script);
 }
 

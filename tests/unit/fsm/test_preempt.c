@@ -20,7 +20,7 @@ static uint64_t cost_of(struct script *script, const char *job)
 {
     uint64_t cost_gpu_ms;
 
-    fsm_victim_hint(script->fsm, job_of(script, job), &cost_gpu_ms);
+    fsm_victim_outlook(script->fsm, job_of(script, job), &cost_gpu_ms);
     return cost_gpu_ms;
 }
 

@@ -144,7 +144,7 @@ static void requests_that_are_forgotten_meanwhile_are_in_the_snapshot(void **unu
     for (int i = 0; i < 500; i++) /* each command forgets a few */
         script_run(&script, "queue v%d", i % 200);
     fsm_get_summary(script.fsm, &summary);
-    assert_true(summary.session_count < 600);
+    assert_true(summary.past_request_count < 600);
     while (!slices_next(&slices, 512))
         script_run(&script, "queue v1");
     slices_begin(&slices, script.fsm);
@@ -257,7 +257,7 @@ static void a_stop_without_its_limit_is_refused(void **unused)
 }
 
 /* A field with a value that no command leaves there: each of them stops the program when it is met
- * at work (sessions.c, moved.c, checkpoint.c), so nothing that was read may hold it. */
+ * at work (past_requests.c, moved.c, checkpoint.c), so nothing that was read may hold it. */
 #define IMPOSSIBLE(field, value)                                                                   \
     do {                                                                                           \
         __typeof__(field) kept = (field);                                                          \
@@ -268,17 +268,17 @@ static void a_stop_without_its_limit_is_refused(void **unused)
 
 static void a_request_that_was_answered_in_the_future_is_refused(void **unused)
 {
-    struct session *session;
+    struct past_request *past;
     struct script script;
 
     (void)unused;
     script_start(&script);
     expect_ok(&script, "register j1 nodes=n1");
-    session = script.fsm->session_newest;
-    IMPOSSIBLE(session->index, script.fsm->index + 1);
-    IMPOSSIBLE(session->index, UINT64_MAX);
-    IMPOSSIBLE(session->at_ms, script.fsm->now_ms + 1);
-    IMPOSSIBLE(session->command, 0);
+    past = script.fsm->past_request_newest;
+    IMPOSSIBLE(past->index, script.fsm->index + 1);
+    IMPOSSIBLE(past->index, UINT64_MAX);
+    IMPOSSIBLE(past->at_ms, script.fsm->now_ms + 1);
+    IMPOSSIBLE(past->command, 0);
     script_restore(&script); /* and as it is it is taken */
     script_close(&script);
 }

@@ -54,9 +54,9 @@ static void who_can_never_be_a_victim_is_known(void **unused)
         job = job_of(&script, "j1");
         assert_int_equal(fsm_victim_never(job), cases[i].never);
         if (cases[i].never)
-            assert_int_not_equal(fsm_victim_hint(script.fsm, job, &cost), FSM_OK);
+            assert_int_not_equal(fsm_victim_outlook(script.fsm, job, &cost), FSM_OK);
         else if (job->vcluster_kind != CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_SERVICE)
-            assert_int_equal(fsm_victim_hint(script.fsm, job, &cost), FSM_OK);
+            assert_int_equal(fsm_victim_outlook(script.fsm, job, &cost), FSM_OK);
         script_close(&script);
     }
 }
@@ -156,9 +156,9 @@ static void a_manual_job_costs_its_timeout(void **unused)
     expect_ok(&script, "register a nodes=n1 class=1 strategy=manual timeout=600000");
     expect_ok(&script, "register b nodes=n2 class=1 strategy=none");
     expect_ok(&script, "after 1000");
-    assert_int_equal(fsm_victim_hint(script.fsm, job_of(&script, "a"), &cost), FSM_OK);
+    assert_int_equal(fsm_victim_outlook(script.fsm, job_of(&script, "a"), &cost), FSM_OK);
     assert_true(cost == UINT64_C(600000) * 8);
-    assert_int_equal(fsm_victim_hint(script.fsm, job_of(&script, "b"), &cost), FSM_OK);
+    assert_int_equal(fsm_victim_outlook(script.fsm, job_of(&script, "b"), &cost), FSM_OK);
     script_close(&script);
 }
 
@@ -311,7 +311,7 @@ static void a_sensitive_claim_does_not_wait_for_progress(void **unused)
     script_close(&script);
 }
 
-/* The ledger of actions: with less work at stake than a checkpoint takes, going back to the last one is cheaper */
+/* The payoffs of actions: with less work at stake than a checkpoint takes, going back to the last one is cheaper */
 static void a_victim_that_was_just_saved_is_stopped_without_another_checkpoint(void **unused)
 {
     struct script script;

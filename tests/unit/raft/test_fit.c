@@ -103,6 +103,35 @@ static void who_is_reluctant_leaves_elections_to_the_others(void **state)
     }
 }
 
+/* The first rank's clock is found to be off while the leader stands still: the next rank's timer
+ * decides, a twentieth of the timeout later (L1; the simulator's bounds_standstill() allows that).
+ */
+static void who_becomes_reluctant_in_a_standstill_costs_one_rank(void **state)
+{
+    enum { PART_US = ELECTION_US / CORE_RANKS_PER_ELECTION, SLACK_US = 60000 };
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct cluster *cluster = cluster_up(seed, 3, 3);
+        unsigned leader = (unsigned)cluster_leader(cluster), first = leader == 0 ? 1 : 0;
+        uint64_t begin_us;
+
+        cluster_propose_many(cluster, 5);
+        cluster_run(cluster, SECOND_US);
+        sim_pause(cluster->sim, leader, 2 * SECOND_US);
+        begin_us = sim_now_us(cluster->sim);
+        cluster_run(cluster, ELECTION_US / 2);
+        consensus_set_reluctant(cluster->nodes[first].consensus, true);
+        while (cluster_leader(cluster) == (int)leader &&
+               sim_now_us(cluster->sim) - begin_us < 2 * SECOND_US)
+            cluster_step(cluster);
+        assert_int_equal(cluster_leader(cluster), (int)(3 - leader - first));
+        assert_in_range(sim_now_us(cluster->sim) - begin_us, ELECTION_US / 2,
+                        ELECTION_US + PART_US / 2 + PART_US + SLACK_US);
+        cluster_free(cluster);
+    }
+}
+
 /* The other one's log is shorter: it cannot be elected. Whether its leader knew that it was there
  * decides how long it is waited for. */
 static void leads_when_nobody_else_can(bool was_there)
@@ -202,6 +231,7 @@ int main(void)
         cmocka_unit_test(nobody_hands_over_to_a_full_disk),
         cmocka_unit_test(who_is_reluctant_takes_over_where_nobody_is_fit),
         cmocka_unit_test(who_is_reluctant_leaves_elections_to_the_others),
+        cmocka_unit_test(who_becomes_reluctant_in_a_standstill_costs_one_rank),
         cmocka_unit_test(who_is_reluctant_leads_when_nobody_else_can),
         cmocka_unit_test(where_all_are_reluctant_an_election_takes_no_longer),
         cmocka_unit_test(who_is_alone_is_not_asked_whether_it_wants_to),

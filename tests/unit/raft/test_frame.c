@@ -263,11 +263,13 @@ static void lying_counts_and_lengths_are_refused(void **state)
     body = buf.bytes + FRAME_HEADER_BYTES + 1; /* behind the note, which is not told */
     bytes_put(body + 32, UINT32_MAX, 4);       /* entries */
     assert_int_equal(frame_decode(&frame, &got, &err), -1);
+    assert_string_equal(err.text, "APPEND frame makes no sense");
     bytes_put(body + 32, 1, 4);
     bytes_put(body + 45, 8, 4); /* length of the entry */
     assert_int_equal(frame_decode(&frame, &got, &err), -1);
     bytes_put(body + 45, 6, 4);
     assert_int_equal(frame_decode(&frame, &got, &err), -1);
+    assert_string_equal(err.text, "APPEND frame makes no sense");
     bytes_put(body + 45, 7, 4);
     body[44] = RAFT_CHANGE; /* "payload" is no configuration */
     assert_int_equal(frame_decode(&frame, &got, &err), -1);

@@ -285,11 +285,11 @@ static void seen_end(struct rpc_client_call *call, void *data, const struct rpc_
     seen->call = NULL;
     seen->status = end->status;
     seen->sent = end->sent;
-    seen->hinted = end->leader_hint != NULL;
+    seen->redirected = end->redirect != NULL;
     seen->pushback = end->pushback;
     seen->pushback_ms = end->pushback_ms;
     snprintf(seen->text, sizeof(seen->text), "%s", end->message);
-    snprintf(seen->hint, sizeof(seen->hint), "%s", seen->hinted ? end->leader_hint : "");
+    snprintf(seen->redirect, sizeof(seen->redirect), "%s", seen->redirected ? end->redirect : "");
 }
 
 const struct rpc_client_handlers seen_handlers = {

@@ -51,8 +51,8 @@ struct seen {
     int status;
     bool sent;
     char text[512];
-    bool hinted;
-    char hint[128];
+    bool redirected;
+    char redirect[128];
     bool pushback;
     uint64_t pushback_ms;
     size_t messages;

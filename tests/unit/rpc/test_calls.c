@@ -96,14 +96,14 @@ static void an_error_carries_its_status_text_and_trailers(void **state)
     assert_true(fixture_run(&fixture, &seen.done));
     assert_int_equal(seen.status, RPC_FAILED_PRECONDITION);
     assert_string_equal(seen.text, "100% of \xc3\xa4pfel are gone");
-    assert_false(seen.hinted);
+    assert_false(seen.redirected);
     seen_unary(&fixture, &seen, "/test.T/Fail", "9 hint:10.0.0.1:7443", 0);
     assert_true(fixture_run(&fixture, &seen.done));
-    assert_string_equal(seen.hint, "10.0.0.1:7443");
+    assert_string_equal(seen.redirect, "10.0.0.1:7443");
     seen_unary(&fixture, &seen, "/test.T/Fail", "9 hint:", 0);
     assert_true(fixture_run(&fixture, &seen.done));
-    assert_true(seen.hinted); /* present and empty: the leader is unknown */
-    assert_string_equal(seen.hint, "");
+    assert_true(seen.redirected); /* present and empty: the leader is unknown */
+    assert_string_equal(seen.redirect, "");
     seen_unary(&fixture, &seen, "/test.T/Fail", "8 pushback:250", 0);
     assert_true(fixture_run(&fixture, &seen.done));
     assert_int_equal(seen.status, RPC_RESOURCE_EXHAUSTED);

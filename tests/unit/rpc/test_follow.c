@@ -29,11 +29,12 @@ static const char *current(struct following *following)
     return rpc_channel_address(rpc_follow_channel(following->follow));
 }
 
-static bool ended(struct following *following, int status, const char *hint, uint64_t *ret_delay_ms)
+static bool ended(struct following *following, int status, const char *redirect,
+                  uint64_t *ret_delay_ms)
 {
     const struct rpc_end end = {.status = status,
                                 .message = "",
-                                .leader_hint = hint,
+                                .redirect = redirect,
                                 .channel = rpc_follow_channel(following->follow)};
 
     return rpc_follow_result(following->follow, &end, ret_delay_ms);
@@ -160,7 +161,7 @@ static void members_that_name_each_other_are_left(void **state)
     following_close(&following);
 }
 
-/* A refusal by the application's rules has no hint trailer and must not be sent again. */
+/* A refusal by the application's rules has no redirect trailer and must not be sent again. */
 static void a_final_answer_is_not_worth_another_attempt(void **state)
 {
     static const int final[] = {RPC_OK,

@@ -97,7 +97,7 @@ static uint16_t tenant_of(struct fsm *fsm, const struct allocation *allocation)
     return (uint16_t)fsm_min(i, FSM_TENANTS_MAX - 1);
 }
 
-static struct tenant *ledger_tenant(const struct fsm *fsm, const struct allocation *allocation)
+static struct tenant *account_tenant(const struct fsm *fsm, const struct allocation *allocation)
 {
     CHECK(allocation->tenant_slot < fsm->tenant_count);
     return fsm->tenants[allocation->tenant_slot];
@@ -139,21 +139,21 @@ static void allocation_settle(const struct allocation *allocation, uint64_t now_
 }
 
 /* Before anything is moved, and before a rate changes: both count from one instant. */
-static void ledger_settle(struct fsm *fsm, struct allocation *allocation)
+static void account_settle(struct fsm *fsm, struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);
-    tenant_settle(ledger_tenant(fsm, allocation), fsm->now_ms);
+    tenant_settle(account_tenant(fsm, allocation), fsm->now_ms);
     allocation_settle(allocation, fsm->now_ms, &allocation->account);
     allocation->account_at_ms = fsm->now_ms;
 }
 
 /* Moves what is pending to a cause, in the job's account and its tenant's alike. The amount goes
  * into the state's hash, by which members whose accounts part find out. */
-static void ledger_lose(struct fsm *fsm, struct allocation *allocation, enum fsm_loss cause,
-                        uint64_t gpu_ms)
+static void account_lose(struct fsm *fsm, struct allocation *allocation, enum fsm_loss cause,
+                         uint64_t gpu_ms)
 {
     struct fsm_account *account = &allocation->account;
-    struct fsm_account *tenant = &ledger_tenant(fsm, allocation)->account;
+    struct fsm_account *tenant = &account_tenant(fsm, allocation)->account;
 
     CHECK((unsigned)cause < FSM_LOSS_COUNT);
     CHECK(allocation->view.id != NULL);
@@ -164,10 +164,10 @@ static void ledger_lose(struct fsm *fsm, struct allocation *allocation, enum fsm
 }
 
 /* Moves what is pending to what is useful: it is saved, or the job is complete. */
-static void ledger_keep(struct fsm *fsm, struct allocation *allocation, uint64_t gpu_ms)
+static void account_keep(struct fsm *fsm, struct allocation *allocation, uint64_t gpu_ms)
 {
     struct fsm_account *account = &allocation->account;
-    struct fsm_account *tenant = &ledger_tenant(fsm, allocation)->account;
+    struct fsm_account *tenant = &account_tenant(fsm, allocation)->account;
 
     CHECK(allocation->view.id != NULL);
     gpu_ms = fsm_min(gpu_ms, account->pending_gpu_ms);
@@ -178,10 +178,11 @@ static void ledger_keep(struct fsm *fsm, struct allocation *allocation, uint64_t
 
 /* It went on from an older checkpoint than its last one: what the younger ones held is computed
  * again. */
-static void ledger_take_back(struct fsm *fsm, struct allocation *allocation, uint64_t useful_gpu_ms)
+static void account_take_back(struct fsm *fsm, struct allocation *allocation,
+                              uint64_t useful_gpu_ms)
 {
     struct fsm_account *account = &allocation->account;
-    struct fsm_account *tenant = &ledger_tenant(fsm, allocation)->account;
+    struct fsm_account *tenant = &account_tenant(fsm, allocation)->account;
     uint64_t gpu_ms;
 
     CHECK(allocation->view.id != NULL);
@@ -195,9 +196,9 @@ static void ledger_take_back(struct fsm *fsm, struct allocation *allocation, uin
 
 /* The job's part of its tenant's rates: taken out as it was and put in as it is now, so the sums
  * need no walk over jobs. The hazard counts for the same span. */
-static void ledger_rate(struct fsm *fsm, struct allocation *allocation)
+static void account_rate(struct fsm *fsm, struct allocation *allocation)
 {
-    struct tenant *tenant = ledger_tenant(fsm, allocation);
+    struct tenant *tenant = account_tenant(fsm, allocation);
     uint64_t *old =
         allocation->account_restarting ? &tenant->restarting_gpus : &tenant->computing_gpus;
 
@@ -214,17 +215,17 @@ static void ledger_rate(struct fsm *fsm, struct allocation *allocation)
 }
 
 /* Called after whatever changes who computes: the time until now still counts at the old rate. */
-void fsm_ledger_update(struct fsm *fsm, struct allocation *allocation)
+void fsm_account_update(struct fsm *fsm, struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);
-    ledger_settle(fsm, allocation);
+    account_settle(fsm, allocation);
     fsm_calibrate_settle(fsm);
-    ledger_rate(fsm, allocation);
+    account_rate(fsm, allocation);
     fsm_moved(fsm, FSM_RECORD_TENANT, allocation->tenant_slot);
 }
 
 /* One that began before it was registered has computed since. */
-void fsm_ledger_open(struct fsm *fsm, struct allocation *allocation)
+void fsm_account_open(struct fsm *fsm, struct allocation *allocation)
 {
     struct tenant *tenant;
     uint64_t before_gpu_ms =
@@ -232,22 +233,22 @@ void fsm_ledger_open(struct fsm *fsm, struct allocation *allocation)
 
     CHECK(allocation->view.id != NULL);
     allocation->tenant_slot = tenant_of(fsm, allocation);
-    tenant = ledger_tenant(fsm, allocation);
+    tenant = account_tenant(fsm, allocation);
     allocation->account_at_ms = fsm->now_ms;
-    fsm_ledger_update(fsm, allocation);
+    fsm_account_update(fsm, allocation);
     account_grow(&allocation->account, &allocation->account.pending_gpu_ms, before_gpu_ms);
     account_grow(&tenant->account, &tenant->account.pending_gpu_ms, before_gpu_ms);
 }
 
 /* false: the account does not add up or is ahead of the state's clock; the snapshot is refused. The
  * tenant's own account was read, so only its rates are added to. */
-bool fsm_ledger_adopt(struct fsm *fsm, struct allocation *allocation)
+bool fsm_account_adopt(struct fsm *fsm, struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);
     if (!fsm_account_balanced(&allocation->account) || allocation->account_at_ms > fsm->now_ms)
         return false;
     allocation->tenant_slot = tenant_of(fsm, allocation);
-    ledger_rate(fsm, allocation);
+    account_rate(fsm, allocation);
     return true;
 }
 
@@ -275,48 +276,48 @@ static enum fsm_loss loss_of(const struct allocation *allocation, Ckpt__V1__Reas
 }
 
 /* A job that completed has used all that it computed, with a last checkpoint or without one. */
-void fsm_ledger_end(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__AllocationState state,
-                    Ckpt__V1__Reason reason)
+void fsm_account_end(struct fsm *fsm, struct allocation *allocation,
+                     Ckpt__V1__AllocationState state, Ckpt__V1__Reason reason)
 {
     CHECK((unsigned)state < FSM_STATES_ALLOCATION);
     CHECK(allocation->view.id != NULL);
-    ledger_settle(fsm, allocation);
+    account_settle(fsm, allocation);
     if (state == ENDS(COMPLETED))
-        ledger_keep(fsm, allocation, UINT64_MAX);
+        account_keep(fsm, allocation, UINT64_MAX);
     else
-        ledger_lose(fsm, allocation, loss_of(allocation, reason), UINT64_MAX);
+        account_lose(fsm, allocation, loss_of(allocation, reason), UINT64_MAX);
     if (state != ENDS(COMPLETED) && allocation->assigned)
         fsm_calibrate_lost(fsm, allocation, loss_of(allocation, reason), reason);
 }
 
 /* Nodes leave, and what was computed on them since the last checkpoint with them. */
-void fsm_ledger_left(struct fsm *fsm, struct allocation *allocation, uint32_t gpus)
+void fsm_account_left(struct fsm *fsm, struct allocation *allocation, uint32_t gpus)
 {
     uint32_t all = allocation->view.gpu_count;
 
     CHECK(allocation->view.id != NULL);
     CHECK(gpus <= all);
-    ledger_settle(fsm, allocation);
+    account_settle(fsm, allocation);
     if (all > 0)
-        ledger_lose(fsm, allocation, FSM_LOSS_STOP,
-                    (uint64_t)((__uint128_t)allocation->account.pending_gpu_ms * gpus / all));
+        account_lose(fsm, allocation, FSM_LOSS_STOP,
+                     (uint64_t)((__uint128_t)allocation->account.pending_gpu_ms * gpus / all));
 }
 
 /* One part's death loses the whole job's work since the last checkpoint: the parts compute
  * together. */
-void fsm_ledger_part_died(struct fsm *fsm, struct allocation *allocation)
+void fsm_account_part_died(struct fsm *fsm, struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);
-    ledger_settle(fsm, allocation);
-    ledger_lose(fsm, allocation, FSM_LOSS_FAILURE, UINT64_MAX);
+    account_settle(fsm, allocation);
+    account_lose(fsm, allocation, FSM_LOSS_FAILURE, UINT64_MAX);
     fsm_calibrate_lost(fsm, allocation, FSM_LOSS_FAILURE, REASON(APPLICATION_EXITED));
 }
 
 /* restored 0: from nothing. A part that was not expected to start has died unseen, unless it is its
  * first start: its death is booked now. What a younger checkpoint had saved is taken back when the
  * application went on from an older one (damaged, or not found), since it is computed again. */
-void fsm_ledger_part_started(struct fsm *fsm, struct allocation *allocation,
-                             const struct assignment *part, uint64_t restored_checkpoint_id)
+void fsm_account_part_started(struct fsm *fsm, struct allocation *allocation,
+                              const struct assignment *part, uint64_t restored_checkpoint_id)
 {
     const struct checkpoint *restored = checkpoint_find(fsm, restored_checkpoint_id);
     bool expected = part->starting;
@@ -325,22 +326,22 @@ void fsm_ledger_part_started(struct fsm *fsm, struct allocation *allocation,
     CHECK(allocation->view.id != NULL);
     if (!expected && allocation->view.restart_count == 0 && restored_checkpoint_id == 0)
         return;
-    ledger_settle(fsm, allocation);
+    account_settle(fsm, allocation);
     if (!expected && allocation->starting_count == 0)
-        ledger_lose(fsm, allocation, FSM_LOSS_FAILURE, UINT64_MAX);
+        account_lose(fsm, allocation, FSM_LOSS_FAILURE, UINT64_MAX);
     if (restored_checkpoint_id == 0)
-        ledger_take_back(fsm, allocation, 0);
+        account_take_back(fsm, allocation, 0);
     else if (restored != NULL && restored->view.allocation_slot == allocation->view.slot &&
              restored->view.completed_at_ms != 0)
-        ledger_take_back(fsm, allocation,
-                         restored->view.useful_gpu_ms -
-                             fsm_min(allocation->inherited_gpu_ms, restored->view.useful_gpu_ms));
+        account_take_back(fsm, allocation,
+                          restored->view.useful_gpu_ms -
+                              fsm_min(allocation->inherited_gpu_ms, restored->view.useful_gpu_ms));
 }
 
 /* The application stands still as long as its slowest part: parts wait for each other. Each report
  * may say a longer pause than the one before; only the difference is booked. No pause can be longer
  * than the time since the dispatch, whatever an agent says. */
-void fsm_ledger_paused(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t stall_ms)
+void fsm_account_paused(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t stall_ms)
 {
     bool preempts = checkpoint->view.purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT;
     uint64_t old_ms = checkpoint->view.stall_ms;
@@ -354,26 +355,27 @@ void fsm_ledger_paused(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t 
     if (!fsm_allocation_runs(allocation))
         return;
     checkpoint->view.stall_ms = stall_ms;
-    ledger_settle(fsm, allocation);
-    ledger_lose(fsm, allocation, preempts ? FSM_LOSS_PREEMPTION : FSM_LOSS_CHECKPOINT,
-                fsm_multiply(stall_ms - old_ms, allocation->view.gpu_count));
+    account_settle(fsm, allocation);
+    account_lose(fsm, allocation, preempts ? FSM_LOSS_PREEMPTION : FSM_LOSS_CHECKPOINT,
+                 fsm_multiply(stall_ms - old_ms, allocation->view.gpu_count));
 }
 
 /* What was computed before the application was asked is safe; what it computed since the pause is
  * pending. The sum is kept with the checkpoint: a restart from it later finds what younger ones had
  * held. */
-void fsm_ledger_saved(struct fsm *fsm, struct allocation *allocation, struct checkpoint *checkpoint)
+void fsm_account_saved(struct fsm *fsm, struct allocation *allocation,
+                       struct checkpoint *checkpoint)
 {
     uint64_t since_ms = fsm_since(fsm, checkpoint->view.snapshot_at_ms);
     uint64_t pending_gpu_ms;
 
     CHECK(allocation->view.id != NULL);
     CHECK(checkpoint->view.id != 0);
-    ledger_settle(fsm, allocation);
+    account_settle(fsm, allocation);
     since_ms -= fsm_min(since_ms, checkpoint->view.stall_ms);
     pending_gpu_ms = fsm_min(fsm_multiply(since_ms, allocation->view.gpu_count),
                              allocation->account.pending_gpu_ms);
-    ledger_keep(fsm, allocation, allocation->account.pending_gpu_ms - pending_gpu_ms);
+    account_keep(fsm, allocation, allocation->account.pending_gpu_ms - pending_gpu_ms);
     checkpoint->view.useful_gpu_ms =
         fsm_add(allocation->inherited_gpu_ms, allocation->account.useful_gpu_ms);
 }
