@@ -14,7 +14,8 @@ packages=(
     lz4 e2fsprogs btrfs-progs mount strace # disks that lose their power, are full, have quotas (integration tests)
     ca-certificates openssl
 )
-[ "${1-}" = bench ] && packages+=(etcd-server radosgw ceph-mon ceph-osd ceph-common awscli rclone)
+[ "${1-}" = bench ] && packages+=(etcd-server radosgw ceph-mon ceph-osd ceph-common awscli rclone
+    golang-go golang-google-grpc-dev golang-goprotobuf-dev) # a gRPC client that is neither ours nor etcd's, for both
 if [ "${1-}" = systems ]; then
     command -v node > /dev/null || packages+=(nodejs)
     command -v npm > /dev/null || packages+=(npm)

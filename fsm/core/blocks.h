@@ -1,11 +1,11 @@
 /* Memory of the records of which there are a million: pages of pools, and the small blocks that go
  * with a record (its id, its parts).
  *
- * With small pages of memory nearly every record lies on one of its own, and the processor waits
- * for the tables that say where that page is before it waits for the record: a seventh of the time
- * of an update among a million was that, beside other programs up to a third. So records lie
- * together in regions of large pages. As long as there are few, regions are small and from
- * malloc(): a small state takes little memory.
+ * With small pages of memory nearly every record lies on a page of its own, and the processor waits
+ * for the page's table before it waits for the record. This took a seventh of the time of an update
+ * among a million, beside other programs up to a third. So records lie together in regions of large
+ * pages. As long as there are few, regions are small and from malloc(): a small state takes little
+ * memory.
  *
  * Flow     a large page that is full is told to the system (large_page_filled).
  * Order    blocks that are all zero are empty and ready.
@@ -24,7 +24,7 @@ enum { BLOCKS_STEP = 16, BLOCKS_SMALL_MAX = 512, BLOCKS_SIZES = BLOCKS_SMALL_MAX
 struct blocks_region;
 struct blocks_kept;
 
-/* What is left of a region. */
+/* The rest of a region. */
 struct blocks_rest {
     char *at;
     size_t bytes;

@@ -1,9 +1,8 @@
 /* A hash table of pointers: open addressing, linear probing, the hash kept beside the pointer so
  * that growing reads no items.
  *
- * Flow     a table that is full at 3/4 is replaced by one of twice the size, and its entries move
- *          over a few at a time with each later addition, so that no single addition takes
- *          milliseconds.
+ * Flow     a table that is full at 3/4 is replaced by one of twice the size. Its entries move over
+ *          a few at a time with each later addition, so no single addition takes milliseconds.
  * Order    a map that is all zero is empty and ready. To add what is there already is a bug that
  *          nothing here notices; to remove what is not there is one that stops the program.
  * Shapes   items are the caller's, and hold their key: the map keeps no copy of it. A table never

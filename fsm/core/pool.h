@@ -1,6 +1,5 @@
-/* Slots with stable addresses; the lowest free one is taken first, so that slot numbers depend on
- * the state alone: a member that was restored from a snapshot numbers the next record as the others
- * do.
+/* Slots with stable addresses. The lowest free one is taken first, so slot numbers depend on the
+ * state alone: a member that was restored from a snapshot numbers the next record as the others do.
  *
  * Order    fsm_pool_init() once; a bitmap that is all zero is empty and ready.
  * Shapes   pages of POOL_PAGE_ITEMS zeroed items, kept as long as the blocks. An item never moves

@@ -2,9 +2,9 @@
  * appended), nodes, targets, allocations.
  *
  * Flow     a node or target that is removed while records name it stays in its slot, marked as
- *          removed, until the last of them has left; refer() and unrefer() count. What the leader
- *          looks at next (which nodes' orders, which jobs changed) is collected here as well; it is
- *          no part of the state.
+ *          removed, until the last of them has left; refer() and unrefer() count. Lists of nodes
+ *          whose orders changed, and of jobs that changed, are collected here for the leader; they
+ *          are no part of the state.
  */
 #include <malloc.h>
 
@@ -317,7 +317,7 @@ void fsm_target_leave(struct fsm *fsm, struct target *target)
     fsm_pool_give(&fsm->targets, target->view.slot);
 }
 
-/* What staging leaves of the configured bandwidth, at most what is measured. */
+/* The configured bandwidth less staging, at most the measured one. */
 uint64_t fsm_target_budget_when_up(const struct fsm_target *target)
 {
     uint64_t share_ppm = FSM_PPM - fsm_min(target->staging_share_ppm, FSM_PPM);
@@ -325,8 +325,7 @@ uint64_t fsm_target_budget_when_up(const struct fsm_target *target)
     CHECK(target->id != NULL);
     uint64_t configured = (uint64_t)((__uint128_t)target->write_bytes_per_s * share_ppm / FSM_PPM);
 
-    /* what is measured is what staging and all others leave: no share of it is kept back once
-     * more */
+    /* the measured bandwidth is without staging: no share is kept back once more */
     return target->measured_bytes_per_s > 0 ? fsm_min(configured, target->measured_bytes_per_s)
                                             : configured;
 }

@@ -124,7 +124,7 @@ struct node {
     struct fsm_node view; /* first */
     struct list assignments;
     struct list removals;      /* folders that its agent is to remove */
-    struct list copies;        /* that it is to keep: copies.c */
+    struct list copies;        /* copies that it is to keep: copies.c */
     struct list verifications; /* checkpoints that its agent is to read again: verify.c */
     uint32_t removal_count, verification_count;
     uint64_t stamp; /* finds duplicates in one pass */
@@ -189,7 +189,7 @@ enum { FSM_PAST_REQUEST_ALIGN = 8, FSM_PAST_REQUEST_PAGE_BYTES = 1 << 16 };
 
 struct past_request_page {
     uint32_t used;   /* bytes, this head included */
-    uint32_t living; /* that have not been freed */
+    uint32_t living; /* records that have not been freed */
     bool open;       /* the newest page: it stays */
 };
 
@@ -272,7 +272,7 @@ struct fsm {
     Ckpt__Log__V1__SetLearned *learned; /* NULL: nothing yet */
     /* not part of the state */
     struct list *snapshots;            /* at work; heap: struct fsm may move */
-    struct slot_queue changed_nodes;   /* whose orders may have changed, removed ones among them */
+    struct slot_queue changed_nodes;   /* nodes with changed orders, removed ones among them */
     struct bitmap changed_allocations; /* slots: fsm_take_changed_allocations() */
     struct arena arena;
     uint32_t intern_alone_count;
@@ -333,7 +333,7 @@ void fsm_basis_release(struct fsm *fsm, struct basis *basis);
 struct basis *fsm_basis_create(struct fsm *fsm, uint32_t slot,
                                const Ckpt__Log__V1__DecisionBasis *message);
 struct basis *fsm_basis_find(const struct fsm *fsm, const Ckpt__Log__V1__DecisionBasis *message);
-void fsm_bases_free(struct fsm *fsm); /* that a broken snapshot left */
+void fsm_bases_free(struct fsm *fsm); /* for a broken snapshot */
 /* Takes over one reference to the basis. */
 void fsm_checkpoint_set_detail(struct fsm *fsm, struct checkpoint *checkpoint, const char *detail);
 void fsm_checkpoint_set_inputs(struct checkpoint *checkpoint, struct basis *basis, uint64_t index,
@@ -383,7 +383,7 @@ void fsm_save_empty_node(struct fsm *fsm, uint32_t slot);  /* likewise */
 void fsm_save_event(struct fsm *fsm, const Ckpt__V1__Event *event);
 /* Before the oldest request leaves: true when the snapshot still needs it, and will free it. */
 bool fsm_save_past_request(struct fsm *fsm, struct past_request *past);
-void fsm_snapshots_leave(struct fsm *fsm); /* what is at work cannot go on: the state goes */
+void fsm_snapshots_leave(struct fsm *fsm); /* ends snapshots at work: the state goes */
 
 static inline void fsm_hold_node(struct fsm *fsm, const struct node *node)
 {
@@ -504,7 +504,7 @@ struct victim_search {
     uint32_t nodes, gpus; /* needed */
     uint64_t value_gpu_ms;
     uint32_t max;                     /* victims */
-    const struct preemption *goes_on; /* whose victims are not tried again; NULL: none */
+    const struct preemption *goes_on; /* its victims are not tried again; NULL: none */
 };
 struct victim_choice {
     uint32_t slot;
@@ -548,7 +548,8 @@ void fsm_preemption_released(struct fsm *fsm, struct allocation *allocation);
 /* The allocation keeps its nodes, or gives them to another preemption: the next Tick looks for
  * others. */
 void fsm_preemption_lost(struct fsm *fsm, uint64_t id, const struct allocation *allocation);
-/* What was to give them up has ended without: it goes on, and is nobody's victim. */
+/* The checkpoint that was to free the nodes has ended without: the job goes on, and is nobody's
+ * victim. */
 void fsm_preemption_kept(struct fsm *fsm, struct allocation *allocation);
 void fsm_preemption_renewed(struct fsm *fsm, const struct allocation *allocation);
 

@@ -1,8 +1,8 @@
 /* Deadlines: a binary heap whose items know their place, so that one can be moved or taken out in
  * O(log n).
  *
- * Flow     who changes what a deadline follows from arms the timer anew at once; a Tick takes the
- *          first ones that are due (apply_cluster.c). Nothing fires by itself.
+ * Flow     a function that changes the facts behind a deadline arms the timer anew at once. A Tick
+ *          takes the first timers that are due (apply_cluster.c). Nothing fires by itself.
  * Shapes   one timer per allocation, checkpoint, preemption, target and verification, inside them;
  *          it is disarmed before its record leaves. The order (instant, kind, key) is total: two
  *          members fire alike, whatever the history of their heaps.

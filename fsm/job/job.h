@@ -1,5 +1,5 @@
-/* What the files of fsm/job give each other and the rest of the state machine: allocations and
- * checkpoints, how they change state, what their nodes report.
+/* The functions that the files of fsm/job give each other and the rest of the state machine:
+ * allocations and checkpoints, their changes of state, the reports of their nodes.
  *
  * Flow     lifecycle.c alone moves states. checkpoint.c has a record from the request to its end,
  *          progress.c what nodes report of it, barrier.c how its ranks come to one step.
@@ -87,7 +87,7 @@ void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
                         Ckpt__V1__AllocationState state, Ckpt__V1__Reason reason);
 /* Whether its policy asks for another run after such a failure, however many it had. */
 bool fsm_requeue_wanted(const struct allocation *allocation, bool node_failure);
-/* What a failure makes of it by the requeue policy. */
+/* The job's state after a failure, by the requeue policy. */
 struct fsm_plan fsm_plan_failure(const struct fsm *fsm, const struct allocation *allocation,
                                  Ckpt__V1__Reason reason, bool node_failure);
 
@@ -194,7 +194,7 @@ void fsm_barrier_review(struct fsm *fsm, struct checkpoint *checkpoint);
 /* ranks.c: of verified shards, whether each rank that a launcher counts is in one of them; else
  * which is not (NULL allowed). */
 bool fsm_ranks_whole(const struct checkpoint *checkpoint, char detail[FSM_DETAIL_BYTES]);
-const char *fsm_ranks_broken(const struct checkpoint *checkpoint); /* which of their rules is */
+const char *fsm_ranks_broken(const struct checkpoint *checkpoint); /* the broken rule; NULL: none */
 
 /* copies.c: where a verified part lies. verified: at the target. kept, dropped: as the agent of the
  * node says. review: those that are not wanted any more go, from what the nodes are to keep as
@@ -218,7 +218,8 @@ bool fsm_copies_valid(const struct fsm *fsm, uint32_t target_slot, const uint64_
 /* From the places that the snapshot gave the shards: the lists are not in it. False: no state has
  * such copies. */
 bool fsm_copies_restore(struct fsm *fsm, struct checkpoint *checkpoint);
-/* Which of its rules does not hold (NULL: all do); a node's list is as long as its count. */
+/* The broken rule of a checkpoint's copies (NULL: none); true: a node's list is as long as its
+ * count. */
 const char *fsm_copies_broken(const struct fsm *fsm, const struct checkpoint *checkpoint);
 bool fsm_copies_counted(const struct node *node);
 
@@ -232,7 +233,7 @@ enum fsm_status fsm_continue_check(const struct fsm *fsm, const Ckpt__V1__Alloca
                                    const struct fsm_checkpoint **ret_point,
                                    struct fsm_outcome *outcome);
 void fsm_continue_take(struct fsm *fsm, struct allocation *to);
-/* Which of its rules does not hold; NULL: all do. */
+/* The rule that does not hold; NULL: all hold. */
 const char *fsm_continue_broken(const struct fsm *fsm, const struct checkpoint *checkpoint);
 
 /* facts.c: what a run that starts now begins from; NULL: from scratch. discarded_ms: what it
@@ -264,7 +265,7 @@ void fsm_begin_whole(struct allocation *allocation);
  * is not so, or it waits. discard: does so if it is time; false: it is not. */
 uint64_t fsm_begin_discard_at_ms(const struct fsm *fsm, const struct fsm_allocation *view);
 bool fsm_begin_discard(struct fsm *fsm, struct allocation *allocation);
-/* Which of its rules does not hold; NULL: all do. */
+/* The rule that does not hold; NULL: all hold. */
 const char *fsm_begin_broken(const struct fsm *fsm, const struct allocation *allocation);
 
 /* read.c: who reads a checkpoint from its target. wanted, ended: as the part says. clear: of all
@@ -283,7 +284,7 @@ bool fsm_read_concerns(const struct assignment *part); /* it is to begin: it may
 /* Of a snapshot: sums and lists of one job; the lines, when all are there. False: no state's. */
 bool fsm_read_restore(struct fsm *fsm, struct allocation *allocation);
 void fsm_read_restore_lines(struct fsm *fsm);
-/* Which of its rules does not hold; NULL: all do. */
+/* The rule that does not hold; NULL: all hold. */
 const char *fsm_read_broken(const struct fsm *fsm, const struct allocation *allocation);
 const char *fsm_read_target_broken(const struct fsm *fsm, const struct target *target);
 

@@ -1,15 +1,15 @@
 /* The inside of struct consensus, shared by the consensus*.c files.
  *
- * Flow     every call into libraft is bracketed by core_enter() and core_leave(). What libraft may
- *          not see from inside its own calls (completed sends, dropped tags, role changes, reads)
- *          happens in the outermost core_leave().
+ * Flow     every call into libraft is bracketed by core_enter() and core_leave(). Work that libraft
+ *          may not see from inside its own calls (completed sends, dropped tags, role changes,
+ *          reads) is done in the outermost core_leave().
  * Shapes   one per member. consensus.c opens, closes, proposes; consensus_io.c is libraft's struct
  *          raft_io; consensus_snapshot.c its struct raft_fsm; consensus_election.c settles, ticks
  *          and elects; consensus_read.c reads; consensus_member.c changes the members,
  *          consensus_peers.c knows where they are.
  * Units    names say it: _us, _ms, _bytes; log indexes and terms have none.
- * Errors   what cannot be returned through libraft goes to core_fail(); from then on nothing is
- *          sent, written or applied, and hooks.fatal() is told once.
+ * Errors   an error that cannot be returned through libraft goes to core_fail(). From then on
+ *          nothing is sent, written or applied, and hooks.fatal() is called once.
  * Absent   decisions of Raft: they are libraft's. Whatever is changed in its fields from here is a
  *          rule of raft/RULES.md or a trap of raft/README.md.
  */
@@ -125,7 +125,7 @@ struct founding {
     uint64_t heard_us[CONSENSUS_MEMBERS_MAX];   /* when, last */
     const char *differs[CONSENSUS_MEMBERS_MAX]; /* why its answer does not count; NULL: it does */
     bool arrived[CONSENSUS_MEMBERS_MAX];        /* by place in record.founders: it is a member */
-    char text[CONSENSUS_FOUNDING_BYTES];        /* who is waited for, as it was told last */
+    char text[CONSENSUS_FOUNDING_BYTES];        /* the awaited founders, as told last */
 };
 
 enum change_kind { CHANGE_NONE, CHANGE_PROBE, CHANGE_ADD, CHANGE_PROMOTE, CHANGE_REMOVE };
@@ -203,13 +203,13 @@ struct consensus {
     struct list dropped;
     struct raft_barrier barrier;
 
-    /* What hooks.role_changed was told last. */
+    /* The values of the last hooks.role_changed(). */
     enum consensus_role role;
     uint64_t role_term;
     uint64_t role_leader;
     uint64_t leader_last; /* the last known one, to count changes */
     uint64_t leader_changes_total;
-    uint64_t eof_leader; /* whose connection ended */
+    uint64_t eof_leader; /* the leader whose connection ended */
     uint64_t eof_term;
     /* The hand-over that this leader asked for last, and the one that this member asked about, as
      * it was asked to take over. */
@@ -265,7 +265,7 @@ struct consensus {
     size_t former_next;
     struct change change;
     bool joining; /* the folder was made by config.join, and this member was no voter since */
-    /* What hooks.members_changed was told last. */
+    /* The values of the last hooks.members_changed(). */
     uint64_t told_committed, told_uncommitted;
     bool moved; /* some member is elsewhere now */
 };
@@ -300,7 +300,7 @@ void core_founding_tick(struct consensus *consensus);
 /* Answers a hello of which one side is no member yet (transport_events.founder). */
 void core_on_founder(void *context, const struct frame_hello *hello,
                      struct frame_hello_reply *ret_reply);
-/* What that founder answered to our hello. Only noted; nothing while no founding is under way. */
+/* Notes a founder's answer to our hello; does nothing while no founding is under way. */
 void core_founder_answers(struct consensus *consensus, uint64_t peer,
                           const struct frame_hello_reply *reply);
 /* Somebody else answers at that founder's address, so what was heard from there does not count. */
@@ -328,8 +328,8 @@ void core_tick(void *data);
 void core_eof_fire(void *data);
 /* Begins an election at once that may disturb the given leader. A follower only. */
 void core_campaign(struct consensus *consensus, uint64_t leader);
-/* What the transport hands over (transport_events). The message is closed, or libraft has taken its
- * entries. */
+/* The callbacks of the transport (transport_events). The message is closed, or libraft has taken
+ * its entries. */
 void core_on_message(void *context, uint64_t from, struct frame_message *message);
 void core_on_greeted(void *context, uint64_t peer);
 void core_on_inbound_lost(void *context, uint64_t peer);
@@ -369,8 +369,8 @@ void core_snapshot_received(void *context, uint64_t from, uint64_t term,
                             struct snapshot_meta *take_meta);
 /* Gives libraft the one that waits, as soon as it would take it; nothing otherwise. */
 void core_snapshot_deliver(struct consensus *consensus);
-/* The next one is due after so many bytes of log, or so many entries: at least as configured, and
- * as many bytes as the state has, so that what snapshots cost each entry does not grow with the
+/* The next snapshot is due after so many bytes of log, or so many entries: at least as configured,
+ * and as many bytes as the state has. So the cost of snapshots per entry does not grow with the
  * state. */
 uint64_t core_snapshot_after_bytes(const struct consensus *consensus);
 uint64_t core_snapshot_after_entries(const struct consensus *consensus);
@@ -388,10 +388,10 @@ void core_change_drop(struct consensus *consensus);
 /* consensus_note.c: what goes along with a frame of this type to that member. */
 void core_note_fill(struct consensus *consensus, uint64_t to, enum frame_type type,
                     struct frame_note *ret_note);
-/* What came along; before libraft gets the message. */
+/* Takes the note that came along, before libraft gets the message. */
 void core_note_take(struct consensus *consensus, uint64_t from,
                     const struct frame_message *message);
-/* What the member said last of itself; fit when it has said nothing. */
+/* The member's last word about its fitness; fit when it has said nothing. */
 enum consensus_unfit core_unfit(const struct consensus *consensus, uint64_t id);
 
 /* consensus_peers.c: reads the book. */

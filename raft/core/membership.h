@@ -1,4 +1,4 @@
-/* Which configuration is in use: always the newest one of the log (S16). libraft 0.15 forgets that
+/* The configuration in use: always the newest one of the log (S16). libraft 0.15 breaks this rule
  * in five places.
  *
  * Flow     membership_loaded() at start; membership_before_append() and membership_settle() around
@@ -7,10 +7,10 @@
  * Shapes   one per member; keeps a copy of the committed configuration, because its entry may be
  *          compacted away when a later one is rolled back.
  * Errors   none: configurations from the network were checked when their frame was decoded.
- * Source   Ongaro 2014, 4.1; libraft: rollback reads a compacted entry, restores the committed
- *          configuration instead of an older uncommitted one, takes an uncommitted one for
- *          committed after a restart, forgets one whose entry was stored after the member had
- *          become a candidate, and goes back to one whose entry was stored when the next was in the
+ * Source   Ongaro 2014, 4.1. libraft's rollback reads a compacted entry, and restores the committed
+ *          configuration instead of an older uncommitted one. libraft takes an uncommitted one for
+ *          committed after a restart. It forgets one whose entry was stored after the member had
+ *          become a candidate. It goes back to one whose entry was stored when the next was in the
  *          log.
  */
 #ifndef CKPT_RAFT_MEMBERSHIP_H

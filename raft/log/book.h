@@ -8,8 +8,8 @@
  *          oldest gives way.
  * Errors   a file that is damaged is taken for absent: what it says is in the replicated state and
  *          in the members' hellos too. A line that makes no sense is passed over.
- * Absent   who is a member: the configuration of the log says that. The book only says where
- *          somebody listens, and which ids are used up.
+ * Absent   the list of members: the configuration of the log has it. The book only has addresses
+ *          and the ids that are used up.
  */
 #ifndef CKPT_RAFT_BOOK_H
 #define CKPT_RAFT_BOOK_H

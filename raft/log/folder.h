@@ -15,7 +15,7 @@
  * Units    bytes.
  * Errors   ERR_LOCKED; ERR_MISMATCH another member's or cluster's folder; ERR_CORRUPT identity
  *          damaged; ERR_INVALID a path that is too long.
- * Absent   what a folder without identity means: consensus.c and offline.c decide that.
+ * Absent   the meaning of a folder without identity: consensus.c and offline.c decide it.
  */
 #ifndef CKPT_RAFT_FOLDER_H
 #define CKPT_RAFT_FOLDER_H
@@ -56,7 +56,7 @@ struct folder {
  * FOLDER_NAME_BYTES - 1 characters. */
 char *folder_path(const struct folder *folder, const char *name, char text[FOLDER_PATH_BYTES]);
 
-/* Whose folder it must be when it holds an identity. */
+/* The owner that a folder with an identity must have. */
 struct folder_owner {
     const char *cluster_id;
     uint64_t member_id; /* 0: whoever's it is */

@@ -1,4 +1,4 @@
-/* What a founder's folder knows of the founding of its cluster: the file "founding".
+/* The record of a founder's folder about the founding of its cluster: the file "founding".
  *
  * Flow     founding_begin() draws the folder's number when the folder is begun, by a bootstrap or a
  *          restore. When all founders are present and blank, the one with the lowest id draws the
@@ -25,7 +25,7 @@ struct founding_record {
     uint64_t epoch_min;   /* for the identity */
     uint64_t basis;       /* founding_basis() as the incarnation was agreed on */
     uint64_t incarnation; /* 0: not agreed on */
-    struct frame_founders founders; /* that it was drawn for */
+    struct frame_founders founders; /* the founders that it was drawn for */
 };
 
 /* A record with number 0 when there is no file. -1: damaged, or not readable. */

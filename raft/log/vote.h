@@ -14,7 +14,7 @@
 
 #include "raft/log/folder.h"
 
-/* What is durable, for whoever asks; changed by vote_save() alone. */
+/* The durable term and vote, free to read; only vote_save() changes them. */
 struct vote_store {
     const struct folder *folder;
     struct disk_file *file;

@@ -8,12 +8,11 @@
  *          segment is synced before its successor is created, so only the last one can have a torn
  *          tail. From the bootstrap on there is at least one, and none is ever shorter than it was
  *          made: what is missing was taken away. The end: mark.h remembers how far the log was
- *          synced; one that ends before that was cut, zeroed or lost its last segment. What the
- *          last segment holds is written once more at open: after a failed sync the system may show
- *          bytes that the disk does not have.
- *          Torn or damaged: a record carries its position in the batch that was synced with it. A
- *          bad record followed by a whole one of the same batch was never acknowledged: torn.
- *          Followed by one of a later batch it had been synced: damage.
+ *          synced; one that ends before that was cut, zeroed or lost its last segment. The last
+ *          segment is written once more at open: after a failed sync the system may show bytes that
+ *          the disk does not have. Torn or damaged: a record carries its position in the batch that
+ *          was synced with it. A bad record followed by a whole one of the same batch was never
+ *          acknowledged: torn. Followed by one of a later batch it had been synced: damage.
  * Units    bytes, log indexes, microseconds.
  * Errors   any failed operation is final: failed() is called once, no done() after it (rule S4).
  * Absent   repair of damage: the member leaves the cluster and comes back under a new id.

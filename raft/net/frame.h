@@ -9,7 +9,7 @@
  * Units    bytes; numbers are little endian.
  * Errors   ERR_CORRUPT: wrong magic, checksum, length or body. Encoding more than a frame holds is
  *          a bug of the caller (CHECK).
- * Absent   which frame may come when, and from whom: transport.h.
+ * Absent   the order and the senders of frames: transport.h.
  * Source   header, 16 bytes: magic u32, type u8, version u8, zero u16, body length u32, crc32c u32
  *          of the 12 bytes before it and the body.
  */
@@ -97,14 +97,14 @@ struct frame_hello_reply {
     enum frame_welcome welcome;
     char cluster_id[FRAME_CLUSTER_BYTES]; /* of who answers */
     uint64_t member_id;                   /* of who answers */
-    bool joining;         /* who answers has an empty folder and waits to be added */
+    bool joining;         /* the answering member has an empty folder and waits to be added */
     uint64_t last_index;  /* of its log */
     uint64_t index;       /* removed: since here; old: acknowledged up to here, 0: something */
     uint64_t incarnation; /* of who answers */
     char contact[CONSENSUS_ADDRESS_BYTES]; /* of who answers */
     /* In a founding (founding.h): */
     uint64_t founding;              /* number of the folder of who answers */
-    uint64_t basis;                 /* what it begins, or began, with */
+    uint64_t basis;                 /* the state that it begins, or began, with */
     struct frame_founders founders; /* of the incarnation; none: it is not agreed on */
 };
 
@@ -129,8 +129,7 @@ struct frame_read {
     uint64_t round;
 };
 
-/* What goes along with entries, their answers and votes: of the sender, whether libraft's message
- * says anything or not. */
+/* The sender's note that goes along with entries, their answers and votes, also with empty ones. */
 struct frame_note {
     bool told; /* else the rest is not in the frame: it was told lately */
     enum consensus_unfit unfit;

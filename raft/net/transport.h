@@ -10,20 +10,19 @@
  *          most TRANSPORT_GREETING_MAX accepted connections without a hello, for
  *          TRANSPORT_GREETING_MS (one more ends the oldest). A peer's queue is bounded by
  *          TRANSPORT_QUEUE_MAX_BYTES: one frame more is refused, and Raft sends it again later. A
- *          receive buffer holds one frame.
- *          Two addresses of a peer are tried in turn: the newest word (its own hello, or the
- *          replicated book), and the one of this member's configuration file, so that a file that
- *          was corrected everywhere works too. A member that has joined and holds nothing yet takes
- *          entries and snapshots only of those that have welcomed it, and gives no votes: who knows
- *          it for a voter does not welcome it (I11).
- *          Of two connections of one peer the one that was accepted last counts, whichever's hello
- *          is read last.
+ *          receive buffer holds one frame. Two addresses of a peer are tried in turn: the newest
+ *          word (its own hello, or the replicated book), and the address in this member's
+ *          configuration file. So a file that was corrected everywhere works too. A member that has
+ *          joined and holds nothing yet takes entries and snapshots only of those that have
+ *          welcomed it, and gives no votes: who knows it for a voter does not welcome it (I11). Of
+ *          two connections of one peer the one that was accepted last counts, whichever's hello is
+ *          read last.
  * Units    microseconds of the monotonic clock, bytes.
- * Errors   a frame that is not right ends its connection. A hello of another cluster, of another
- *          incarnation of this cluster (after a recovery or restore that this or the other member
- *          was no part of), for another member, or of one that was removed is answered so and leads
- *          nowhere. Where the network proves who a peer is (src/net/tls_network.h), it must be the
- *          member that was dialled, or that hello names.
+ * Errors   a frame that is not right ends its connection. A hello may be of another cluster, of
+ *          another incarnation of this cluster (after a recovery or restore without one of the two
+ *          members), for another member, or of a removed one. The answer says so, and the
+ *          connection leads nowhere. Where the network proves who a peer is
+ *          (src/net/tls_network.h), it must be the member that was dialled, or that hello names.
  * Absent   TLS (a wrapper of the network table).
  */
 #ifndef CKPT_RAFT_TRANSPORT_H
@@ -50,7 +49,7 @@ enum {
     TRANSPORT_REPLIES_BYTES = 4096,
 };
 
-/* What its owner is told and asked. All run on the loop. */
+/* The owner's callbacks. All run on the loop. */
 struct transport_events {
     void *context;
     /* The receiver owns the message and closes it. */
@@ -74,8 +73,8 @@ struct transport_events {
 
 struct inbound;
 
-/* What is known of one other member, or stranger, and the two connections with it. Outside of
- * transport.c it is only read. */
+/* One other member, or stranger, and the two connections with it. Outside of transport.c it is only
+ * read. */
 struct peer {
     struct transport *transport;
     struct consensus_member member;                  /* address: the newest word */
@@ -165,8 +164,8 @@ bool transport_send(struct transport *transport, uint64_t to, const struct frame
 size_t transport_room(const struct transport *transport, uint64_t to);
 /* A connection to it is open; whether it answers there is another matter (last_heard_us). */
 bool transport_connected(const struct transport *transport, uint64_t to);
-/* What somebody said of its incarnation (0: not known): remembered when it is not ours, else what
- * was remembered of it is forgotten. */
+/* Takes a process's word about its incarnation (0: not known). Another incarnation than ours is
+ * remembered; ours makes the transport forget the process. */
 void transport_incarnation(struct transport *transport, const struct consensus_foreign *said);
 /* Whether it was heard lately. */
 bool transport_foreign_alive(const struct transport *transport, const struct foreign *foreign);

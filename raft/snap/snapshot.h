@@ -30,7 +30,7 @@
  * reaches back to that. The header is small enough to be read at once. */
 enum { SNAPSHOTS_KEPT = 2, SNAPSHOT_HEADER_MAX_BYTES = 16384 };
 
-/* What a snapshot says of itself: index and term of the last entry that its content holds, and the
+/* The metadata of a snapshot: index and term of the last entry in its content, and the
  * configuration that was committed there, with the index of its entry. */
 struct snapshot_meta {
     uint64_t index;

@@ -1,5 +1,5 @@
-/* What snapshot.c (files) and snapshot_content.c (content) share, and what a sender needs that
- * checks a file as it reads it (snapshot_transfer.c). The layout is in snapshot.h.
+/* Shared by snapshot.c (files), snapshot_content.c (content) and a sender that checks a file as it
+ * reads it (snapshot_transfer.c). The layout is in snapshot.h.
  *
  * Shapes   nothing is kept between calls.
  * Units    bytes; offsets from the beginning of the file.
@@ -33,8 +33,8 @@ struct snapshot_bytes {
     void *bytes;
     size_t length;
 };
-/* Reads into.length bytes; fewer only at the end of the file. What cannot be read is not damaged:
- * the error says where it was, and keeps its code. */
+/* Reads into.length bytes; fewer only at the end of the file. A file that cannot be read is not
+ * damaged: the error has the place and keeps its code. */
 int snapshot_read_at(const struct snapshot_source *source, uint64_t offset,
                      struct snapshot_bytes into, size_t *ret_length, struct err *err);
 /* A snapshot's file whose header and trailer were checked. The caller closes file and meta. */

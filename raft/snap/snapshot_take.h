@@ -19,7 +19,7 @@
 struct snapshot_take {
     const struct consensus_hooks *hooks;
     struct slices slices;
-    void *state; /* what hooks.snapshot_begin() gave */
+    void *state; /* of hooks.snapshot_begin() */
     struct snapshot_encoder *encoder;
     const struct snapshot_meta *meta;
     uint64_t content_bytes; /* before compression; of the last one, when none is running */

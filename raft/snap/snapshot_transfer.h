@@ -22,8 +22,8 @@ enum {
     /* So much is on its way unacknowledged: heartbeats wait behind it on the same connection, and
      * must not wait for long. */
     TRANSFER_WINDOW_BYTES = 4 * FRAME_SNAPSHOT_CHUNK_BYTES,
-    /* What a receiver queues for its disk. A sender that keeps to the window never fills it; one
-     * that does not is refused. */
+    /* Pieces that a receiver queues for its disk. A sender that keeps to the window never fills the
+     * queue; any other sender is refused. */
     TRANSFER_CHUNKS_MAX = 8,
     /* The receiver syncs so often: else the last piece would wait for the disk to write all of the
      * file, and its acknowledgement would come too late. */

@@ -1,19 +1,10 @@
-/* The table of kinds. See destination.h.
+/* The kind of a destination. See destination.h.
  *
  * Shapes   forms of locations never overlap, so the order of the rows decides nothing.
  */
 #include "src/dest/destination.h"
 
 #include <string.h>
-
-#include "src/dest/posix/posix.h"
-#include "src/dest/s3/s3.h"
-
-const struct destination_ops *const destinations[] = {
-    &destination_posix,
-    &destination_s3,
-    NULL,
-};
 
 const struct destination_ops *destination_named(const char *kind)
 {
@@ -41,4 +32,17 @@ int destination_validate(const char *location, struct err *err)
     const struct destination_ops *kind = destination_of(location, err);
 
     return kind == NULL ? -1 : kind->validate(location, err);
+}
+
+const struct destination_ops *destination_asked(const char *const *arguments)
+{
+    const char *location = NULL;
+
+    for (size_t i = 1; arguments[i] != NULL && arguments[i + 1] != NULL; i += 2) {
+        if (strcmp(arguments[i], "--prefix") == 0)
+            location = arguments[i + 1];
+        else if (strcmp(arguments[i], "--path") == 0 && location == NULL)
+            location = arguments[i + 1];
+    }
+    return location != NULL ? destination_of(location, NULL) : NULL;
 }

@@ -79,8 +79,8 @@ struct destination_how {
     unsigned threads;          /* 0: two for each processor, at most POOL_THREADS_MAX */
     /* put: the amount that is read back from storage before the shard gets its name */
     enum sample_policy read_back;
-    /* put: files that are equal in the part's newest shard of the same allocation are taken over
-     * from there, unless they were taken over so many times already; 0: all files are written */
+    /* put: files that are equal in the part's shard of the checkpoint before are taken over from
+     * there, unless they were taken over so many times already; 0: all files are written */
     unsigned generations_max;
     /* put: files that become smaller by a tenth are stored compressed, by kinds that can */
     bool compresses;
@@ -153,6 +153,8 @@ struct destination_ops {
     /* Root calls it before it becomes `owner` for a put or prepare. NULL: the kind needs nothing.
      * ERR_AUTH is no failure: where root is nobody, the user's own rights are tried. */
     int (*claim)(const struct destination_place *place, uid_t owner, struct err *err);
+    /* True: what claim made is there, as this user sees it. NULL where claim is. */
+    bool (*claimed)(const struct destination_place *place);
     /* Makes the folder of a job's checkpoints, place->path, where it is missing, and tries as probe
      * does whether this user can write there. place->part is not read. ERR_UNAVAILABLE: not even
      * the tenant's folder of place->beside is there, and nothing is made. NULL: the kind has
@@ -213,6 +215,9 @@ struct destination_ops {
     const struct destination_serve *serve;
     /* put knows how->compresses. */
     bool compresses;
+    /* The program beside ckpt-worker that does the work of this kind; this row then has only what
+     * can be told without touching a destination. NULL: this row does the work. */
+    const char *program;
 };
 
 /* All rows; the last one is followed by NULL. */
@@ -223,6 +228,9 @@ const struct destination_ops *destination_named(const char *kind);
 /* The row for the form of a location; NULL with ERR_INVALID: no kind takes it. Touches nothing, so
  * a daemon may call it. */
 const struct destination_ops *destination_of(const char *location, struct err *err);
+/* The row for a worker's task (worker.h): of its --prefix, or else of its --path. NULL: it has
+ * none. */
+const struct destination_ops *destination_asked(const char *const *arguments);
 /* Checks a location of any kind from outside, by its form and the kind's validate(), without
  * touching it. The text of err reads on behind the location's name ("must be ..."). */
 int destination_validate(const char *location, struct err *err);

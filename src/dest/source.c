@@ -13,7 +13,7 @@
 #include "src/dest/tree.h"
 
 /* More than a tick of the kernel's clock of changes; what a file system of FAT's age rounds to. */
-enum { TICK_US = 20000, TICK_MAX_US = 2000000 };
+enum { TICK_US = 20000, TICK_MAX_US = 2000000, LOOK_US = 1000 };
 
 /* What the file system rounds its stamps to, as far as the latest one shows: none ends in zeros by
  * chance that matters, and then the wait is longer than it need be. */
@@ -27,17 +27,41 @@ static int64_t tick_of(int64_t changed_us)
     return tick_us;
 }
 
-/* A second change within the same tick would not be seen. Always for a whole one: the stamps are of
- * a server's clock, maybe, which is not this machine's. */
-static void await_tick(int64_t changed_us)
+static int64_t clock_of_changes_us(void)
 {
-    int64_t tick_us = tick_of(changed_us);
-    struct timespec wait = {.tv_sec = tick_us / 1000000, .tv_nsec = tick_us % 1000000 * 1000};
+    struct timespec now;
+
+    CHECK(clock_gettime(CLOCK_REALTIME_COARSE, &now) == 0); /* what the kernel stamps files with */
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static void sleep_us(int64_t us)
+{
+    struct timespec wait = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
+
+    while (nanosleep(&wait, &wait) != 0 && errno == EINTR)
+        continue;
+}
+
+/* A second change within the same tick would not be seen, but by a kernel that gives it another
+ * stamp since the file was listed. Where stamps are of this machine's clock
+ * they differ as soon as that has passed the latest one, which most often it has. A server's clock
+ * is not this machine's: there, and where stamps are rounded, for a whole tick. */
+static void await_tick(int fd, int64_t changed_us)
+{
+    const int64_t tick_us = tick_of(changed_us);
+    int64_t waited_us = 0;
 
     CHECK(tick_us >= TICK_US);
     CHECK(tick_us <= TICK_MAX_US);
-    while (nanosleep(&wait, &wait) != 0 && errno == EINTR)
-        continue;
+    if (tick_us > TICK_US || !tree_is_local(fd)) {
+        sleep_us(tick_us);
+        return;
+    }
+    if (tree_stamps_each(fd))
+        return;
+    for (; waited_us < tick_us && clock_of_changes_us() <= changed_us; waited_us += LOOK_US)
+        sleep_us(LOOK_US);
 }
 
 /* What the application has closed to its own user is no fault of the destination's, and whoever
@@ -64,7 +88,7 @@ int source_list(int fd, const char *source, struct manifest *ret_manifest, struc
                        "the application write its files there before it says done",
                        source);
     }
-    await_tick(ret_manifest->changed_us);
+    await_tick(fd, ret_manifest->changed_us);
     return 0;
 }
 
@@ -85,7 +109,7 @@ int source_open(const char *source, struct manifest *ret_manifest, struct err *e
     return -1;
 }
 
-/* What was copied may be half of one state and half of another. */
+/* The copied bytes may be half of one state and half of another. */
 static int source_changed(const char *path, const char *how, struct err *err)
 {
     return err_set(err, ERR_CORRUPT,
@@ -148,7 +172,7 @@ static int check_again(int source, const char *label, bool in_shard, const struc
     return result;
 }
 
-/* What was read first may have been written since, while the rest was read. */
+/* A file that was read first may have been written since, while the rest was read. */
 int source_check(int source, const char *label, const struct manifest *listed, struct err *err)
 {
     return check_again(source, label, false, listed, err);

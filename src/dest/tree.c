@@ -353,7 +353,24 @@ bool tree_is_temporary(const char *entry, const char *name, const char *kind)
            strspn(entry + length, "0123456789abcdef") == TREE_TEMPORARY_DIGITS;
 }
 
+static bool is_any_temporary(const char *entry, const char *name, const char *const *kinds)
+{
+    for (; *kinds != NULL; kinds++) {
+        if (tree_is_temporary(entry, name, *kinds))
+            return true;
+    }
+    return false;
+}
+
 int tree_remove_temporaries(int parent, const char *name, const char *kind, struct err *err)
+{
+    const char *const kinds[] = {kind, NULL};
+
+    return tree_remove_all_temporaries(parent, name, kinds, err);
+}
+
+int tree_remove_all_temporaries(int parent, const char *name, const char *const *kinds,
+                                struct err *err)
 {
     const struct dirent *entry;
     DIR *directory;
@@ -365,7 +382,7 @@ int tree_remove_temporaries(int parent, const char *name, const char *kind, stru
     directory = fdopendir(fd);
     CHECK(directory != NULL);
     for (errno = 0; result == 0 && (entry = readdir(directory)) != NULL; errno = 0) {
-        if (tree_is_temporary(entry->d_name, name, kind) &&
+        if (is_any_temporary(entry->d_name, name, kinds) &&
             tree_remove(parent, entry->d_name, err) != 0)
             result = err_wrap(err, "what is left of it, %s", entry->d_name);
     }

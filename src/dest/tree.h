@@ -79,6 +79,11 @@ int tree_sync(int directory, const char *label, struct err *err);
 /* Whether one syncfs(2) makes all durable that was written below since `folder` was opened, and
  * tells of every failure: on local file systems of a kernel from 5.8 on, ext2 aside. */
 bool tree_settles(int folder);
+/* Whether stamps of what lies there are of this machine's clock: on local file systems. */
+bool tree_is_local(int folder);
+/* Whether a change of what was looked at there always has another stamp, also within a tick of the
+ * clock: on local file systems from Linux 6.13 on. */
+bool tree_stamps_each(int folder);
 /* Whether large files are better written past the page cache (O_DIRECT) there: on local file
  * systems that write room taken beforehand by many threads at a time. */
 bool tree_bypasses(int folder);
@@ -102,5 +107,8 @@ bool tree_is_temporary(const char *entry, const char *name, const char *kind);
 /* Removes every entry of `parent` with such a name, whoever made it: the caller knows that nobody
  * else is at work on it. Stops at the first that cannot be removed. */
 int tree_remove_temporaries(int parent, const char *name, const char *kind, struct err *err);
+/* The same of several kinds, ended by NULL, in one walk. */
+int tree_remove_all_temporaries(int parent, const char *name, const char *const *kinds,
+                                struct err *err);
 
 #endif

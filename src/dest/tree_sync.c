@@ -21,14 +21,19 @@ int tree_sync(int directory, const char *label, struct err *err)
     return fsync(directory) == 0 ? 0 : fault_set(err, "fsync folder", label);
 }
 
-/* syncfs(2) tells what failed since the folder was opened from Linux 5.8 on. */
-static bool kernel_tells(void)
+static bool kernel_is(unsigned wanted_major, unsigned wanted_minor)
 {
     struct utsname name;
     unsigned major = 0, minor = 0;
 
     return uname(&name) == 0 && sscanf(name.release, "%u.%u", &major, &minor) == 2 &&
-           (major > 5 || (major == 5 && minor >= 8));
+           (major > wanted_major || (major == wanted_major && minor >= wanted_minor));
+}
+
+/* syncfs(2) tells what failed since the folder was opened from Linux 5.8 on. */
+static bool kernel_tells(void)
+{
+    return kernel_is(5, 8);
 }
 
 /* Of a line of /proc/self/mountinfo, proc(5): the type is the word behind " - ". */
@@ -85,6 +90,17 @@ bool tree_settles(int folder)
     const struct file_system *file_system = kernel_tells() ? file_system_of(folder) : NULL;
 
     return file_system != NULL && (file_system->magic != EXT4_SUPER_MAGIC || is_ext4(folder));
+}
+
+bool tree_is_local(int folder)
+{
+    return file_system_of(folder) != NULL;
+}
+
+/* These four had it first ("multigrain timestamps"). */
+bool tree_stamps_each(int folder)
+{
+    return kernel_is(6, 13) && tree_is_local(folder);
 }
 
 /* ext2 has no fallocate(2), so that nothing is written so there. */

@@ -21,6 +21,8 @@
 #include "src/dest/reserve.h"
 #include "src/dest/retain.h"
 #include "src/dest/scan.h"
+#include "src/dest/tasks.h"
+#include "src/dest/tree.h"
 #include "src/dest/verbs_options.h"
 #include "src/dest/worker.h"
 
@@ -561,6 +563,11 @@ static bool print_asked(const char *word, FILE *out)
     return true;
 }
 
+static bool verb_claims(const struct verb *verb)
+{
+    return verb->run == run_put || verb->run == run_stage || verb->run == run_prepare;
+}
+
 /* Root makes the folder of the allocation for its owner. What it may not do there, on a server that
  * takes it for nobody, the user's own attempt tells. */
 static int claim_for(const struct verb *verb, const struct request *request, uid_t owner,
@@ -568,12 +575,24 @@ static int claim_for(const struct verb *verb, const struct request *request, uid
 {
     const struct destination_place place =
         verb->run == run_prepare ? place_of_all(request) : place_of(request);
-    bool claims = verb->run == run_put || verb->run == run_stage || verb->run == run_prepare;
 
-    if (!claims || request->destination->claim == NULL ||
+    if (!verb_claims(verb) || request->destination->claim == NULL ||
         request->destination->claim(&place, owner, err) == 0)
         return 0;
     return err->code == ERR_AUTH || err->code == ERR_IO ? 0 : -1;
+}
+
+/* The folder that root made for an earlier task of this process may have gone since, and only a new
+ * process of root's can make it again. */
+static bool is_claimed(const struct verb *verb, const struct request *request)
+{
+    const struct destination_place place =
+        verb->run == run_prepare ? place_of_all(request) : place_of(request);
+
+    if (verb->run == run_reserve)
+        return access(request->values[PATH], F_OK) == 0;
+    return !verb_claims(verb) || request->destination->claimed == NULL ||
+           request->destination->claimed(&place);
 }
 
 /* All but that is done as the user. */
@@ -601,21 +620,49 @@ static int take_user(const struct verb *verb, const struct request *request, str
     return parent_bind(err); /* the kernel forgets it with the user */
 }
 
-int verbs_main(int argc, char *const *argv, FILE *out, FILE *errors)
+/* Of a process that does one task after another (tasks.h): all as one user. 1: only a new process
+ * can do it. */
+static int take_user_again(const struct verb *verb, const struct request *request,
+                           const char *became, struct err *err)
+{
+    const char *as = request->values[AS];
+
+    if (strcmp(as == NULL ? "" : as, became) != 0)
+        return err_set(err, ERR_REFUSED, "this process works as \"%.128s\", not as \"%.128s\"",
+                       became, as == NULL ? "" : as);
+    return as == NULL || is_claimed(verb, request) ? 0 : 1;
+}
+
+/* Settings of an earlier task of this process. */
+static void forget_task(void)
+{
+    tree_wipe(false);
+    tree_count_removed(NULL);
+    tree_bound_removal(0);
+}
+
+/* became NULL: it is the first one. */
+static int do_task(int argc, char *const *argv, const char *became, FILE *out, FILE *errors)
 {
     uint64_t started_us = pace_clock_us();
     struct request request;
     struct err err = {0};
     const struct verb *verb;
+    int taken;
 
     if (argc == 2 && print_asked(argv[1], out))
         return WORKER_EXIT_OK;
+    forget_task();
     verb = parse_request(argc, argv, &request, &err);
     if (verb == NULL)
         return print_error("", &err, errors);
     if (verb->on_destination && find_destination(&request, &err) != 0)
         return print_error(verb->takes.verb, &err, errors);
-    if (take_user(verb, &request, &err) != 0 || verb->run(&request, out, &err) != 0)
+    taken = became == NULL ? take_user(verb, &request, &err)
+                           : take_user_again(verb, &request, became, &err);
+    if (taken > 0)
+        return TASKS_ANEW;
+    if (taken != 0 || verb->run(&request, out, &err) != 0)
         return print_failure(verb, &err, out, errors);
     fprintf(out, "duration_ms=%" PRIu64 "\n", (pace_clock_us() - started_us) / 1000);
     if (fflush(out) != 0) {
@@ -623,4 +670,14 @@ int verbs_main(int argc, char *const *argv, FILE *out, FILE *errors)
         return print_error(verb->takes.verb, &err, errors);
     }
     return WORKER_EXIT_OK;
+}
+
+int verbs_main(int argc, char *const *argv, FILE *out, FILE *errors)
+{
+    return do_task(argc, argv, NULL, out, errors);
+}
+
+int verbs_again(int argc, char *const *argv, const char *became, FILE *out, FILE *errors)
+{
+    return do_task(argc, argv, became, out, errors);
 }

@@ -10,8 +10,11 @@
 
 #include <stdio.h>
 
-/* One job from its arguments to its exit code. May change user for the rest of the process' life
+/* One task from its arguments to its exit code. May change user for the rest of the process' life
  * and may block for ever. argv[0] is not looked at. */
 int verbs_main(int argc, char *const *argv, FILE *out, FILE *errors);
+/* Another one in the same process, for the user of the first: `became` is the --as of that, "" when
+ * it had none. TASKS_ANEW tells that nothing was done (tasks.h). */
+int verbs_again(int argc, char *const *argv, const char *became, FILE *out, FILE *errors);
 
 #endif

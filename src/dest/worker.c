@@ -1,14 +1,14 @@
-/* ckpt-worker processes and their deadlines, on a libuv loop. See worker.h. (Links libuv; nothing
- * else of this layer does.)
+/* Tasks of ckpt-worker and their deadlines, on a libuv loop. See worker.h. (Links libuv, as the
+ * other files of these names do; nothing else of this layer does.)
  *
- * Flow     start: spawn (spawn.h) in a process group of its own with two pipes -> exit, and both
- *          pipes at their end -> done. Deadline or cancel -> SIGKILL to the group -> no exit within
- *          a second -> done with `unkillable`; the process handle stays until the kernel lets the
- *          process go, then everything is freed.
- *          Exit but a pipe still open (held by a stray grandchild): what is there is taken, the
- *          pipes are closed.
- * Shapes   one heap object per worker with four handles (a poll of the process, timer, two pipes),
- *          freed when the last one is closed.
+ * Flow     start: a process (worker_process.h) with two pipes -> its answer or its exit, and both
+ *          pipes at their end -> done. Deadline or cancel -> SIGKILL to its group -> no exit within
+ *          a second -> done with `unkillable`; the worker stays until the kernel lets the process
+ *          go, then everything is freed.
+ *          A pipe is still open (held by a stray grandchild): what is there is taken, the pipes are
+ *          closed, and the process does no other task.
+ * Shapes   one heap object per task with three handles (timer, two pipes), freed when the last one
+ *          is closed.
  */
 #include "src/dest/worker.h"
 
@@ -26,13 +26,14 @@
 #include "src/base/check.h"
 #include "src/base/list.h"
 #include "src/dest/destination.h"
-#include "src/dest/spawn.h"
+#include "src/dest/tasks.h"
+#include "src/dest/worker_process.h"
 #include "src/dest/worker_serve.h"
 
 enum { WORKER_KILL_WAIT_MS = 1000, WORKER_DRAIN_MS = 200, WORKER_ERRORS_MAX_BYTES = 4096 };
 
 /*  RUNNING ──deadline, cancel──► KILLED ──no exit──► UNKILLABLE (done was called)
- *     └──────────── exit ──────────┴─► DRAINING ──both pipes ended, or time──► closed */
+ *     └──── answer or exit ────────┴─► DRAINING ──both pipes ended, or time──► closed */
 enum worker_state { WORKER_RUNNING, WORKER_KILLED, WORKER_UNKILLABLE, WORKER_DRAINING };
 
 struct worker_pipe {
@@ -45,13 +46,14 @@ struct worker_pipe {
 struct worker {
     struct list node; /* in hanging, when unkillable */
     enum worker_state state;
-    pid_t pid;
-    int pidfd;
-    uv_poll_t exit; /* of pidfd; only when there is a process */
+    struct process *process; /* NULL: it has ended, or there was none */
     uv_timer_t timer;
     struct worker_pipe out;
     struct worker_pipe errors;
+    int held[2]; /* the pipes' other ends, as long as a process may refuse the task; -1 */
     struct serving *serving; /* NULL: its kind of destination needs none */
+    char *argv[WORKER_ARGUMENTS_MAX + 2];
+    char *user, *claim; /* of its process_scope */
     unsigned open_handles;
     uint64_t started_ms;
     struct worker_result result;
@@ -59,6 +61,7 @@ struct worker {
     void *data;
 };
 
+static const char worker_name[] = "ckpt-worker";
 static char program_path[PATH_MAX];
 static size_t active_count;
 static struct list hanging = {&hanging, &hanging};
@@ -85,7 +88,8 @@ bool worker_hangs(uint64_t hang_id)
     return false;
 }
 
-int worker_program(char ret_path[PATH_MAX], struct err *err)
+/* Beside the running program. */
+static int find_program(const char *name, char ret_path[PATH_MAX], struct err *err)
 {
     char self[PATH_MAX];
     size_t size = sizeof(self);
@@ -98,9 +102,14 @@ int worker_program(char ret_path[PATH_MAX], struct err *err)
     if (uv_exepath(self, &size) != 0 || (slash = strrchr(self, '/')) == NULL)
         return err_set(err, ERR_IO, "the running program's folder is unknown; is /proc mounted?");
     *slash = '\0';
-    if (snprintf(ret_path, PATH_MAX, "%s/ckpt-worker", self) >= PATH_MAX)
-        return err_set(err, ERR_IO, "the path of ckpt-worker is too long");
+    if (snprintf(ret_path, PATH_MAX, "%s/%s", self, name) >= PATH_MAX)
+        return err_set(err, ERR_IO, "the path of %s is too long", name);
     return 0;
+}
+
+int worker_program(char ret_path[PATH_MAX], struct err *err)
+{
+    return find_program(worker_name, ret_path, err);
 }
 
 /* ---- the end ---- */
@@ -114,6 +123,10 @@ static void handle_closed(uv_handle_t *handle)
         return;
     buf_close(&worker->out.text);
     buf_close(&worker->errors.text);
+    for (size_t i = 0; worker->argv[i] != NULL; i++)
+        free(worker->argv[i]);
+    free(worker->user);
+    free(worker->claim);
     free(worker);
 }
 
@@ -121,6 +134,15 @@ static void close_handle(uv_handle_t *handle)
 {
     if (!uv_is_closing(handle))
         uv_close(handle, handle_closed);
+}
+
+static void let_go_of_pipes(struct worker *worker)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(worker->held); i++) {
+        if (worker->held[i] >= 0)
+            close(worker->held[i]);
+        worker->held[i] = -1;
+    }
 }
 
 static void close_all(struct worker *worker)
@@ -133,10 +155,7 @@ static void close_all(struct worker *worker)
     close_handle((uv_handle_t *)&worker->timer);
     serving_close(worker->serving);
     worker->serving = NULL;
-    if (worker->pidfd >= 0) {
-        close_handle((uv_handle_t *)&worker->exit);
-        close(worker->pidfd);
-    }
+    let_go_of_pipes(worker);
 }
 
 /* One line for people: what was decided here (deadline, cancel) stands above what the worker
@@ -182,9 +201,20 @@ static void report_result(struct worker *worker)
     done(worker->data, &worker->result);
 }
 
-/* done() was called already when the worker had been given up as unkillable. */
+static bool pipes_ended(const struct worker *worker)
+{
+    return worker->out.ended && worker->errors.ended;
+}
+
+/* A process whose task is done is there for the next one, which done() may start. done() was called
+ * already when the worker had been given up as unkillable. */
 static void finish_drained(struct worker *worker)
 {
+    if (worker->process != NULL && pipes_ended(worker))
+        process_release(worker->process);
+    else if (worker->process != NULL)
+        process_drop(worker->process);
+    worker->process = NULL;
     if (worker->done != NULL)
         report_result(worker);
     close_all(worker);
@@ -215,28 +245,43 @@ static void pipe_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
     } else if (got < 0) {
         pipe->ended = true;
         uv_read_stop(stream);
-        if (worker->state == WORKER_DRAINING && worker->out.ended && worker->errors.ended)
+        if (worker->state == WORKER_DRAINING && pipes_ended(worker))
             finish_drained(worker);
     }
 }
 
-static void drain_timed_out(uv_timer_t *timer)
+static void drain_has_ended(uv_timer_t *timer)
 {
     finish_drained(timer->data);
 }
 
-/* The process is gone; what it printed may still lie in the pipes. */
-static void process_exited(uv_poll_t *poll, int poll_status, int events)
+/* A loop that is late itself looks at the pipes once more. */
+static void drain_timed_out(uv_timer_t *timer)
 {
-    struct worker *worker = poll->data;
-    struct worker_result *result = &worker->result;
-    int status = 0;
+    CHECK(uv_timer_start(timer, drain_has_ended, 1, 0) == 0);
+}
 
-    (void)poll_status;
-    (void)events;
-    if (waitpid(worker->pid, &status, WNOHANG) != worker->pid)
-        return; /* not yet */
-    uv_poll_stop(poll);
+/* Printed bytes may still lie in the pipes. */
+static void begin_drain(struct worker *worker)
+{
+    worker->state = WORKER_DRAINING;
+    uv_timer_stop(&worker->timer);
+    let_go_of_pipes(worker);
+    if (pipes_ended(worker))
+        finish_drained(worker);
+    else
+        CHECK(uv_timer_start(&worker->timer, drain_timed_out, WORKER_DRAIN_MS, 0) == 0);
+}
+
+static void process_ended(void *data, int status)
+{
+    struct worker *worker = data;
+    struct worker_result *result = &worker->result;
+
+    process_close(worker->process);
+    worker->process = NULL;
+    if (worker->state == WORKER_DRAINING) /* it had answered */
+        return;
     if (worker->state == WORKER_UNKILLABLE) {
         close_all(worker);
         return;
@@ -245,13 +290,27 @@ static void process_exited(uv_poll_t *poll, int poll_status, int events)
     if (WIFSIGNALED(status) && worker->state == WORKER_RUNNING)
         snprintf(result->error, sizeof(result->error), "ckpt-worker was ended by signal %d",
                  WTERMSIG(status));
-    worker->state = WORKER_DRAINING;
-    uv_timer_stop(&worker->timer);
-    if (worker->out.ended && worker->errors.ended)
-        finish_drained(worker);
-    else
-        CHECK(uv_timer_start(&worker->timer, drain_timed_out, WORKER_DRAIN_MS, 0) == 0);
+    begin_drain(worker);
 }
+
+static void start_anew(struct worker *worker);
+
+/* Of one that was killed meanwhile the exit counts. */
+static void process_answered(void *data, int exit_code)
+{
+    struct worker *worker = data;
+
+    if (worker->state != WORKER_RUNNING)
+        return;
+    if (exit_code == TASKS_ANEW && worker->held[0] >= 0) {
+        start_anew(worker);
+        return;
+    }
+    worker->result.exit_code = exit_code;
+    begin_drain(worker);
+}
+
+static const struct process_events events_of_process = {process_answered, process_ended};
 
 /* A process in the D state dies when its system call returns, which on a dead NFS server is never.
  * The daemon goes on without it, and remembers that it is there. */
@@ -267,7 +326,7 @@ static void kill_had_no_effect(uv_timer_t *timer)
     worker->result.exit_code = -1;
     snprintf(worker->result.error, sizeof(worker->result.error),
              "ckpt-worker (pid %d) cannot be killed: it hangs in the kernel; check the mount",
-             (int)worker->pid);
+             (int)process_pid(worker->process));
     uv_read_stop((uv_stream_t *)&worker->out.handle);
     uv_read_stop((uv_stream_t *)&worker->errors.handle);
     report_result(worker);
@@ -277,8 +336,7 @@ static void kill_worker(struct worker *worker)
 {
     CHECK(worker->state == WORKER_RUNNING);
     worker->state = WORKER_KILLED;
-    (void)kill(-worker->pid,
-               SIGKILL); /* whether it worked is seen by the exit, or by its absence */
+    process_kill(worker->process);
     CHECK(uv_timer_start(&worker->timer, kill_had_no_effect, WORKER_KILL_WAIT_MS, 0) == 0);
 }
 
@@ -315,68 +373,17 @@ static void pipe_init(struct worker *worker, struct worker_pipe *pipe, uv_loop_t
     worker->open_handles++;
 }
 
-/* What a worker gets beside the daemon's environment. */
-struct worker_words {
-    char parent[sizeof(WORKER_PARENT) + 16];
-    char socket[64]; /* "": none */
-};
-
-/* Keys of the daemon, and what workers of other tasks were told. */
-static bool stays_behind(const char *word)
+/* 0: no socket. */
+static int open_serving(struct worker *worker, uv_loop_t *loop,
+                        const struct destination_serve *serve, const char *const *arguments,
+                        struct err *err)
 {
-    return strncmp(word, WORKER_SECRETS, strlen(WORKER_SECRETS)) == 0 ||
-           strncmp(word, WORKER_WORDS, strlen(WORKER_WORDS)) == 0;
-}
-
-/* The caller frees the list; the texts are the words' and the daemon's own. */
-static char **worker_environment(struct worker_words *words)
-{
-    size_t count = 0, kept = 0;
-    char **list;
-
-    snprintf(words->parent, sizeof(words->parent), WORKER_PARENT "=%d", (int)getpid());
-    while (environ[count] != NULL)
-        count++;
-    list = check_calloc(count + 3, sizeof(*list));
-    for (size_t i = 0; i < count; i++) {
-        if (!stays_behind(environ[i]))
-            list[kept++] = environ[i];
-    }
-    list[kept++] = words->parent;
-    if (words->socket[0] != '\0')
-        list[kept] = words->socket;
-    return list;
-}
-
-/* Of the row of the task's destination; NULL: none, or the task has no destination. */
-static const struct destination_serve *find_serve(const char *const *arguments)
-{
-    const char *location = NULL;
-    const struct destination_ops *kind;
-
-    for (size_t i = 1; arguments[i] != NULL && arguments[i + 1] != NULL; i += 2) {
-        if (strcmp(arguments[i], "--prefix") == 0)
-            location = arguments[i + 1];
-        else if (strcmp(arguments[i], "--path") == 0 && location == NULL)
-            location = arguments[i + 1];
-    }
-    kind = location != NULL ? destination_of(location, NULL) : NULL;
-    return kind != NULL ? kind->serve : NULL;
-}
-
-/* 0: no socket, and nothing of it is in the words. */
-static int open_serving(struct worker *worker, uv_loop_t *loop, const char *const *arguments,
-                        struct worker_words *words, struct err *err)
-{
-    const struct destination_serve *serve = find_serve(arguments);
     int worker_end = 0;
 
     if (serve == NULL)
         return 0;
     if (serving_open(loop, serve, arguments, &worker->serving, &worker_end, err) != 0)
         return -1;
-    CHECK(snprintf(words->socket, sizeof(words->socket), "%s=%d", serve->variable,
-                   SPAWN_SOCKET_FD) < (int)sizeof(words->socket));
     return worker_end;
 }
 
@@ -386,10 +393,10 @@ static void close_ends(int fds[2])
     close(fds[1]);
 }
 
-/* The reading ends become the pipes' own. */
-static int open_pipes(struct worker *worker, int out[2], int errors[2])
+/* The reading ends become the pipes' own, the others are held. */
+static int open_pipes(struct worker *worker)
 {
-    int status = 0;
+    int status = 0, out[2], errors[2];
 
     if (pipe2(out, O_CLOEXEC) != 0)
         return -errno;
@@ -400,88 +407,126 @@ static int open_pipes(struct worker *worker, int out[2], int errors[2])
     }
     CHECK(uv_pipe_open(&worker->out.handle, out[0]) == 0);
     CHECK(uv_pipe_open(&worker->errors.handle, errors[0]) == 0);
+    worker->held[0] = out[1];
+    worker->held[1] = errors[1];
     return 0;
+}
+
+static struct process_task task_of(struct worker *worker)
+{
+    return (struct process_task){.argv = worker->argv,
+                                 .output_fd = worker->held[0],
+                                 .errors_fd = worker->held[1],
+                                 .scope = {worker->user, worker->claim},
+                                 .events = &events_of_process,
+                                 .data = worker};
+}
+
+/* A process that was idle may refuse the task, so the pipes are held for the next one. */
+static bool take_process(struct worker *worker)
+{
+    const struct process_task task = task_of(worker);
+
+    worker->process = process_take(&task);
+    return worker->process != NULL;
 }
 
 /* A negative errno of whatever step failed. socket_fd, if there is one, stays the caller's. */
-static int start_process(struct worker *worker, uv_loop_t *loop, char **argv, int socket_fd,
-                         struct worker_words *words)
+static int start_process(struct worker *worker, uv_loop_t *loop, int socket_fd,
+                         const struct destination_serve *serve)
 {
-    int out[2], errors[2];
-    struct spawn spawn = {.file = argv[0], .arguments = argv, .socket_fd = socket_fd};
-    char **environment;
-    int status = open_pipes(worker, out, errors);
+    struct process_task task = task_of(worker);
+    int status;
 
-    if (status != 0)
-        return status;
-    environment = worker_environment(words);
-    spawn.environment = environment;
-    spawn.output_fd = out[1];
-    spawn.errors_fd = errors[1];
-    status = spawn_start(&spawn, &worker->pid, &worker->pidfd);
-    free(environment);
-    close(out[1]);
-    close(errors[1]);
-    if (status != 0)
-        return status;
-    if (worker->serving != NULL)
+    task.socket_fd = socket_fd;
+    task.variable = serve == NULL ? NULL : serve->variable;
+    if (serve != NULL)
+        task.scope = (struct process_scope){0}; /* its services are one task's */
+    status = process_start(loop, &task, &worker->process);
+    let_go_of_pipes(worker);
+    if (status == 0 && worker->serving != NULL)
         serving_begin(worker->serving);
-    CHECK(uv_poll_init(loop, &worker->exit, worker->pidfd) == 0);
-    worker->exit.data = worker;
-    worker->open_handles++;
-    CHECK(uv_poll_start(&worker->exit, UV_READABLE, process_exited) == 0);
-    return 0;
+    return status;
+}
+
+/* The one that was idle does nothing any more. */
+static void start_anew(struct worker *worker)
+{
+    int status;
+
+    process_drop(worker->process);
+    worker->process = NULL;
+    status = start_process(worker, worker->timer.loop, 0, NULL);
+    if (status == 0)
+        return;
+    worker->result.exit_code = -1;
+    snprintf(worker->result.error, sizeof(worker->result.error), "start %s: %s", worker->argv[0],
+             strerror(-status));
+    begin_drain(worker);
 }
 
 /* Everything that closing needs is there before anything can fail. */
-static struct worker *worker_new(uv_loop_t *loop, worker_done_fn *done, void *data)
+static struct worker *worker_new(uv_loop_t *loop, const struct worker_task *task,
+                                 const char *program)
 {
     struct worker *worker = check_calloc(1, sizeof(*worker));
 
     list_init(&worker->node);
-    worker->done = done;
-    worker->data = data;
-    worker->pidfd = -1;
+    worker->done = task->done;
+    worker->data = task->data;
+    worker->held[0] = worker->held[1] = -1;
     worker->open_handles = 1; /* the timer */
     CHECK(uv_timer_init(loop, &worker->timer) == 0);
     worker->timer.data = worker;
     pipe_init(worker, &worker->out, loop, WORKER_OUTPUT_MAX_BYTES);
     pipe_init(worker, &worker->errors, loop, WORKER_ERRORS_MAX_BYTES);
+    worker->argv[0] = check_strdup(program);
+    for (size_t i = 0; task->arguments[i] != NULL; i++) {
+        CHECK(i < WORKER_ARGUMENTS_MAX);
+        worker->argv[i + 1] = check_strdup(task->arguments[i]);
+    }
+    CHECK(worker->argv[1] != NULL && worker->done != NULL);
+    worker->user = task->user == NULL ? NULL : check_strdup(task->user);
+    worker->claim = task->claim == NULL ? NULL : check_strdup(task->claim);
     active_count++;
     return worker;
+}
+
+/* -1 with err: nothing was started. */
+static int begin_task(struct worker *worker, uv_loop_t *loop, const struct worker_task *task,
+                      const struct destination_serve *serve, struct err *err)
+{
+    int socket_fd, status = open_pipes(worker);
+
+    if (status == 0 && serve == NULL && take_process(worker))
+        return 0;
+    socket_fd = open_serving(worker, loop, serve, task->arguments, err);
+    if (socket_fd < 0)
+        return -1;
+    if (status == 0)
+        status = start_process(worker, loop, socket_fd, serve);
+    if (socket_fd > 0)
+        close(socket_fd);
+    if (status == 0)
+        return 0;
+    return err_set(err, ERR_IO, "start %s: %s; install it beside the program", worker->argv[0],
+                   strerror(-status));
 }
 
 int worker_start(uv_loop_t *loop, const struct worker_task *task, struct worker **ret_worker,
                  struct err *err)
 {
+    const struct destination_ops *kind = destination_asked(task->arguments);
     char program[PATH_MAX];
-    char *argv[WORKER_ARGUMENTS_MAX + 2] = {program};
-    struct worker_words words = {.socket = ""};
     struct worker *worker;
-    size_t count;
-    int status, socket_fd;
 
-    for (count = 0; task->arguments[count] != NULL; count++) {
-        CHECK(count < WORKER_ARGUMENTS_MAX);
-        argv[count + 1] =
-            (char *)(uintptr_t)task->arguments[count]; /* exec's own prototype lacks the const */
-    }
-    CHECK(count > 0 && task->done != NULL);
-    if (worker_program(program, err) != 0)
+    if (find_program(kind != NULL && kind->program != NULL ? kind->program : worker_name, program,
+                     err) != 0)
         return -1;
-    worker = worker_new(loop, task->done, task->data);
-    socket_fd = open_serving(worker, loop, task->arguments, &words, err);
-    if (socket_fd < 0) {
+    worker = worker_new(loop, task, program);
+    if (begin_task(worker, loop, task, kind == NULL ? NULL : kind->serve, err) != 0) {
         close_all(worker);
         return -1;
-    }
-    status = start_process(worker, loop, argv, socket_fd, &words);
-    if (socket_fd > 0)
-        close(socket_fd);
-    if (status != 0) {
-        close_all(worker);
-        return err_set(err, ERR_IO, "start %s: %s; install it beside the program", program,
-                       strerror(-status));
     }
     uv_update_time(loop);
     worker->started_ms = uv_now(loop);

@@ -1,11 +1,12 @@
 /* Blocking work on destinations in a process of its own: ckpt-worker. A hung mount hangs the
  * worker, never the daemon.
  *
- * Flow     worker_start() spawns `ckpt-worker VERB ...` found beside the running program, with the
- *          request as arguments; the worker prints result lines "key=value" on stdout and an error
- *          text on stderr; worker_done_fn gets them. Verbs: probe, prepare, put, verify, restore,
- *          collect, abandon, keep (src/dest/README.md has the arguments).
- *          A caller's turn:
+ * Flow     worker_start() spawns `ckpt-worker VERB ...` beside the running program, with the
+ *          request as arguments. Or it gives the task to a waiting worker that has done another
+ *          task for the same user (tasks.h, worker_process.h). The worker prints result lines
+ *          "key=value" on stdout and an error text on stderr; worker_done_fn gets them. Verbs:
+ *          probe, prepare, put, verify, restore, collect, abandon, keep (src/dest/README.md has the
+ *          arguments). A caller's turn:
  *
  *              const char *const arguments[] = {"verify", "--path", path, "--part", part, NULL};
  *              const struct worker_task task = {arguments, 60000, on_done, data};
@@ -73,15 +74,22 @@ struct worker_result {
 };
 typedef void worker_done_fn(void *data, const struct worker_result *result);
 
-/* Full path of the worker program; "" finds `ckpt-worker` in the folder of /proc/self/exe.
- * Copied. */
+/* Full path of the worker program, of all kinds of destinations; "" finds `ckpt-worker`, or the one
+ * that the kind's row names, in the folder of /proc/self/exe. Copied. */
 void worker_set_program(const char *path);
 /* Where that is. */
 int worker_program(char ret_path[PATH_MAX], struct err *err);
 /* The task of a worker. The arguments are copied. */
 struct worker_task {
     const char *const *arguments; /* verb first, NULL-terminated, at most WORKER_ARGUMENTS_MAX */
-    uint64_t deadline_ms;         /* from the start; then the worker is killed */
+    /* As whom it is done, with the groups: tasks with the same text may be done by one process, one
+     * after the other. Its arguments have it as --as. "": as this program's user; NULL: by a
+     * process of its own. */
+    const char *user;
+    /* The thing that root makes for the user first, as a text: only a process that began with it
+     * does this task. NULL: nothing. */
+    const char *claim;
+    uint64_t deadline_ms; /* from the start; then the worker is killed */
     worker_done_fn *done;
     void *data;
 };
@@ -92,10 +100,14 @@ struct worker_task {
  * or no process can be made: then done is never called. */
 int worker_start(uv_loop_t *loop, const struct worker_task *task, struct worker **ret_worker,
                  struct err *err);
+/* How long processes wait for a next task; 30 s when nothing is said. 0: not at all. */
+void worker_set_idle(uint64_t ms);
+/* Ends those that wait. */
+void worker_retire_idle(void);
 /* SIGKILL to the worker and its group; done still comes, with cancelled = true. Of one that is
  * ending already: nothing. */
 void worker_cancel(struct worker *worker);
-/* How many processes there are, in this program, those that hang included. */
+/* How many tasks there are, in this program, those that hang included. */
 size_t worker_active(void);
 /* Whether that unkillable one is still there. */
 bool worker_hangs(uint64_t hang_id);

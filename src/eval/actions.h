@@ -1,14 +1,14 @@
-/* What to do with a job: its payoffs in GPU-seconds of continue, checkpoint, yield with or without
- * a checkpoint, migrate.
+/* The best action for a job: the payoffs in GPU-seconds of continue, checkpoint, yield with or
+ * without a checkpoint, migrate.
  *
- * Flow     the terms of eval_score() for one job, what yielding would gain, and its alarms ->
+ * Flow     the terms of eval_score() for one job, the gain of yielding, and its alarms ->
  *          eval_payoffs() -> the action of the highest net gain. Ties and NaN go to the earlier
  *          action, so that nothing is done without a reason.
  * Units    GPU-seconds; seconds; probabilities.
- * Errors   an action that cannot be taken (storage down, no claim, no spare) or whose number is NaN
- *          nets minus infinity.
- * Absent   which jobs to take as victims together: the state machine's rules (class, placement, at
- *          most three).
+ * Errors   the net gain is minus infinity for an action that cannot be taken (storage down, no
+ *          claim, no spare) or whose number is NaN.
+ * Absent   the choice of several victims together: the state machine has its rules (class,
+ *          placement, at most three).
  * Source   src/eval/README.md, "Actions".
  */
 #ifndef CKPT_EVAL_ACTIONS_H
@@ -60,8 +60,8 @@ struct eval_payoffs {
 
 void eval_payoffs(const struct eval_situation *situation, struct eval_payoffs *ret_payoffs);
 
-/* The smallest change of one number, in relation to what it is, after which another action is the
- * best; a little less of it does not. False: none. */
+/* The smallest relative change of one number that makes another action the best; a slightly smaller
+ * change does not. False: none. */
 struct eval_payoff_change {
     const char *number; /* as in EVAL_SITUATION_NUMBERS */
     double from, to;

@@ -1,9 +1,9 @@
-/* What a leader learns of the whole fleet: how often nodes fail, by the time since they failed
- * last; how often jobs are killed for others or asked to yield, by group; what came of alarms.
+/* The rates that a leader learns of the whole fleet: failures of nodes by the time since their last
+ * one; kills and demands to yield of jobs by group; outcomes of alarms.
  *
- * Flow     whoever runs a cluster (src/broker/decide/learner.c, src/whatif) tells what time passed
- *          and what happened; eval_fleet_rates() is what the model is told of it. Both run this
- *          code with these priors: what is simulated is what ships.
+ * Flow     the runner of a cluster (src/broker/decide/learner.c, src/whatif) notes the passed time
+ *          and the events; eval_fleet_rates() gives the rates to the model. Both runners use this
+ *          code with these priors, so the simulation is of the shipped rule.
  * Shapes   one flat struct of numbers. A group is a preemption class, or jobs on borrowed nodes,
  *          while the queue of their vCluster is calm, or while it is busy: most demands come then.
  * Units    per second of one node or one job.
@@ -33,8 +33,8 @@ struct eval_fleet {
 
 void eval_fleet_init(struct eval_fleet *fleet, const struct eval_fleet_prior *prior);
 void eval_fleet_set_prior(struct eval_fleet *fleet, const struct eval_fleet_prior *prior);
-/* `seconds` passed with so many nodes in each bin of age and so many jobs that run in each group.
- * Before what happened in them is noted. */
+/* `seconds` passed with so many nodes in each bin of age and so many running jobs in each group.
+ * Call it before the events of these seconds are noted. */
 void eval_fleet_advance(struct eval_fleet *fleet, const double nodes[EVAL_AGE_BINS],
                         const uint32_t running[EVAL_GROUPS], double seconds);
 
@@ -46,10 +46,10 @@ struct eval_fleet_rates {
     double demands_per_s[EVAL_GROUPS]; /* 0 before the first */
     struct eval_alarm_rates alarms;
 };
-/* Steady (eval_steady()), but for the failures of nodes. */
+/* The rates, steady (eval_steady()) except for the failures of nodes. */
 void eval_fleet_rates(const struct eval_fleet *fleet, struct eval_fleet_rates *ret_rates);
-/* What every row is made of: what moved by a thirtieth is taken over, the rest stays as it is held.
- * The rate of failures and its certainty are in no row. */
+/* Holds the rates that the rows are made of: a rate that moved by a thirtieth is taken over, the
+ * others stay. The rate of failures and its certainty are in no row. */
 void eval_fleet_hold(struct eval_fleet_rates *held, const struct eval_fleet_rates *fresh);
 
 #endif

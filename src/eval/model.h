@@ -7,9 +7,9 @@
  * Shapes   view and result own their arrays; results hold as many elements as their capacity, at
  *          least view->count.
  * Units    GPU-seconds for value and cost; seconds; bytes; bytes per second; failures per second.
- * Errors   an input that is NaN, negative, or 1e30 and more where that makes no sense gives
- *          SKIP_BAD_INPUT with all terms 0; NaN never decides and never comes out. An outage
- *          (bandwidth 0 or the flag) gives write_s, compute_waste and young_daly_s infinity.
+ * Errors   an input that is NaN, or impossibly negative or large (1e30 and more), gives
+ *          SKIP_BAD_INPUT with all terms 0; NaN never decides and never comes out. In an outage
+ *          (bandwidth 0 or the flag) write_s, compute_waste and young_daly_s are infinite.
  * Absent   choosing among actions beside checkpointing (actions.h), pacing (pace.h), learning the
  *          inputs (learn.h).
  * Source   Young 1974, Daly 2006; the model is written out in src/eval/README.md with each term.
@@ -38,10 +38,10 @@
     X(CHECKPOINT_MOVE, "checkpoint_and_migrate")                                                   \
     X(SKIP_QUOTA, "tenant_over_quota")
 
-/* Precedence, first that holds: bad input, strategy, active (not at the walltime slot while it
+/* The first that holds counts: bad input, strategy, active (not at the walltime slot while it
  * waits), storage down, walltime slot, near completion, minimum interval, value above cost,
- * declared period, maximum interval; else value below cost. From the broker, over the model's: what
- * payoffs of actions, pacing or the tenant's limit said instead. */
+ * declared period, maximum interval. Else: value below cost. The broker replaces the model's
+ * verdict by that of the payoffs of actions, of pacing or of the tenant's limit. */
 enum eval_verdict {
 #define X(name, text) EVAL_##name,
     EVAL_VERDICTS(X)
@@ -56,18 +56,18 @@ enum eval_flag {                             /* bits of eval_view.flags */
                  EVAL_FLAG_STORAGE_DOWN = 2, /* its target is unavailable */
                  /* strategy manual or none, or a part has finished: nothing is asked */
                  EVAL_FLAG_NOT_AUTO = 4,
-                 EVAL_FLAG_WALLTIME_DONE = 8, /* the walltime checkpoint was already asked for */
+                 EVAL_FLAG_WALLTIME_DONE = 8, /* the walltime checkpoint was asked for already */
                  EVAL_FLAG_RECLAIMABLE = 16,  /* borrowed nodes */
                  EVAL_FLAG_SENSITIVE = 32,    /* has minimum and maximum interval of its own */
                  /* a node's health raises its hazard; changes no verdict */
                  EVAL_FLAG_UNHEALTHY = 64,
-                 /* the active one writes nothing yet: the walltime slot hurries it */
+                 /* the active checkpoint writes nothing yet: the walltime slot hurries it */
                  EVAL_FLAG_WAITING = 128,
                  EVAL_FLAG_STAYS = 256,  /* no preemption takes its nodes: p_y is 0 */
                  EVAL_FLAG_DOUBTED = 512 /* it died by itself before: its hazard is not known */
 };
 
-/* Parameters of one cycle, the same for every job. From the replicated policy. A negative or absurd
+/* Parameters of one cycle, the same for every job, from the replicated policy. A negative or absurd
  * one makes every verdict SKIP_BAD_INPUT. */
 #define EVAL_POLICY_NUMBERS(X)                                                                     \
     X(cycle_s)                                                                                     \
@@ -113,7 +113,7 @@ struct eval_policy {
     X(waiting_gain_gpu_s)  /* U_pre */                                                             \
     X(yield_probability)   /* p_y; 0: from backlog alone */                                        \
     X(grace_s)             /* SIGTERM to SIGKILL */                                                \
-    X(success_probability) /* that a checkpoint begun now completes; multiplies value */           \
+    X(success_probability) /* of a checkpoint begun now; multiplies the value */                   \
     X(stall_factor)        /* measured stall fraction over the policy's; 1: as the policy says */
 
 struct eval_view {
@@ -123,11 +123,11 @@ struct eval_view {
     EVAL_VIEW_COLUMNS(X)
 #undef X
     uint32_t *flags;
-    double *memory; /* that the columns lie in */
+    double *memory; /* holds the columns */
 };
 void eval_view_alloc(struct eval_view *view, size_t capacity);
 void eval_view_free(struct eval_view *view);
-/* Into row 0 of a view with room for one; its count becomes 1. */
+/* Copies row i into row 0 of a view with room for one; its count becomes 1. */
 void eval_view_copy_row(const struct eval_view *view, size_t i, struct eval_view *ret_one);
 
 /* Outputs per job. GPU-seconds unless the name says otherwise. */
@@ -148,7 +148,7 @@ struct eval_result {
     EVAL_RESULT_COLUMNS(X)
 #undef X
     uint8_t *verdict;
-    double *memory; /* that the columns lie in */
+    double *memory; /* holds the columns */
 };
 void eval_result_alloc(struct eval_result *result, size_t capacity);
 void eval_result_free(struct eval_result *result);
@@ -162,14 +162,13 @@ void eval_score(const struct eval_policy *policy, const struct eval_view *view,
 void eval_decide(const struct eval_policy *policy, const struct eval_view *view,
                  uint8_t *ret_verdict);
 
-/* Of `count` jobs at one instant: seconds since since_ms and until end_ms (infinite: never), not
- * below 0. Milliseconds are whole, so that the seconds are the same bits however they are come
- * by. */
+/* For `count` jobs at one instant: seconds since since_ms and until end_ms (infinite: never), not
+ * below 0. Milliseconds are whole, so every way to compute the seconds gives the same bits. */
 void eval_times(double now_ms, const double *since_ms, const double *end_ms, size_t count,
                 double *ret_since_s, double *ret_left_s);
 
-/* Seconds over which failures count: half the age, cut at the planned walltime checkpoint. What
- * eval_score() uses for job i; the broker needs it to fill alarm_h. */
+/* Seconds over which eval_score() counts failures of job i: half the age, cut at the planned
+ * walltime checkpoint. The broker needs it to fill alarm_h. */
 double eval_horizon_s(const struct eval_policy *policy, const struct eval_view *view, size_t i);
 /* One alarm's share of H: precision p (0..1), mean lead L between alarm and failure, s seconds
  * since the alarm. 0 for inputs that make no sense; finite for a certain alarm. */
@@ -180,9 +179,9 @@ struct eval_alarm {
 };
 double eval_alarm_hazard(const struct eval_alarm *alarm, double horizon_s);
 
-/* The change of one input, smallest in relation to what it is, with which the decision (to fire or
- * not) is the other one: applied exactly, it flips. False: no single change does. GPUs and nodes
- * are held, as they make another job. */
+/* The smallest relative change of one input that flips the decision (to fire or not), when it is
+ * applied exactly. False: no single change does. GPUs and nodes are held: with other ones it would
+ * be another job. */
 enum eval_input {
 #define X(column) EVAL_INPUT_##column,
     EVAL_VIEW_COLUMNS(X)
@@ -193,15 +192,15 @@ enum eval_input {
 struct eval_change {
     enum eval_input input;
     double from, to;
-    uint32_t flag; /* of EVAL_INPUT_FLAGS: the one that is cleared */
+    uint32_t flag; /* for EVAL_INPUT_FLAGS: the cleared flag */
     double relative;
 };
-const char *eval_input_name(enum eval_input input);  /* in words; not of FLAGS */
+const char *eval_input_name(enum eval_input input);  /* in words; not for FLAGS */
 const char *eval_column_name(enum eval_input input); /* "age_s", ..., "flags" */
 bool eval_smallest_change(const struct eval_policy *policy, const struct eval_view *view, size_t i,
                           struct eval_change *ret_change);
-/* Of a decision over which a guard stands that the model does not know: whether row 0 with this
- * verdict passes it. */
+/* For a decision under a guard that the model does not know: true: row 0 with this verdict passes
+ * the guard. */
 typedef bool eval_passes_fn(const struct eval_view *one, enum eval_verdict verdict);
 bool eval_smallest_change_guarded(const struct eval_policy *policy, const struct eval_view *view,
                                   size_t i, eval_passes_fn *passes, struct eval_change *ret_change);

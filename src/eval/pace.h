@@ -1,12 +1,12 @@
-/* Who of those that are worth a checkpoint gets the target's bandwidth now.
+/* Chooses the jobs that get the target's bandwidth now, among those that are worth a checkpoint.
  *
  * Flow     candidates of one target with their index -> eval_pace() orders them, admits from the
- *          front, and says what a byte costs (the shadow price) and in which wave the others come.
+ *          front, and gives the price of a byte (the shadow price) and the wave of each other one.
  *          The same order holds after an outage.
  * Shapes   the caller's array is sorted in place; the admitted are its first elements.
  * Units    index in GPU-seconds per byte; bytes; bytes per second.
- * Errors   an index that is NaN counts as 0; sizes and rates that make no sense are never admitted,
- *          and block nobody.
+ * Errors   an index that is NaN counts as 0. Candidates with impossible sizes or rates are never
+ *          admitted, and block nobody.
  * Absent   skipping: a small job behind a large one that must wait waits too, so that large ones do
  *          not starve.
  * Source   the multiplier of shared bandwidth in the Karush-Kuhn-Tucker conditions is the price of
@@ -27,20 +27,20 @@
 /* A job that is worth a checkpoint now. */
 struct eval_candidate {
     uint32_t job;
-    bool deadline; /* it would be too late afterwards: passes the limit, in any order */
+    bool deadline; /* it would be too late afterwards: it passes the limit, in any order */
     double index;
     double size_bytes;
     double injection_bytes_per_s;
     /* written by eval_pace() */
     bool admitted;
-    /* 0: admitted now; else how many times the limit fills before its turn; UINT32_MAX: never */
+    /* 0: admitted now; else the count of fills of the limit before its turn; UINT32_MAX: never */
     uint32_t wave;
 };
 
 /* The target's bandwidth at this moment. */
 struct eval_window {
     double budget_bytes_per_s;  /* for checkpoints; 0: outage */
-    double running_bytes_per_s; /* injection limits of those that write now */
+    double running_bytes_per_s; /* injection limits of present writers */
 };
 
 /* (value - compute_waste - storage_cost) / size. */

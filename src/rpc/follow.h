@@ -2,11 +2,11 @@
  * turn.
  *
  * Flow     rpc_follow_channel() gives the current channel; the owner gives the end of each call to
- *          rpc_follow_result(). UNAVAILABLE with a redirect moves to the endpoint that it names; without
+ *          rpc_follow_result(). UNAVAILABLE with a redirect moves to the named endpoint; without
  *          one, or with an empty one, it moves to the next endpoint.
  * Shapes   the client library and the agent own followers. A follower has at most
- *          RPC_FOLLOW_ENDPOINTS_MAX endpoints. It also takes a redirect outside of the list (a member
- *          that joined later), one at a time.
+ *          RPC_FOLLOW_ENDPOINTS_MAX endpoints. It also takes a redirect outside of the list (a
+ *          member that joined later), one at a time.
  * Units    milliseconds.
  * Owners   endpoints and redirects are copied. The channel belongs to the follower and may be gone
  *          after rpc_follow_result(), _move() or _free(): ask for it anew for each call.

@@ -1,6 +1,6 @@
-/* What would another rule have cost? Simulates a cluster of jobs under failures, alarms, demands,
- * walltimes, shared bandwidth and outages, and lets rules decide when to checkpoint. Our rule is
- * src/eval itself: the functions that the broker calls.
+/* Compares rules: simulates a cluster of jobs under failures, alarms, demands, walltimes, shared
+ * bandwidth and outages, and lets rules decide when to checkpoint. Our rule is src/eval itself: the
+ * functions that the broker calls.
  *
  * Flow     a scenario and a seed, or a trace file -> whatif_run() for each rule on the same events
  *          -> accounts; whatif_table() and whatif_svg() print them.
@@ -15,7 +15,7 @@
  *          function of its arguments.
  * Units    seconds, GPU-seconds, bytes. Waste = 1 - useful / held GPU time.
  * Errors   whatif_run() fails for a trace that cannot be read and for a scenario out of range,
- *          naming both. Everything else cannot fail: running out of memory ends the program.
+ *          naming both. Nothing else can fail: running out of memory ends the program.
  * Threads  functions share nothing, so runs may go on in parallel.
  * Absent   queueing of new jobs: the jobs of a scenario run for its whole length.
  * Source   src/eval/README.md; the scenarios' numbers are in src/whatif/README.md.
@@ -46,12 +46,12 @@ enum whatif_rule {
 #undef X
         WHATIF_RULE_COUNT
 };
-/* Static texts; "unknown" for what is no rule. */
+/* Static texts; "unknown": the value is no rule. */
 const char *whatif_rule_name(enum whatif_rule rule);
 const char *whatif_rule_help(enum whatif_rule rule);
 
 /* Numbers of a scenario: name, unit as in `--set name=value`, default, lowest, highest. 0 switches
- * off what says so. */
+ * a number off where its unit says so. */
 #define WHATIF_NUMBERS(X)                                                                          \
     X(jobs, "jobs", 500, 1, 100000)                                                                \
     X(trace_nodes, "nodes of a trace; 0: its highest number and one", 0, 0, 1e6)                   \
@@ -110,7 +110,7 @@ const char *whatif_rule_help(enum whatif_rule rule);
     X(spares, "healthy nodes that wait", 16, 0, 1e6)                                               \
     X(repair_s, "s until a node that was moved off is a spare", 86400, 0, 1e8)
 
-/* The numbers of WHATIF_NUMBERS by their names, in the units that stand there. */
+/* The numbers of WHATIF_NUMBERS by their names, in the units of the table. */
 struct whatif_scenario {
 #define X(name, unit, usual, low, high) double name;
     WHATIF_NUMBERS(X)
@@ -120,48 +120,47 @@ struct whatif_scenario {
 /* One row of WHATIF_NUMBERS, for help and for checks. */
 struct whatif_number {
     const char *name, *unit;
-    double usual, low, high; /* the default, and both ends of what is taken */
+    double usual, low, high; /* the default, and the bounds */
 };
-/* false: there are only so many. */
+/* false: no more. */
 bool whatif_number_at(size_t i, struct whatif_number *ret_number);
 
 /* All numbers at their defaults: the scenario "exponential". */
 void whatif_scenario_init(struct whatif_scenario *ret_scenario);
-/* "name=value"; names and limits of WHATIF_NUMBERS. The value is a number in the unit that stands
- * there, or one with a unit of its own where that is of time, bytes or a share ("5m", "200GB/s",
- * "30%"). -1 with ERR_INVALID for an unknown name or a value out of range, and nothing is
- * changed. */
+/* "name=value"; names and limits of WHATIF_NUMBERS. The value is a number in the unit of the table.
+ * A time, bytes or a share may have a unit of its own ("5m", "200GB/s", "30%"). -1 with ERR_INVALID
+ * for an unknown name or a value out of range, and nothing is changed. */
 int whatif_scenario_set(struct whatif_scenario *scenario, const char *assignment, struct err *err);
 /* Named scenarios: exponential, weibull, alarms, preemption, walltime, contention, saturated,
  * outages, everything. NULL name ends the list; whatif_scenario_named() is false for others. */
 const char *whatif_scenario_name(size_t i);
 bool whatif_scenario_named(const char *name, struct whatif_scenario *ret_scenario);
 
-/* Where the GPU time of one run went, and what happened in it. held = useful + the lost ones +
- * pause + restart. */
+/* The GPU time of one run by its use, and the count of events. held = useful + lost + pause +
+ * restart. */
 struct whatif_account {
-    double held_gpu_s;         /* that jobs held nodes, computing or not */
+    double held_gpu_s;         /* jobs held nodes, computing or not */
     double useful_gpu_s;       /* progress that was not lost in the end */
     double lost_failure_gpu_s; /* work done again */
-    /* what these intervals lose on the average of all instants of failures, at the mean hazard */
+    /* the mean loss of these intervals over all instants of failures, at the mean hazard */
     double expected_failure_gpu_s;
-    double lost_kill_gpu_s;     /* at demands that left no time, or that were not written for */
+    double lost_kill_gpu_s;     /* at demands without time to write, or without a checkpoint */
     double lost_walltime_gpu_s; /* at ends of walltimes */
     double pause_gpu_s;         /* standing still while writing */
     double restart_gpu_s;       /* down and restarting */
     double bytes_written;       /* of complete checkpoints */
     uint64_t checkpoints;       /* complete ones */
-    uint64_t abandoned;         /* writes that something ended */
-    /* how often what happened; `dodged` are failures of nodes that a job had moved off */
+    uint64_t abandoned;         /* interrupted writes */
+    /* counts of events; `dodged` are failures of nodes that a job had left before */
     uint64_t failures, kills, yields, walltimes, migrations, dodged;
     double yield_wait_s; /* sum over yields, demand to free nodes */
     double yield_wait_max_s;
-    double claim_cost_gpu_s; /* what claimants lost by waiting */
+    double claim_cost_gpu_s; /* lost by the waiting of claimants */
 };
 /* 1 - useful / held, 0 to 1; 0 when nothing was held. */
 double whatif_waste(const struct whatif_account *account);
 
-/* What a real cluster went through: its jobs, and what happened to them, in any order. */
+/* The history of a real cluster: its jobs and their events, in any order. */
 enum whatif_happening {
     WHATIF_FAILURE, /* of one of the job's nodes, or of the job by itself */
     WHATIF_KILL,    /* stopped by others without time to write */
@@ -176,35 +175,34 @@ enum { WHATIF_QUEUES_MAX = 64 }; /* vClusters of one history */
 #define WHATIF_NEVER_S 1e18      /* an instant that does not come */
 /* A job of a history; its nodes are known by their number only. */
 struct whatif_history_job {
-    double from_s, to_s; /* when it held its nodes; WHATIF_NEVER_S: it still does */
+    double from_s, to_s; /* the time in which it held its nodes; WHATIF_NEVER_S: it still does */
     uint32_t nodes;
     double gpus;
     double size_bytes;  /* of one checkpoint */
-    double bytes_per_s; /* what all its nodes can write */
+    double bytes_per_s; /* of all its nodes together */
     uint32_t queue;     /* below WHATIF_QUEUES_MAX */
 };
-/* `job` is an index of jobs, a queue's number, or not looked at, by what happened. */
+/* `job` is an index of jobs, a queue's number, or unused, by the kind of event. */
 struct whatif_history_event {
     double at_s;
     enum whatif_happening what;
     uint32_t job;
 };
-/* Arrays are the maker's; whatif_history_close() frees those of a parsed one. */
+/* The maker owns the arrays; whatif_history_close() frees those of a parsed history. */
 struct whatif_history {
     double seconds;   /* the length of the window; instants are counted from its beginning */
-    uint64_t from_ms; /* since the Unix epoch: where 0 s is; 0: not known */
+    uint64_t from_ms; /* the instant of 0 s, since the Unix epoch; 0: not known */
     size_t job_count;
     const struct whatif_history_job *jobs;
     size_t event_count;
     const struct whatif_history_event *events;
 };
 
-/* Reads how a history's queues were claimed from: the rate of demands while queues are busy, and
- * the share of them that kill, become the scenario's: what a learner would know at the end of the
- * window. */
+/* Sets the scenario's rate of demands while queues are busy, and the share of demands that kill,
+ * from a history: the knowledge of a learner at the end of the window. */
 void whatif_history_rates(const struct whatif_history *history, struct whatif_scenario *scenario);
 
-/* Those that a cluster's policy, or its history, decides. */
+/* The numbers that a cluster's policy or its history sets. */
 #define WHATIF_HISTORY_NUMBERS(X)                                                                  \
     X(cycle_s)                                                                                     \
     X(stall_fraction)                                                                              \
@@ -223,19 +221,19 @@ void whatif_history_rates(const struct whatif_history *history, struct whatif_sc
     X(demand_per_hour)                                                                             \
     X(kill_share)
 
-/* A history as a file, to be replayed elsewhere (README.md, "Histories"). Its numbers of the
- * scenario are those that a cluster's policy decides. parse and load: 0 and a history to be closed;
- * 1: it is none (its first line says so); -1: it makes no sense. */
+/* A history as a file, to be replayed elsewhere (README.md, "Histories"). It has the scenario's
+ * numbers that a cluster's policy sets. parse and load: 0 and a history to be closed; 1: the file
+ * is no history (by its first line); -1: it is a damaged one. */
 void whatif_history_write(FILE *out, const struct whatif_scenario *scenario,
                           const struct whatif_history *history);
 int whatif_history_parse(FILE *in, const char *name, struct whatif_scenario *scenario,
                          struct whatif_history *ret_history, struct err *err);
 int whatif_history_load(const char *path, struct whatif_scenario *scenario,
                         struct whatif_history *ret_history, struct err *err);
-/* Frees the arrays of a parsed one; never those of a history that its maker filled. */
+/* Frees the arrays of a parsed history; never arrays that a maker filled. */
 void whatif_history_close(struct whatif_history *history);
 
-/* What to simulate; everything is borrowed until whatif_run() returns. */
+/* The run to simulate; everything is borrowed until whatif_run() returns. */
 struct whatif_run {
     const struct whatif_scenario *scenario;
     const char *trace;                    /* path; NULL: failures are generated */
@@ -243,12 +241,12 @@ struct whatif_run {
     uint64_t seed;
     enum whatif_rule rule;
 };
-/* One rule on one world; takes from milliseconds to minutes, by jobs and days. 0 and the account;
- * or -1 with ERR_INVALID when the scenario, the trace or the history makes no sense, ERR_IO when
- * the trace cannot be read. */
+/* Simulates one rule on one world; takes milliseconds to minutes, by jobs and days. 0 and the
+ * account; or -1 with ERR_INVALID for a wrong scenario, trace or history, ERR_IO for a trace that
+ * cannot be read. */
 int whatif_run(const struct whatif_run *run, struct whatif_account *ret_account, struct err *err);
 
-/* What no rule can do better, for the scenarios of contention: least possible pause + lost work of
+/* The bound of all rules, for the scenarios of contention: the least possible pause + lost work of
  * these jobs under shared bandwidth, as a part of held GPU time (the Karush-Kuhn-Tucker point with
  * constant hazards). */
 int whatif_shared_bound(const struct whatif_run *run, double *ret_waste, struct err *err);
@@ -261,20 +259,20 @@ struct whatif_row {
 /* Two lines of head, then a line per row, in the order given; for people. */
 void whatif_table(FILE *out, const struct whatif_row *rows, size_t count);
 /* Bars of waste by rule, stacked by cause, over an axis. A bar several times as long as the others
- * is cut, so that those can be compared. */
+ * is cut, so that the others can be compared. */
 enum { WHATIF_NOTES_MAX = 6, WHATIF_NOTE_BYTES = 320 };
 struct whatif_plot {
-    const char *what;                                /* what was simulated, in words */
-    char notes[WHATIF_NOTES_MAX][WHATIF_NOTE_BYTES]; /* what was assumed, a line each */
+    const char *what;                                /* the title, in words */
+    char notes[WHATIF_NOTES_MAX][WHATIF_NOTE_BYTES]; /* assumptions, a line each */
     size_t note_count;
     const struct whatif_row *rows;
     size_t count; /* 1 to WHATIF_RULE_COUNT */
 };
-/* Fills the notes: the seed, the numbers that every reader asks for, and those that are not the
- * usual ones. */
+/* Fills the notes: the seed, the numbers that every reader asks for, and numbers that differ from
+ * their defaults. */
 void whatif_plot_assume(struct whatif_plot *plot, const struct whatif_run *run);
-/* Writes one SVG document, with the notes below the bars; errors of the stream are the caller's to
- * see. */
+/* Writes one SVG document, with the notes below the bars; the caller checks the stream for
+ * errors. */
 void whatif_svg(FILE *out, const struct whatif_plot *plot);
 
 #endif

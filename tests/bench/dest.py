@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What moving a checkpoint costs beside the standard tools: by turns, in one run on one machine (pairs.py).
 
-    BUILD=build tests/bench/dest.py [--gib N] [--files N] [--rounds N] [--folder DIR]
+    BUILD=build tests/bench/dest.py [put|verify|again|compressed|parts|small ...] [--gib N] [--files N] [--rounds N] [--folder DIR]
 
 Prints a table for README.md here: medians of the rounds that count; the ratio is the median of each pair's. Ends with 1 when a promise is missed. Needs
 three times --gib of free space below --folder.
@@ -10,6 +10,7 @@ import argparse
 import os
 import pathlib
 import shutil
+import signal
 import statistics
 import sys
 import tempfile
@@ -78,30 +79,32 @@ class Bench:
         os.sync()
 
 
+def filled(bench, gib):
+    """A folder with one file."""
+    source = bench.folder / "large"
+    source.mkdir()
+    fill(source / "model.bin", gib * GIB)
+    return source
+
+
 def fill(path, size):
     """Bytes that do not compress, and do not come twice."""
     key = os.urandom(16).hex()
     sh(f"head -c {size} /dev/zero | openssl enc -aes-128-ctr -nosalt -K {key} -iv {'0' * 32} > '{path}'")
 
 
-def large(bench, gib, rounds):
-    source, size = bench.folder / "large", gib * GIB
-    source.mkdir()
-    fill(source / "model.bin", size)
-    path = bench.at()
+def put(bench, gib, rounds):
+    source, path, size = filled(bench, gib), bench.at(), gib * GIB
     for policy in "never", "sampled", "always":
         pairs = by_turns(rounds, lambda p=policy: bench.put_once(source, path, "--read-back", p), lambda: bench.copy(source))
         ratio = row(f"put {gib} GiB, read back {policy}", COPY, pairs, size)
         promise(f"put beside cp and sync at most {PUT_MAX}", policy != "never" or ratio <= PUT_MAX)
-    verified(bench, source, path, rounds)
-    again(bench, source, path, rounds)
     bench.remove(source)
-    compressed(bench, gib, rounds)
-    parts(bench, gib, rounds)
 
 
-def verified(bench, source, path, rounds):
+def verify(bench, gib, rounds):
     """Beside the faster of what a site has for it."""
+    source, path = filled(bench, gib), bench.at()
     bench.put(source, path)
     file = path / "part-0000" / "model.bin"
     size = file.stat().st_size
@@ -113,11 +116,14 @@ def verified(bench, source, path, rounds):
         if name != fastest:
             row(f"verify {size >> 30} GiB, times as fast as a slower peer", name, [(costs[0], costs[k]) for costs in rows], size, better="more")
     promise("verify 1 GB/s of a core", size / statistics.median(ours.cpu_s for ours, _ in pairs) >= VERIFY_MIN)
+    bench.remove(path, source)
 
 
-def again(bench, source, first, rounds):
+def again(bench, gib, rounds):
     """What is there already, and what is there in another form."""
-    second, size = first.with_name("1-2"), (source / "model.bin").stat().st_size
+    source, first = filled(bench, gib), bench.at()
+    second, size = first.with_name("1-2"), gib * GIB
+    bench.put(source, first)
 
     def same():
         cost = bench.put_once(source, second)
@@ -127,7 +133,7 @@ def again(bench, source, first, rounds):
     changed(source / "model.bin")
     pairs = by_turns(rounds, lambda: bench.put_once(source, second, "--read-back", "never"), lambda: bench.copy(source))
     row(f"put {size >> 30} GiB of which every chunk changed, read back never", COPY, pairs, size)
-    bench.remove(first)
+    bench.remove(first, source)
 
 
 def changed(path):
@@ -151,9 +157,9 @@ def compressed(bench, gib, rounds):
             file.write((i * 2654435761 % 2**64).to_bytes(8, "little") + noise[at + 8:at + 2048] + bytes(2048))
     paths = {word: bench.at() for word in ("lz4", "none")}
 
-    def put(word):
+    def put_as(word):
         return bench.put_once(source, paths[word], "--read-back", "never", "--compress", word)
-    pairs = by_turns(rounds, lambda: put("lz4"), lambda: put("none"))
+    pairs = by_turns(rounds, lambda: put_as("lz4"), lambda: put_as("none"))
     stored = int(pairs[0][0].out["written_bytes"]) / size
     row(f"put {gib} GiB as lz4, {stored:.2f} of it stored", "put as it is", pairs, size)
     for word, path in paths.items():
@@ -200,8 +206,12 @@ def small(bench, files, rounds):
     bench.remove(path, source)
 
 
+ROWS = {"put": put, "verify": verify, "again": again, "compressed": compressed, "parts": parts, "small": small}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", nargs="*", choices=[*ROWS, []], help="all without any")
     parser.add_argument("--gib", type=int, default=4)
     parser.add_argument("--files", type=int, default=100000)
     parser.add_argument("--rounds", type=int, default=6)
@@ -211,12 +221,11 @@ def main():
         bench = Bench(pathlib.Path(folder))
         touch_free_memory()
         head()
-        if options.gib:
-            large(bench, options.gib, options.rounds)
-        if options.files:
-            small(bench, options.files, options.rounds)
+        for rows in options.rows or ROWS:
+            ROWS[rows](bench, options.files if rows == "small" else options.gib, options.rounds)
     return tell_missed(missed)
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # the folder goes as well
     sys.exit(main())

@@ -15,7 +15,7 @@ import sys
 import time
 
 ODD, ODD_LEAST_S = 2, 0.1
-SPARED_BYTES = 1 << 30
+SPARED_BYTES = 2 << 30
 COLUMNS = ("what", "peer", "ours", "peer's", "ratio", "least", "most", "rounds kept", "load", "processor s, ours", "processor s, peer's")
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A checkpoint of GIB (4) in files of 1 GiB to Ceph's gateway on this machine and back: ckpt-worker beside awscli and rclone, in turns, in one run.
+"""A checkpoint of GIB (4) in files of 1 GiB to Ceph's gateway on this machine and back: ckpt-worker beside awscli and rclone, in turns, whose order changes.
 Prints seconds, MB/s and processor seconds of the client. ckpt-worker's hold its hashing, and its upload is followed by no read-back, as the others'.
 What comes back is durable: ckpt-worker sees to that, and a sync(1) after the others counts as theirs. The store's disk, a file of GIB + 4, and the one
 for what comes back, an ext4 of GIB + 1 (as root), lie in memory where there is enough of it: one disk that all share would be the limit of all. Else
@@ -18,6 +18,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import rgw  # noqa: E402
 from cluster import BIN  # noqa: E402
+from pairs import touch_free_memory  # noqa: E402
 
 PREFIX, MEMORY = "s3://ckpt/bench", "/dev/shm"
 FASTER, CHEAPER = 1.5, 3.0  # than the faster of the others; of its processor time
@@ -81,7 +82,7 @@ def main():
     if missing():
         print(f"# no figures beside other tools for object stores: {missing()}; deploy/install-deps.sh bench has them")
         return 0
-    gib, rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 4, int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    gib, rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 4, int(sys.argv[2]) if len(sys.argv) > 2 else 2
     below = in_memory(gib)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="s3-bench-"))
     best = {}
@@ -95,8 +96,9 @@ def main():
             for what, fast in (("the store's disk", below is not None), ("the disk for what comes back", disk != folder)):
                 print(f"{what} lies {'in memory' if fast else f'in {folder.parent}, whose disk is the limit of all'}", flush=True)
             environment, all_tools = tools(store, source, disk / "back")
-            for _ in range(rounds):
-                for name, (up, down, remove) in all_tools.items():
+            touch_free_memory()
+            for i in range(rounds):
+                for name, (up, down, remove) in list(all_tools.items())[::-1 if i % 2 else 1]:
                     for way, arguments in (("up", up), ("down", down)):
                         took_s, cpu_s = timed(arguments, environment)
                         if way == "down" and name != "ckpt-worker":

@@ -47,8 +47,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 size_t fuzz_seed_input(size_t i, uint8_t *bytes, size_t size)
 {
     static const char *const texts[] = {
-        "<?xml version=\"1.0\"?><ListBucketResult><IsTruncated>true</IsTruncated><Contents><Key>a"
-        "%2Fb</Key><Size>7</Size></Contents></ListBucketResult>",
+        ("<?xml version=\"1.0\"?><ListBucketResult><IsTruncated>true</IsTruncated><Contents><Key>a"
+         "%2Fb</Key><Size>7</Size></Contents></ListBucketResult>"),
         "<Error><Code>SlowDown</Code><Message>a &lt; b</Message></Error>",
         "<!DOCTYPE a [<!ENTITY f SYSTEM \"file:///etc/passwd\">]><a>&f;</a>",
         "<!DOCTYPE a [<!ENTITY b \"bbbbbbbb\"><!ENTITY c \"&b;&b;&b;&b;\">]><a>&c;</a>",

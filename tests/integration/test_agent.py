@@ -121,10 +121,10 @@ def an_answer_that_can_never_be_right_fails_at_once_with_its_text():
             assert cluster.allocation(name).state == RUNNING
 
 
-def the_script_of_the_readme_is_saved_and_goes_on():
-    """As it stands there; a child of the shell does not keep it from being asked."""
-    readme = (pathlib.Path(__file__).resolve().parents[2] / "README.md").read_text()
-    [script] = [block for block in readme.split("```\n") if block.startswith("n=0; ")]
+def the_script_for_users_is_saved_and_goes_on():
+    """As deploy/JOBS.md has it; a child of the shell does not keep it from being asked."""
+    page = (pathlib.Path(__file__).resolve().parents[2] / "deploy" / "JOBS.md").read_text()
+    [script] = [block for block in page.split("```\n") if block.startswith("n=0; ")]
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         path = cluster.dir / "count.sh"
@@ -713,7 +713,7 @@ def another_user(cluster, agent):
 
 if __name__ == "__main__":
     sys.exit(tap([what_applications_answer, an_answer_that_can_never_be_right_fails_at_once_with_its_text,
-                  the_script_of_the_readme_is_saved_and_goes_on, what_an_application_leaves_behind_is_killed, a_job_of_several_nodes_stays_of_one_piece,
+                  the_script_for_users_is_saved_and_goes_on, what_an_application_leaves_behind_is_killed, a_job_of_several_nodes_stays_of_one_piece,
                   a_shard_of_one_node_does_not_start_on_two, a_lost_node_comes_back_and_its_old_application_is_stopped,
                   what_ran_before_a_restart_is_not_taken_for_what_runs_after,
                   what_a_run_left_in_its_work_folder_is_swept, an_agent_that_lost_its_journal_ends_what_it_is_told_to, a_start_whose_report_is_lost_is_found,

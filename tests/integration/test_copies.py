@@ -220,7 +220,7 @@ def slow_worker(cluster, verb):
         (cluster.bin / "ckpt-worker").rename(real)
     script = cluster.bin / "ckpt-worker"
     script.write_text(f'#!/bin/sh\nif [ "$1" = "{verb}" ]; then while [ -e {cluster.dir}/slow ]; do : > {cluster.dir}/waits; sleep 0.05; done; fi\n'
-                      f'exec {real} "$@"\n')
+                      f'unset CKPT_WORKER_TASKS  # it is asked for each task\nexec {real} "$@"\n')
     script.chmod(0o755)
     (cluster.dir / "slow").touch()
 

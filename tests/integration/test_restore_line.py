@@ -19,6 +19,7 @@ case "$1" in
     echo "$name $*" >> "{folder}/{verb}s"
     while [ ! -e "{folder}/go-$name" ]; do sleep 0.05; done;;
 esac
+unset CKPT_WORKER_TASKS  # it is asked for each task
 exec "${{0%/*}}/ckpt-worker.real" "$@"
 """
 

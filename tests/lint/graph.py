@@ -47,6 +47,15 @@ def layers(makefile):
     return [re.search(rf"^DIR_{name} = (.*)", makefile, re.M)[1].strip() for name in names if name not in GENERATED]
 
 
+def symbols(objects):
+    """(path, nm's letter, symbol) of all of them, from one nm: a process for each object takes seconds."""
+    listing = subprocess.run(["nm", "-A", *map(str, objects)], capture_output=True, text=True, check=True).stdout if objects else ""
+    for line in listing.splitlines():
+        path, _, rest = line.partition(":")
+        kind, symbol = rest.split()[-2:]
+        yield Path(path), kind, symbol
+
+
 def calls(build, layer):
     """{file: {file that it calls: symbols}}, without the layer's name and suffix; None when the layer is not built."""
     objects = {str(path.relative_to(build / layer).with_suffix("")): path for path in sorted((build / layer).rglob("*.o"))}
@@ -54,17 +63,16 @@ def calls(build, layer):
     if not sources or not sources <= objects.keys():
         return None
     defined, needed = {}, {name: set() for name in sorted(sources)}
-    for name in needed:
-        for line in subprocess.run(["nm", str(objects[name])], capture_output=True, text=True, check=True).stdout.splitlines():
-            kind, symbol = line.split()[-2:]
-            if kind == "U":
-                needed[name].add(symbol)
-            elif kind.isupper() and symbol != "main":
-                defined[symbol] = name
+    names = {objects[name]: name for name in needed}
+    for path, kind, symbol in symbols(list(names)):
+        if kind == "U":
+            needed[names[path]].add(symbol)
+        elif kind.isupper() and symbol != "main":
+            defined[symbol] = names[path]
     graph = {}
-    for name, symbols in needed.items():
+    for name, wanted in needed.items():
         graph[name] = {}
-        for symbol in sorted(symbols & defined.keys()):
+        for symbol in sorted(wanted & defined.keys()):
             graph[name].setdefault(defined[symbol], []).append(symbol)
     return graph
 
@@ -178,9 +186,9 @@ def show(build, layer, only):
     if graph is None:
         sys.exit(f"{layer} is not built in {build}")
     for name, callees in graph.items():
-        for callee, symbols in sorted(callees.items()):
+        for callee, wanted in sorted(callees.items()):
             if only in (None, name, callee):
-                print(f"{name} -> {callee}: {' '.join(symbols)}")
+                print(f"{name} -> {callee}: {' '.join(wanted)}")
 
 
 if __name__ == "__main__":

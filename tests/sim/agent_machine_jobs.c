@@ -40,6 +40,7 @@ struct ranks_look {
     struct list node;
     struct agent_machine *machine;
     pid_t group;
+    int signal;
     uint64_t start_ticks;
     struct sim_event *event;
     ranks_done_fn *done;
@@ -84,6 +85,8 @@ static void ranks_fire(void *data)
             rank_fill(process, &seen->items[seen->count++]);
     }
     qsort(seen->items, seen->count, sizeof(seen->items[0]), rank_order);
+    seen->group_catches =
+        machine_group_catches(&machine->ops, look->group, look->signal, &seen->group);
     if (machine->unread && sim_chance(machine->sim, UNREAD_IN))
         snprintf(seen->why, sizeof(seen->why), "a process cannot be read just now");
     list_remove(&look->node);
@@ -98,9 +101,10 @@ static struct ranks_look *ranks_look_own(void *context, const struct job_members
     struct agent_machine *machine = context;
     struct ranks_look *look = check_calloc(1, sizeof(*look));
 
-    (void)signal; /* nothing here has a rank's number beside the rank */
+    /* nothing here has a rank's number beside the rank, so the signal counts for the group alone */
     look->machine = machine;
     look->group = job->group;
+    look->signal = signal;
     look->start_ticks = job->stragglers.start_ticks;
     look->done = done;
     look->data = data;

@@ -1,54 +1,93 @@
 #!/usr/bin/env bash
 # Q-001: shows that the checks of the simulator can fail. Each tests/sim/mutants/NAME.patch breaks the product in one way; the program built from
 # a copy with it must find a violation of what the patch names behind "finds:", with its "options:", within RUNS runs, or its own "runs:".
-# Usage: tests/sim/mutants.sh [NAME...]; RUNS (300), JOBS (2), SEED (1).
+# Usage: tests/sim/mutants.sh [NAME...]; RUNS (300), JOBS (2) mutants at a time, each in a copy of its own, SEED (1). A line for each as it ends,
+# and one of counts. With --one it does NAME in the copy of its place, COPY.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 base=$PWD
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
-names=("$@")
-[ ${#names[@]} -gt 0 ] || mapfile -t names < <(cd tests/sim/mutants && printf '%s\n' *.patch | sed 's/\.patch$//')
-cp -a Makefile fsm raft src proto tests "$scratch" || exit 1
-[ ! -d "${BUILD:-build}" ] || cp -a "${BUILD:-build}" "$scratch/build" || exit 1 # what has not changed is not built again
-cd "$scratch" || exit 1
-number=0
-failed=0
-not_ok() { # name, why
-    echo "not ok $number - $1: $2"
-    failed=1
+simulate=build/tests/sim/simulate
+
+verdict() { # ok or not ok, what
+    echo "$1 - $name, $((SECONDS - started)) s: $2"
+    [ "$1" = ok ]
 }
-try() { # name
-    local patch=$base/tests/sim/mutants/$1.patch finds options runs log found first=${SEED:-1} seed
+find_it() { # in the copy with the mutant
+    local patch=$base/tests/sim/mutants/$name.patch finds options runs log status found first=${SEED:-1} seed
     finds=$(sed -n 's/^finds: //p' "$patch")
     options=$(sed -n 's/^options: //p' "$patch")
     runs=$(sed -n 's/^runs: //p' "$patch")
     runs=${runs:-${RUNS:-300}}
-    if ! make -j"${JOBS:-2}" BUILD=build WARN= build/tests/sim/simulate > build.log 2>&1; then
-        not_ok "$1" "does not build: $(grep -m 1 error build.log)"
+    if ! make BUILD=build WARN= $simulate > build.log 2>&1; then
+        verdict "not ok" "does not build: $(grep -m 1 error build.log)"
         return
     fi
     # shellcheck disable=SC2086
-    log=$(build/tests/sim/simulate seed="$first" runs="$runs" jobs="${JOBS:-2}" expect=1 $options 2>&1)
+    log=$($simulate seed="$first" runs="$runs" expect=1 $options 2>&1)
+    status=$?
     found=$(grep -m 1 -oE 'violation of .*|event=bug .*|ended with signal.*' <<< "$log")
     seed=$(sed -n 's/^failed: SEED=\([0-9]*\).*/\1/p' <<< "$log" | head -n 1)
-    if grep -qE "violation of ($finds) |violation of fsm_check.*: ($finds) |event=bug .*($finds)" <<< "$log"; then
-        echo "ok $number - $1, run $((seed - first + 1)): $found"
+    if [ $status -eq 2 ]; then
+        verdict "not ok" "$(tail -n 1 <<< "$log")" # the simulator does not take its options
+    elif grep -qE "violation of ($finds) |violation of fsm_check.*: ($finds) |event=bug .*($finds)" <<< "$log"; then
+        verdict ok "run $((seed - first + 1)): $found"
     else
-        not_ok "$1" "${found:-nothing in $runs runs}"
+        verdict "not ok" "${found:-nothing in $runs runs}"
     fi
 }
-for name in "${names[@]}"; do
-    number=$((number + 1))
-    # exactly where it was drawn: with some tolerance it may land in another function
-    if patch -p1 -s -F0 < "$base/tests/sim/mutants/$name.patch"; then
-        try "$name"
-    else
-        not_ok "$name" "the patch does not apply"
-    fi
-    while read -r file; do # as it was, and newer than what was built of it
-        cp "$base/$file" "$file" && rm -f "$file.orig" "$file.rej"
+# What the mutant changed and what was built of it is again as in the copy that all were made of.
+mend_copy() {
+    local file
+    while read -r file; do
+        rm -f "$file.orig" "$file.rej"
+        cp -p "../pristine/$file" "$file"
     done < <(sed -n 's#^--- a/##p' "$base/tests/sim/mutants/$name.patch")
+    while read -r file; do
+        if [ -e "../pristine/$file" ]; then cp -p "../pristine/$file" "$file"; else rm -f "$file"; fi
+    done < <(find build -type f -newer started)
+}
+if [ "${1-}" = --one ]; then
+    name=$2
+    started=$SECONDS
+    cd "$SCRATCH/copy${COPY:?}" || exit 1
+    touch started
+    # exactly where it was drawn: with some tolerance it may land in another function
+    if patch -p1 -s -F0 < "$base/tests/sim/mutants/$name.patch" > patch.log 2>&1; then
+        find_it
+    else
+        verdict "not ok" "the patch does not apply: $(tail -n 1 patch.log)"
+    fi
+    status=$?
+    mend_copy
+    exit $status
+fi
+
+jobs=${JOBS:-2}
+SCRATCH=$(mktemp -d) || exit 1
+export SCRATCH
+trap 'rm -rf "$SCRATCH"' EXIT
+trap 'exit 130' INT TERM
+names=("$@")
+for name in "${names[@]}"; do
+    [ -e "tests/sim/mutants/$name.patch" ] || { echo "there is no mutant $name in tests/sim/mutants" >&2; exit 2; }
 done
-echo "1..$number"
-exit $failed
+if [ ${#names[@]} -eq 0 ]; then # those with the most runs first, so that none of them is left over at the end
+    mapfile -t names < <(cd tests/sim/mutants && { grep -l '^runs:' ./*.patch; grep -L '^runs:' ./*.patch; } | sed 's#^\./##; s/\.patch$//')
+fi
+mkdir -p "$SCRATCH/pristine/build/tests"
+cp -a Makefile fsm raft src proto tests "$SCRATCH/pristine" || exit 1
+for part in gen lib fsm raft src tests/sim; do # what has not changed is not built again; other builds may lie in the same folder
+    [ ! -e "${BUILD:-build}/$part" ] || cp -a "${BUILD:-build}/$part" "$SCRATCH/pristine/build/$part" || exit 1
+done
+make -C "$SCRATCH/pristine" -j"$jobs" BUILD=build WARN= $simulate > "$SCRATCH/build.log" 2>&1 || { tail "$SCRATCH/build.log"; exit 1; }
+for copy in $(seq 0 $((jobs - 1))); do
+    cp -a "$SCRATCH/pristine" "$SCRATCH/copy$copy" || exit 1
+done
+printf '%s\n' "${names[@]}" | xargs -P "$jobs" -n 1 --process-slot-var=COPY "$base/tests/sim/mutants.sh" --one > >(tee "$SCRATCH/verdicts") &
+wait $!
+status=$?
+wait
+found=$(grep -c '^ok ' "$SCRATCH/verdicts")
+echo "1..${#names[@]}"
+echo "$found mutants found, $((${#names[@]} - found)) not, $SECONDS s"
+[ $status -eq 0 ] && [ "$found" -eq ${#names[@]} ]

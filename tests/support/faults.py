@@ -206,6 +206,7 @@ def agent_killed_while_a_folder_is_made(make, nodes):
 # What copies waits as long as the file is there.
 WORKER = """#!/bin/sh
 while [ "$1" = put ] && [ -e "{hold}" ]; do sleep 0.05; done
+unset CKPT_WORKER_TASKS  # it is asked for each task
 exec "${{0%/*}}/ckpt-worker.real" "$@"
 """
 
@@ -321,6 +322,14 @@ def as_test(fault, make, nodes):
 
 def tests_of(make, nodes=2, faults=FAULTS):
     return [as_test(fault, make, nodes) for fault in faults]
+
+
+def split(tests, *short):
+    """(those that these functions make, the others), for tap(): one round of a program in `make systems`, the others in `make systems-long`."""
+    names = {fault.__name__ for fault in short}
+    chosen = [test for test in tests if test.__name__.removesuffix("_on_one_node") in names]
+    assert len(chosen) >= len(names), (names, [test.__name__ for test in tests])
+    return chosen, [test for test in tests if test not in chosen]
 
 
 def elastic_by(mode):

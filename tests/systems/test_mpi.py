@@ -10,5 +10,5 @@ from cluster import tap  # noqa: E402
 from ranks_site import heat  # noqa: E402
 
 if __name__ == "__main__":
-    sys.exit(tap([*faults.tests_of(heat), *faults.elastic_tests_of(heat),
-                  *faults.tests_of(heat, nodes=1, faults=faults.CUT_OFF[1:])]))
+    sys.exit(tap(*faults.split([*faults.tests_of(heat), *faults.elastic_tests_of(heat), *faults.tests_of(heat, nodes=1, faults=faults.CUT_OFF[1:])],
+                               faults.rank_killed, faults.node_lost, faults.leader_killed_in_the_barrier)))

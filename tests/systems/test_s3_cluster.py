@@ -118,7 +118,7 @@ def checkpoints_go_to_the_store_and_back_through_a_leaders_death():
 # ---- who has the keys ----
 
 def workers(verb):
-    return workers_of(USER.pw_uid, verb)
+    return workers_of(USER.pw_uid, verb, "/ckpt-worker-s3")
 
 
 def the_user_finds_the_keys_nowhere():

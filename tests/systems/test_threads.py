@@ -10,4 +10,5 @@ from cluster import tap  # noqa: E402
 from ranks_site import threads  # noqa: E402
 
 if __name__ == "__main__":
-    sys.exit(tap([*faults.tests_of(threads), *faults.elastic_tests_of(threads), *faults.tests_of(threads, nodes=1)]))
+    sys.exit(tap(*faults.split([*faults.tests_of(threads), *faults.elastic_tests_of(threads), *faults.tests_of(threads, nodes=1)],
+                               faults.rank_silent, faults.agent_killed_while_it_ends_a_worker, faults.ELASTIC[0])))

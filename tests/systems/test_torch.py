@@ -126,5 +126,5 @@ def skipping(fault):
 
 
 if __name__ == "__main__":
-    sys.exit(tap([*[skipping(fault) for fault in (faults.rank_killed, faults.node_lost)],
-                  *map(sharded_by, (common_pb2.RESTORE_MODE_ALL, common_pb2.RESTORE_MODE_PATH))]))
+    sys.exit(tap([skipping(faults.rank_killed), sharded_by(common_pb2.RESTORE_MODE_ALL)],
+                 long=[skipping(faults.node_lost), sharded_by(common_pb2.RESTORE_MODE_PATH)]))

@@ -20,5 +20,7 @@ def ranks_agree_on_a_step_within_two_heartbeats():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([ranks_agree_on_a_step_within_two_heartbeats, *faults.tests_of(train), *faults.elastic_tests_of(train),
-                  *faults.tests_of(train, faults=(*faults.CUT_OFF_ELSE, faults.agent_killed_while_put_off)), *faults.tests_of(train, nodes=1, faults=faults.CUT_OFF)]))
+    sys.exit(tap(*faults.split([ranks_agree_on_a_step_within_two_heartbeats, *faults.tests_of(train), *faults.elastic_tests_of(train),
+                                *faults.tests_of(train, faults=(*faults.CUT_OFF_ELSE, faults.agent_killed_while_put_off)),
+                                *faults.tests_of(train, nodes=1, faults=faults.CUT_OFF)],
+                               faults.undisturbed, faults.rank_slow, faults.agent_killed, faults.destination_away)))

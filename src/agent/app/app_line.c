@@ -306,7 +306,7 @@ static int take_field(const struct field *field, const char *word, struct app_li
     case FIELD_KNOWN:
         if (strcmp(word, "-") == 0)
             break;
-        /* fall through */
+        __attribute__((fallthrough));
     case FIELD_NUMBER:
         if (take_number(field, word, &number, err) != 0)
             return -1;

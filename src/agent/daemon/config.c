@@ -10,7 +10,7 @@
 #include "src/base/id.h"
 #include "src/rpc/follow.h"
 
-enum { HEARTBEAT_MIN_MS = 100, HEARTBEAT_MAX_MS = 600000 };
+enum { HEARTBEAT_MIN_MS = 100, HEARTBEAT_MAX_MS = 600000, WORKER_IDLE_MAX_MS = 3600000 };
 
 #define COPIES_MOST (UINT64_C(1) << 60)
 #define TEXT(section, name, member, initial)                                                       \
@@ -30,6 +30,8 @@ static const struct settings_row rows[] = {
     TEXT(AGENT_ROOT, "socket", socket, "/run/ckpt/agent.sock"),
     TEXT(AGENT_ROOT, "http", http, ""),
     {AGENT_ROOT, &settings_count, "heartbeat_ms", offsetof(struct agent_config, heartbeat_ms), HEARTBEAT_MIN_MS, HEARTBEAT_MAX_MS, "10s"},
+    {AGENT_ROOT, &settings_count, "worker_idle_ms", offsetof(struct agent_config, worker_idle_ms),
+     0, WORKER_IDLE_MAX_MS, "30s"},
     {AGENT_ROOT, &settings_level, "log_level", offsetof(struct agent_config, log_level), 0, 0,
      "info"},
     TEXT(AGENT_TLS, "ca", tls_ca, ""),

@@ -46,6 +46,7 @@ struct agent_config {
     char *machine, *os; /* what the node is to be called; "": as its system says */
     char *domain;       /* whose target its checkpoints go to; "": none */
     uint64_t heartbeat_ms;
+    uint64_t worker_idle_ms; /* how long a worker waits for a next task; 0: not at all */
     /* of what jobs wrote, kept on their node; 0: nothing is */
     uint64_t copies_max_bytes;
     uint64_t copies_keep_free_bytes; /* beside it, for the next checkpoint */

@@ -30,6 +30,7 @@
 #include "src/agent/node/platform.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
+#include "src/dest/worker.h"
 #include "src/net/uv_network.h"
 #include "src/rpc/uv_clock.h"
 #include "src/serve/http.h"
@@ -72,7 +73,8 @@ static const char usage[] =
     "                   [--brokers HOST:PORT,...] [--insecure] [--check-config]\n"
     "                   [--version]\n"
     "The agent of one compute node. FILE is YAML: brokers, state_dir, socket, http, heartbeat_ms,\n"
-    "sysfs, cgroup, machine, os, domain, log_level, insecure, owners_register, tls: {ca, cert, "
+    "worker_idle_ms, sysfs, cgroup, machine, os, domain, log_level, insecure, owners_register, "
+    "tls: {ca, cert, "
     "key},\n"
     "local_copies: {max_bytes, keep_free}, memory: {path, max_bytes}, htcondor, and s3, a list of\n"
     "object stores.\n"
@@ -227,6 +229,8 @@ static void daemon_stop(uv_signal_t *handle, int number)
     app_ranks_free(daemon->app_ranks);
     restart_points_free(daemon->agent.restart_points);
     own_registrar_free(daemon->agent.own_registrar);
+    worker_set_idle(0);
+    worker_retire_idle();
     certificates_unwatch(&daemon->certificates);
     supervisor_unwatch(&daemon->watchdog);
     uv_close((uv_handle_t *)&daemon->terminate, NULL);
@@ -322,6 +326,7 @@ static int daemon_open(struct daemon *daemon, struct err *err)
         return -1;
     credentials_warn(&daemon->config);
     certificates_watch(&daemon->certificates, &agent->clock);
+    worker_set_idle(daemon->config.worker_idle_ms);
     agent->tls = daemon->certificates.context;
     agent->sysfs = daemon->config.sysfs;
     agent->copies_max_bytes = daemon->config.copies_max_bytes;

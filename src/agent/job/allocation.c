@@ -68,7 +68,8 @@ void allocation_members(const struct ledger_entry *entry, struct job_members *re
 {
     *ret_job = (struct job_members){
         .stragglers = {.run = entry->run, .start_ticks = entry->start_ticks, .uid = entry->uid},
-        .group = (pid_t)entry->pid};
+        .group = (pid_t)entry->pid,
+        .ranks_declared = entry->ranks_declared};
     memcpy(ret_job->stragglers.allocation_id, entry->allocation_id,
            sizeof(ret_job->stragglers.allocation_id));
     memcpy(ret_job->stragglers.work_dir, entry->work_dir, sizeof(ret_job->stragglers.work_dir));

@@ -52,7 +52,8 @@ struct executor {
     const struct ask_ops *ask;
     struct ranks_look *ranks_look;    /* NULL: none is under way */
     void (*ranks_looked)(void *data); /* at the processes of the job; gets the allocation */
-    bool ranks_fresh;                 /* `seen` is of now */
+    bool ranks_fresh;                 /* `seen` is of now, and nobody has used it */
+    uint64_t ranks_seen_us;           /* when it came */
     struct ranks_seen *seen;          /* NULL: nobody has looked yet */
     struct ranks_table *ranks;        /* who is to be asked, as seen; NULL: likewise */
     struct rank_fact *answers;        /* NULL: none was looked for yet */

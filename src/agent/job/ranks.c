@@ -10,6 +10,15 @@
 #include "src/base/check.h"
 #include "src/base/text.h"
 
+/* A look that nobody asked about for so long is not used: programs install and drop handlers. */
+enum { LOOK_FRESH_US = 1000000 };
+
+static void take_look(struct allocation *allocation)
+{
+    allocation->executor.ranks_fresh = true;
+    allocation->executor.ranks_seen_us = agent_now_us(allocation->agent);
+}
+
 static void ranks_looked(void *data, const struct ranks_seen *seen)
 {
     struct allocation *allocation = data;
@@ -20,7 +29,7 @@ static void ranks_looked(void *data, const struct ranks_seen *seen)
     CHECK(!executor->ranks_fresh);
     executor->ranks_look = NULL;
     *executor->seen = *seen;
-    executor->ranks_fresh = true;
+    take_look(allocation);
     executor->ranks_looked(allocation);
 }
 
@@ -45,7 +54,9 @@ static void look_at_job(struct allocation *allocation)
     executor->seen->count = 0;
     executor->seen->why[0] = '\0';
     executor->seen->main_name[0] = '\0';
-    executor->ranks_fresh = true;
+    executor->seen->group_catches =
+        machine_group_catches(machine, job.group, executor->ask->signal, &executor->seen->group);
+    take_look(allocation);
 }
 
 /* Those of the only node are all that there are. */
@@ -83,6 +94,9 @@ bool ranks_see(struct allocation *allocation, const struct ranks_table **ret_tab
     *ret_table = NULL;
     if (executor->ask->signal == 0)
         return true; /* one is asked for all */
+    if (executor->ranks_fresh &&
+        agent_now_us(allocation->agent) - executor->ranks_seen_us > LOOK_FRESH_US)
+        executor->ranks_fresh = false;
     if (!executor->ranks_fresh && executor->ranks_look == NULL)
         look_at_job(allocation);
     if (!executor->ranks_fresh) {

@@ -16,21 +16,23 @@ static enum ask_catches node_group_catches(void *context, int signal,
                                            struct ask_process *ret_culprit)
 {
     const struct asked *asked = context;
-    struct proc_stat culprit = {0};
+    const struct ranks_seen *seen = asked->seen;
 
-    switch (machine_group_catches(asked->machine, asked->group, signal, &culprit)) {
-    case MACHINE_CATCHES:
+    (void)signal; /* the one that they were looked at with */
+    CHECK(seen != NULL);
+    switch (seen->group_catches) {
+    case PROC_CATCHES:
         return ASK_CATCHES;
-    case MACHINE_WOULD_DIE:
-        ret_culprit->pid = culprit.pid;
-        snprintf(ret_culprit->name, sizeof(ret_culprit->name), "%s", culprit.name);
+    case PROC_WOULD_DIE:
+        ret_culprit->pid = seen->group.culprit;
+        snprintf(ret_culprit->name, sizeof(ret_culprit->name), "%s", seen->group.culprit_name);
         return ASK_WOULD_DIE;
-    case MACHINE_NONE_CATCHES:
+    case PROC_NONE_CATCHES:
         return ASK_NONE_CATCHES;
-    case MACHINE_UNREAD:
+    case PROC_UNREAD:
         return ASK_UNREAD;
     }
-    CHECK_UNREACHABLE("machine_catches");
+    CHECK_UNREACHABLE("proc_catches");
 }
 
 static int node_group_signal(void *context, int signal, struct err *err)

@@ -63,12 +63,9 @@ bool machine_group_alive(const struct machine_ops *machine, pid_t group, uint64_
 
 struct catches {
     const struct machine_ops *machine;
-    uint64_t bit;
+    int signal;
     size_t seen;
-    bool any;
-    bool dies;
-    bool unread;
-    struct proc_stat culprit;
+    struct proc_catching *catching;
 };
 
 static bool catches_each(void *data, const struct proc_stat *stat)
@@ -79,33 +76,22 @@ static bool catches_each(void *data, const struct proc_stat *stat)
         catches->machine->process_read(catches->machine->context, stat->pid, NULL, &status);
 
     catches->seen++;
-    if (result != 0) { /* below 0: gone between the two reads */
-        catches->unread = catches->unread || result > 0;
-        return true;
-    }
-    if (status.caught & catches->bit) {
-        catches->any = true;
-    } else if (!(status.ignored & catches->bit)) {
-        catches->dies = true;
-        catches->culprit = *stat;
-    }
-    return !catches->dies;
+    if (result == 0)
+        return proc_catching_add(catches->catching, stat, &status, catches->signal);
+    /* below 0: gone between the two reads */
+    catches->catching->unread = catches->catching->unread || result > 0;
+    return true;
 }
 
-enum machine_catches machine_group_catches(const struct machine_ops *machine, pid_t group,
-                                           int signal, struct proc_stat *ret_culprit)
+enum proc_catches machine_group_catches(const struct machine_ops *machine, pid_t group, int signal,
+                                        struct proc_catching *ret_catching)
 {
-    struct catches catches = {.machine = machine, .bit = UINT64_C(1) << (signal - 1)};
-
+    struct catches catches = {.machine = machine, .signal = signal, .catching = ret_catching};
     size_t count;
 
     CHECK(signal >= 1 && signal <= 64);
+    *ret_catching = (struct proc_catching){.culprit = 0};
     count = machine->group_each(machine->context, group, catches_each, &catches);
-    if (catches.dies) {
-        *ret_culprit = catches.culprit;
-        return MACHINE_WOULD_DIE;
-    }
-    if (catches.unread || count != catches.seen)
-        return MACHINE_UNREAD;
-    return catches.any ? MACHINE_CATCHES : MACHINE_NONE_CATCHES;
+    ret_catching->unread = ret_catching->unread || count != catches.seen;
+    return proc_catching_end(ret_catching);
 }

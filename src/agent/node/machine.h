@@ -178,13 +178,8 @@ bool machine_alive(const struct machine_ops *machine, pid_t pid, uint64_t start_
 bool machine_group_alive(const struct machine_ops *machine, pid_t group, uint64_t start_ticks,
                          uid_t uid);
 
-enum machine_catches {
-    MACHINE_CATCHES,      /* at least one process catches the signal, and none would die from it */
-    MACHINE_WOULD_DIE,    /* `culprit` neither catches nor ignores it */
-    MACHINE_NONE_CATCHES, /* all ignore it: nobody would answer */
-    MACHINE_UNREAD        /* not all of them can be read just now */
-};
-enum machine_catches machine_group_catches(const struct machine_ops *machine, pid_t group,
-                                           int signal, struct proc_stat *ret_culprit);
+/* Whether the group can be asked by the signal, and who is in its way. */
+enum proc_catches machine_group_catches(const struct machine_ops *machine, pid_t group, int signal,
+                                        struct proc_catching *ret_catching);
 
 #endif

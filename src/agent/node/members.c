@@ -1,14 +1,11 @@
 /* The living processes of a job. See members.h. */
 #include "src/agent/node/members.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "src/agent/node/process_table.h"
 #include "src/base/check.h"
 
 enum { MEMBERS_IN_CGROUP_MAX = 65536, MEMBERS_DEPTH_MAX = 256, MEMBER_COMMAND_BYTES = 4096 };
@@ -199,30 +196,6 @@ void members_settle(struct member_table *table, const struct job_members *job)
 
 /* ---- /proc ---- */
 
-static char *read_whole(pid_t pid, const char *file, size_t max, size_t *ret_bytes)
-{
-    char path[64];
-    char *text = NULL;
-    size_t used = 0, capacity = 0;
-    ssize_t got = 1;
-    int fd;
-
-    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    while (fd >= 0 && got > 0 && used < max) {
-        if (used == capacity) {
-            capacity = capacity == 0 ? 4096 : 2 * capacity;
-            text = check_realloc(text, capacity, 1);
-        }
-        got = read(fd, text + used, (capacity < max ? capacity : max) - used);
-        used += got > 0 ? (size_t)got : 0;
-    }
-    if (fd >= 0)
-        close(fd);
-    *ret_bytes = used;
-    return text;
-}
-
 static int compare_numbers(const void *a, const void *b)
 {
     const pid_t *left = a, *right = b;
@@ -230,12 +203,25 @@ static int compare_numbers(const void *a, const void *b)
     return (*left > *right) - (*left < *right);
 }
 
+/* A look: what it reads from, and for whom. */
 struct pass {
     struct member_table *table;
+    const struct proc_source *source;
     const struct job_members *job;
     pid_t *inside; /* of the control group, by number */
     size_t inside_count;
 };
+
+static char *read_bytes(const struct pass *pass, struct member *member, const char *file,
+                        size_t max, size_t *ret_bytes)
+{
+    int result;
+    char *bytes =
+        pass->source->bytes(pass->source->context, member->stat.pid, file, max, ret_bytes, &result);
+
+    pass->table->unread = pass->table->unread || result > 0;
+    return bytes;
+}
 
 /* The status and the texts of those that may belong. */
 static int read_more(const struct pass *pass, struct member *member)
@@ -247,7 +233,7 @@ static int read_more(const struct pass *pass, struct member *member)
     if (!member->in_cgroup && member->stat.group != pass->job->group &&
         member->stat.start_ticks < stragglers->start_ticks)
         return 0;
-    result = proc_read_status(member->stat.pid, &status);
+    result = pass->source->status(pass->source->context, member->stat.pid, &status);
     if (result != 0)
         return result;
     member->known = true;
@@ -256,18 +242,19 @@ static int read_more(const struct pass *pass, struct member *member)
     member->ignored = status.ignored;
     if (status.uid != stragglers->uid && stragglers->uid != 0 && !member->in_cgroup)
         return 0;
-    member->environment = read_whole(member->stat.pid, "environ", MEMBER_ENVIRONMENT_BYTES,
-                                     &member->environment_bytes);
+    member->environment =
+        read_bytes(pass, member, "environ", MEMBER_ENVIRONMENT_BYTES, &member->environment_bytes);
     if (strncmp(member->stat.name, "python", 6) == 0)
         member->command =
-            read_whole(member->stat.pid, "cmdline", MEMBER_COMMAND_BYTES, &member->command_bytes);
+            read_bytes(pass, member, "cmdline", MEMBER_COMMAND_BYTES, &member->command_bytes);
     return 0;
 }
 
-static void read_member(const struct pass *pass, pid_t pid)
+/* The place of the one that was added; NULL: none was. */
+static struct member *read_member(const struct pass *pass, pid_t pid)
 {
     struct member member = {.parent = MEMBER_NO_PARENT};
-    int result = proc_read_stat(pid, &member.stat);
+    int result = pass->source->stat(pass->source->context, pid, &member.stat);
 
     if (result == 0) {
         member.in_cgroup =
@@ -277,35 +264,86 @@ static void read_member(const struct pass *pass, pid_t pid)
     if (result == 0)
         members_add(pass->table, &member);
     pass->table->unread = pass->table->unread || result > 0;
+    return result == 0 ? &pass->table->items[pass->table->count - 1] : NULL;
 }
 
 /* Whom the control group holds, for the passes that follow. */
-static void pass_begin(struct pass *pass, struct member_table *table, const struct job_members *job)
+static void pass_begin(struct pass *pass, struct member_table *table,
+                       const struct proc_source *source, const struct job_members *job)
 {
-    *pass = (struct pass){.table = table, .job = job};
+    *pass = (struct pass){.table = table, .source = source, .job = job};
     pass->inside = check_alloc(MEMBERS_IN_CGROUP_MAX * sizeof(*pass->inside));
     if (job->cgroup[0] != '\0')
         pass->inside_count = cgroup_pids(job->cgroup, pass->inside, MEMBERS_IN_CGROUP_MAX);
     qsort(pass->inside, pass->inside_count, sizeof(*pass->inside), compare_numbers);
 }
 
-void members_read(struct member_table *table, const struct job_members *job)
+static struct process_names names_of(const struct member *member)
 {
-    struct pass pass;
-    DIR *folder = opendir("/proc");
-    struct dirent *entry;
+    return (struct process_names){.allocation_id = member_variable(member, "CKPT_ALLOCATION_ID"),
+                                  .work_dir = member_variable(member, "CKPT_DIR"),
+                                  .run = member_variable(member, "CKPT_RUN")};
+}
 
-    pass_begin(&pass, table, job);
-    table->unread = folder == NULL;
-    while (folder != NULL && (entry = readdir(folder)) != NULL) {
-        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        if (pid > 1 && pid != getpid())
-            read_member(&pass, pid);
+/* Strangers so far, of the job's user: whether their environment names it. */
+static void read_names(const struct pass *pass, struct process_table *processes,
+                       const struct process_found *found)
+{
+    for (size_t i = 0; i < found->unnamed_count; i++) {
+        struct member member = {.stat = found->unnamed[i]};
+        struct process_names names;
+        int result;
+
+        member.environment =
+            pass->source->bytes(pass->source->context, member.stat.pid, "environ",
+                                MEMBER_ENVIRONMENT_BYTES, &member.environment_bytes, &result);
+        names = names_of(&member);
+        if (result <= 0)
+            process_table_name(processes, &member.stat, &names);
+        pass->table->unread = pass->table->unread || result > 0;
+        free(member.environment);
     }
-    if (folder != NULL)
-        closedir(folder);
+}
+
+static void read_found(const struct pass *pass, struct process_table *processes,
+                       const struct process_found *found)
+{
+    for (size_t i = 0; i < found->count; i++) {
+        const struct member *member =
+            found->pids[i] == getpid() ? NULL : read_member(pass, found->pids[i]);
+        const struct process_names names =
+            member == NULL ? (struct process_names){NULL, NULL, NULL} : names_of(member);
+        if (member != NULL && member->known)
+            process_table_take(processes, &member->stat, member->uid, &names);
+    }
+}
+
+void members_look_in(struct member_table *table, const struct job_members *job,
+                     struct process_table *processes, enum process_look look)
+{
+    struct process_asker asker = {.job = job};
+    struct process_found found;
+    struct pass pass;
+
+    pass_begin(&pass, table, process_table_source(processes), job);
+    asker.inside = pass.inside;
+    asker.inside_count = pass.inside_count;
+    table->unread = !process_table_refresh(processes, &asker, look);
+    process_table_find(processes, &asker, &found);
+    if (found.unnamed_count > 0) {
+        read_names(&pass, processes, &found);
+        process_found_close(&found);
+        process_table_find(processes, &asker, &found);
+    }
+    read_found(&pass, processes, &found);
+    process_found_close(&found);
     free(pass.inside);
     members_settle(table, job);
+}
+
+void members_look(struct member_table *table, const struct job_members *job, enum process_look look)
+{
+    members_look_in(table, job, process_table_node(), look);
 }
 
 void members_read_one(struct member_table *table, const struct job_members *job, pid_t pid)
@@ -313,19 +351,18 @@ void members_read_one(struct member_table *table, const struct job_members *job,
     struct pass pass;
     bool leader_read = false;
 
-    pass_begin(&pass, table, job);
+    pass_begin(&pass, table, proc_source_node(), job);
     table->unread = false;
     for (size_t depth = 0; pid > 1 && depth < MEMBERS_DEPTH_MAX; depth++) {
-        size_t count = table->count;
+        const struct member *member = read_member(&pass, pid);
 
         leader_read = leader_read || pid == job->group;
-        read_member(&pass, pid);
-        if (table->count == count)
+        if (member == NULL)
             break;
-        pid = table->items[count].stat.parent;
+        pid = member->stat.parent;
     }
     if (!leader_read)
-        read_member(&pass, job->group);
+        (void)read_member(&pass, job->group);
     free(pass.inside);
     members_settle(table, job);
 }

@@ -1,4 +1,4 @@
-/* The living processes of a job, wherever its launcher has put them: one picture of /proc.
+/* The living processes of a job, wherever its launcher has put them: one picture of them.
  *
  *   in its control group          all that was started since the job's first process was placed
  *   in the leader's process group the leader is what ckpt-run started
@@ -9,11 +9,11 @@
  *                                 were found by descent alone when the job was made to stand still;
  *                                 and who is in a group or session that such a process has begun
  *
- * Flow     members_read() looks at /proc: members_add() for each process, then members_settle(),
- *          which are pure, so that they are tested with texts. ranks.h and still.h go on from
- *          there.
- * Shapes   the table owns its texts, members_close() frees them. As many processes as the machine
- *          has: 32,768 take some 10 MB, for the time of a look.
+ * Flow     members_look() asks the table of this node's processes (process_table.h) who may belong,
+ *          and reads those from /proc: members_add() for each, then members_settle(), which are
+ *          pure, so that they are tested with texts. ranks.h and still.h go on from there.
+ * Shapes   the picture owns its texts, members_close() frees them. It holds the members, who is
+ *          between one of them and another, and perhaps some who turned out to be none.
  * Errors   `unread`: some process could not be read just now, which says nothing of it.
  * Absent   processes of other users, unless the job is root's: a user cannot make the agent signal
  *          them, nor can they pass as part of another's job. Outside of a control group, processes
@@ -58,7 +58,15 @@ struct job_members {
     /* who was seen to belong to it: whatever has become of its parents and its environment */
     uint32_t known_count;
     struct member_id known[MEMBERS_KNOWN_MAX];
+    uint32_t ranks_declared; /* on this node, as its user said; 0: nothing said */
 };
+
+/* How much a look takes from the table of processes. */
+enum process_look {
+    PROCESS_KNOWN, /* strangers are as they were read, see process_table.h */
+    PROCESS_ANEW   /* all that can have become the job's since they were read are read */
+};
+struct process_table;
 
 enum {
     MEMBER_NO_PARENT = -1,
@@ -99,8 +107,13 @@ void members_settle(struct member_table *table, const struct job_members *job);
 struct member *members_find(const struct member_table *table, pid_t pid);
 /* The variable's value; NULL: it has none. */
 const char *member_variable(const struct member *member, const char *name);
-/* What is in /proc, settled. Not for the loop: an environment may have to be waited for. */
-void members_read(struct member_table *table, const struct job_members *job);
+/* As much from the table as `look` says, settled. Not for the loop: an environment may have to be
+ * waited for. */
+void members_look(struct member_table *table, const struct job_members *job,
+                  enum process_look look);
+/* The same, of another table than this node's: for tests. */
+void members_look_in(struct member_table *table, const struct job_members *job,
+                     struct process_table *processes, enum process_look look);
 /* Only that process, those above it and the leader: whether it belongs. Not for the loop either. */
 void members_read_one(struct member_table *table, const struct job_members *job, pid_t pid);
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,36 +16,91 @@
 
 enum { PROC_TEXT_BYTES = 32768 }; /* of status, the groups may be thousands */
 
+/* Numbers of the fields of /proc/PID/stat, which count from 1 (proc(5)). */
+enum {
+    STAT_STATE = 3,
+    STAT_PARENT = 4,
+    STAT_GROUP = 5,
+    STAT_SESSION = 6,
+    STAT_FLAGS = 9,
+    STAT_THREADS = 20,
+    STAT_START = 22,
+    STAT_IMAGE_FIRST = 26, /* where the program begins, and its stack */
+    STAT_IMAGE_LAST = 28,
+    STAT_TEXTS_FIRST = 48, /* where its arguments and its environment begin and end */
+    STAT_TEXTS_LAST = 51,
+    STAT_FIELDS
+};
+
+/* Of the flags: PF_FORKNOEXEC and PF_KTHREAD of the kernel's sched.h. */
+#define FLAG_NOT_EXECUTED UINT64_C(0x40)
+#define FLAG_KERNEL       UINT64_C(0x200000)
+
+static atomic_uint_least64_t files_opened;
+
+uint64_t proc_files_opened(void)
+{
+    return atomic_load(&files_opened);
+}
+
+/* The numbers after the state; returns the number of the first field that is missing. */
+static int parse_fields(const char *text, uint64_t fields[STAT_FIELDS])
+{
+    int at = STAT_PARENT;
+
+    for (; at < STAT_FIELDS; at++) {
+        char *end;
+        fields[at] = strtoull(text, &end, 10); /* of one below 0, its complement */
+        if (end == text)
+            break;
+        text = end;
+    }
+    return at;
+}
+
+static uint64_t hash_image(const uint64_t fields[STAT_FIELDS])
+{
+    uint64_t hash = 0, any = 0;
+
+    for (int at = STAT_IMAGE_FIRST; at <= STAT_TEXTS_LAST; at++) {
+        if (at > STAT_IMAGE_LAST && at < STAT_TEXTS_FIRST)
+            continue;
+        hash = hash * UINT64_C(1099511628211) + fields[at];
+        any |= fields[at];
+    }
+    return any == 0 ? 0 : hash | 1;
+}
+
 /* The name stands in brackets and may itself hold brackets and blanks: the last ')' ends it. */
 int proc_parse_stat(const char *text, struct proc_stat *ret_stat)
 {
     struct proc_stat stat = {0};
+    uint64_t fields[STAT_FIELDS] = {0};
     const char *open = strchr(text, '(');
     const char *close = strrchr(text, ')');
-    int pid;
-    int parent;
-    int group;
-    int session;
-    unsigned long long threads;
-    unsigned long long ticks;
+    int count, pid;
     size_t length;
 
     if (open == NULL || close == NULL || close < open || sscanf(text, "%d", &pid) != 1)
         return -1;
-    if (sscanf(close + 1,
-               " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %llu %*d %llu",
-               &stat.state, &parent, &group, &session, &threads, &ticks) != 6)
+    if (sscanf(close + 1, " %c%n", &stat.state, &count) != 1)
+        return -1;
+    count = parse_fields(close + 1 + count, fields);
+    if (count <= STAT_START)
         return -1;
     length = (size_t)(close - open) - 1;
     if (length >= sizeof(stat.name))
         length = sizeof(stat.name) - 1;
     memcpy(stat.name, open + 1, length);
     stat.pid = pid;
-    stat.parent = parent;
-    stat.group = group;
-    stat.session = session;
-    stat.threads = threads;
-    stat.start_ticks = ticks;
+    stat.parent = (pid_t)fields[STAT_PARENT];
+    stat.group = (pid_t)fields[STAT_GROUP];
+    stat.session = (pid_t)fields[STAT_SESSION];
+    stat.threads = fields[STAT_THREADS];
+    stat.start_ticks = fields[STAT_START];
+    stat.executed =
+        (fields[STAT_FLAGS] & FLAG_NOT_EXECUTED) == 0 || (fields[STAT_FLAGS] & FLAG_KERNEL) != 0;
+    stat.image = count < STAT_FIELDS ? 0 : hash_image(fields);
     *ret_stat = stat;
     return 0;
 }
@@ -148,16 +204,22 @@ static int proc_failure(int number)
     return number == ENOENT || number == ESRCH || number == EACCES || number == EPERM ? -1 : 1;
 }
 
-static int proc_read_text(pid_t pid, const char *file, char text[PROC_TEXT_BYTES])
+static int proc_open(pid_t pid, const char *file)
 {
     char path[64];
+
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+    atomic_fetch_add(&files_opened, 1);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static int proc_read_text(pid_t pid, const char *file, char text[PROC_TEXT_BYTES])
+{
     size_t used = 0;
     ssize_t got = 0;
     int failure;
-    int fd;
+    int fd = proc_open(pid, file);
 
-    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return proc_failure(errno);
     while (used < PROC_TEXT_BYTES - 1 &&
@@ -167,6 +229,33 @@ static int proc_read_text(pid_t pid, const char *file, char text[PROC_TEXT_BYTES
     close(fd);
     text[used] = '\0';
     return failure != 0 || used > 0 ? failure : -1;
+}
+
+char *proc_read_bytes(pid_t pid, const char *file, size_t max, size_t *ret_bytes, int *ret_result)
+{
+    int fd = proc_open(pid, file);
+    char *bytes = NULL;
+    size_t used = 0, capacity = 0;
+    ssize_t got = 1;
+
+    *ret_result = fd < 0 ? proc_failure(errno) : 0;
+    while (fd >= 0 && got > 0 && used < max) {
+        if (used == capacity) {
+            capacity = capacity == 0 ? 4096 : 2 * capacity;
+            bytes = check_realloc(bytes, capacity, 1);
+        }
+        got = read(fd, bytes + used, (capacity < max ? capacity : max) - used);
+        used += got > 0 ? (size_t)got : 0;
+    }
+    if (fd >= 0 && got < 0)
+        *ret_result = proc_failure(errno);
+    if (fd >= 0)
+        close(fd);
+    *ret_bytes = used;
+    if (used > 0)
+        return bytes;
+    free(bytes);
+    return NULL;
 }
 
 int proc_read_stat(pid_t pid, struct proc_stat *ret_stat)
@@ -220,6 +309,15 @@ int proc_socket_name(const char *path, char ret_name[PATH_MAX])
                : -1;
 }
 
+/* Asking the kernel for a group costs a tenth of opening a file, and each process of the node is
+ * asked. */
+static bool may_be_in_group(pid_t pid, pid_t group)
+{
+    const pid_t now = getpgid(pid);
+
+    return now == group || (now < 0 && errno != ESRCH);
+}
+
 size_t proc_group(pid_t group, proc_each_fn *each, void *data)
 {
     DIR *folder = opendir("/proc");
@@ -229,11 +327,12 @@ size_t proc_group(pid_t group, proc_each_fn *each, void *data)
 
     CHECK(group > 1);
     while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        const pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
         struct proc_stat stat;
         int result;
-        if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
+        if (pid <= 0 || !may_be_in_group(pid, group))
             continue;
-        result = proc_read_stat((pid_t)strtol(entry->d_name, NULL, 10), &stat);
+        result = proc_read_stat(pid, &stat);
         unread = unread || result > 0;
         if (result != 0 || stat.group != group || !proc_living(&stat))
             continue;
@@ -244,6 +343,31 @@ size_t proc_group(pid_t group, proc_each_fn *each, void *data)
     if (folder != NULL)
         closedir(folder);
     return count + (unread ? 1 : 0);
+}
+
+bool proc_catching_add(struct proc_catching *catching, const struct proc_stat *stat,
+                       const struct proc_status *status, int signal)
+{
+    uint64_t bit;
+
+    CHECK(signal >= 1 && signal <= 64);
+    bit = UINT64_C(1) << (signal - 1);
+    if (status->caught & bit) {
+        catching->any = true;
+    } else if (!(status->ignored & bit)) {
+        catching->culprit = stat->pid;
+        memcpy(catching->culprit_name, stat->name, sizeof(catching->culprit_name));
+    }
+    return catching->culprit == 0;
+}
+
+enum proc_catches proc_catching_end(const struct proc_catching *catching)
+{
+    if (catching->culprit != 0)
+        return PROC_WOULD_DIE;
+    if (catching->unread)
+        return PROC_UNREAD;
+    return catching->any ? PROC_CATCHES : PROC_NONE_CATCHES;
 }
 
 /* The descriptor keeps what was looked at apart from a process that gets its number meanwhile. */

@@ -1,8 +1,9 @@
-/* What /proc tells about processes: who is in a group, which signals it catches, when it was
- * started.
+/* Facts of /proc about processes: the members of a group, the signals that they catch, their
+ * starts.
  *
  * Flow     proc_read_stat() and proc_read_status() for one process; proc_group() calls back for
- *          each living process of a process group.
+ *          each living process of a process group. proc_catching_add() for each of a group says in
+ *          the end what a signal would do to it.
  * Shapes   caller's storage; parsing is separate from reading, so that it can be tested with texts.
  * Units    start_ticks as in /proc/PID/stat field 22: with the pid it names a process for the life
  *          of the boot.
@@ -30,6 +31,10 @@ struct proc_stat {
     pid_t session;
     uint64_t threads;
     uint64_t start_ticks;
+    bool executed; /* a program since it was forked; or of the kernel's own, which never do */
+    /* of where the program, its arguments and its environment lie: each exec() lays them anew. 0:
+     * there are none, or none that this program may see */
+    uint64_t image;
 };
 enum { PROC_GROUPS_BYTES = 1024 };
 
@@ -46,6 +51,9 @@ struct proc_status {
 
 int proc_parse_stat(const char *text, struct proc_stat *ret_stat);
 int proc_parse_status(const char *text, struct proc_status *ret_status);
+/* Of a file of /proc/PID, at most `max` bytes. NULL: it is empty, or cannot be read, and then
+ * *ret_result is -1 or 1 as above. The caller frees it. */
+char *proc_read_bytes(pid_t pid, const char *file, size_t max, size_t *ret_bytes, int *ret_result);
 int proc_read_stat(pid_t pid, struct proc_stat *ret_stat);
 int proc_read_status(pid_t pid, struct proc_status *ret_status);
 /* Of one thread: its state, where proc_read_stat() has the first thread's. */
@@ -65,5 +73,26 @@ int proc_socket_name(const char *path, char ret_name[PATH_MAX]);
  * more when not all could be read. */
 typedef bool proc_each_fn(void *data, const struct proc_stat *stat);
 size_t proc_group(pid_t group, proc_each_fn *each, void *data);
+
+/* Whether a whole group can be asked by a signal. */
+enum proc_catches {
+    PROC_CATCHES,      /* at least one process catches the signal, and none would die from it */
+    PROC_WOULD_DIE,    /* one neither catches nor ignores it */
+    PROC_NONE_CATCHES, /* all ignore it: nobody would answer */
+    PROC_UNREAD        /* not all of them can be read just now */
+};
+struct proc_catching {
+    bool any;
+    bool unread;
+    pid_t culprit; /* the process that would die; 0: none */
+    char culprit_name[64];
+};
+/* False: one would die, and who else there is does not matter. */
+bool proc_catching_add(struct proc_catching *catching, const struct proc_stat *stat,
+                       const struct proc_status *status, int signal);
+enum proc_catches proc_catching_end(const struct proc_catching *catching);
+
+/* How many files of /proc/PID this program has opened so far, by all of its threads. */
+uint64_t proc_files_opened(void);
 
 #endif

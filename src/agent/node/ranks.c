@@ -315,6 +315,22 @@ static void add_launchers(const struct picture *picture, struct ranks_seen *seen
     }
 }
 
+/* All of the group that lives, whether the job's or not: the signal reaches them all. */
+static void judge_group(const struct picture *picture, pid_t group, struct ranks_seen *seen)
+{
+    seen->group = (struct proc_catching){.unread = picture->table->unread};
+    for (size_t i = 0; i < picture->table->count && picture->signal != 0; i++) {
+        const struct member *member = &picture->table->items[i];
+        const struct proc_status status = {.caught = member->caught, .ignored = member->ignored};
+        if (member->stat.group != group || !proc_living(&member->stat))
+            continue;
+        CHECK(member->known); /* read_more() in members.c */
+        if (!proc_catching_add(&seen->group, &member->stat, &status, picture->signal))
+            break;
+    }
+    seen->group_catches = proc_catching_end(&seen->group);
+}
+
 void ranks_find(const struct member_table *table, const struct job_members *job, int signal,
                 struct ranks_seen *ret_seen)
 {
@@ -347,6 +363,7 @@ void ranks_find(const struct member_table *table, const struct job_members *job,
     for (size_t i = 0; i < count && i < RANKS_NODE_MAX; i++)
         add_rank(&picture, numbers[i], ret_seen);
     add_launchers(&picture, ret_seen);
+    judge_group(&picture, job->group, ret_seen);
     free(picture.ranks);
     free(numbers);
 }
@@ -362,15 +379,44 @@ struct ranks_look {
     void *data;
 };
 
-static void work_look(uv_work_t *work)
+static void look_once(struct ranks_look *look, enum process_look how)
 {
-    struct ranks_look *look = work->data;
     struct member_table table;
 
     members_init(&table);
-    members_read(&table, &look->job);
+    members_look(&table, &look->job, how);
     ranks_find(&table, &look->job, look->signal, &look->seen);
     members_close(&table);
+}
+
+/* A job that can be asked, as far as its ranks go: as many as were counted, once each, or none and
+ * a group that catches the signal. */
+static bool shows_all(const struct ranks_seen *seen, uint32_t declared)
+{
+    uint32_t count = 0, wanted = declared;
+
+    for (size_t i = 0; i < seen->count; i++) {
+        const struct rank_seen *rank = &seen->items[i];
+        if (rank->launcher)
+            continue;
+        if (rank->twin != 0)
+            return false;
+        count++;
+        if (declared == 0 && rank->local_count > wanted)
+            wanted = rank->local_count;
+    }
+    if (seen->why[0] != '\0' || (count == 0 && seen->count > 0))
+        return false; /* a launcher without a rank, among others */
+    return count > 0 ? wanted == 0 || count == wanted : seen->group_catches == PROC_CATCHES;
+}
+
+static void work_look(uv_work_t *work)
+{
+    struct ranks_look *look = work->data;
+
+    look_once(look, PROCESS_KNOWN);
+    if (!shows_all(&look->seen, look->job.ranks_declared))
+        look_once(look, PROCESS_ANEW);
 }
 
 static void work_done(uv_work_t *work, int status)

@@ -1,5 +1,5 @@
-/* Which processes of a job are its ranks: who saves a part of the state of its own, under which
- * number, and would it survive the signal that asks for a checkpoint.
+/* The ranks of a job: the processes that save a part of the state of their own, their numbers, and
+ * whether they survive the signal that asks for a checkpoint.
  *
  * A launcher gives each rank its number by the environment:
  *
@@ -16,8 +16,9 @@
  *   Launchers have no number and are ancestors of a rank; before there is any they are known by
  *       name. They are never signalled: mpirun passes signals on to its ranks.
  *
- * Flow     ranks_find() is pure, over a settled table; ranks_start() takes the picture off the
- *          loop.
+ * Flow     ranks_find() is pure, over a settled table. ranks_start() takes the picture off the
+ *          loop, from the known processes of the node, and takes it anew when it shows less than a
+ *          job that can be asked.
  * Shapes   ranks by number, then launchers. At most RANKS_NODE_MAX ranks on a node.
  * Errors   `why`, with the ranks that were found: the picture is not whole, or there are too many.
  * Absent   registered ranks: who calls lays them over by number. Numbers that a program has set for
@@ -53,7 +54,11 @@ struct ranks_seen {
     struct rank_seen items[RANKS_NODE_MAX + RANKS_LAUNCHERS_MAX];
     size_t count;
     char why[RANKS_WHY_BYTES]; /* "": all of it was seen */
-    char main_name[64];        /* what the main process runs; "": it is gone, or not the job's */
+    char main_name[64];        /* program of the main process; "": it is gone, or not the job's */
+    /* The effect of the signal on the main process's group, which is asked where there are no
+     * ranks. */
+    enum proc_catches group_catches;
+    struct proc_catching group;
 };
 
 /* `signal` is the one that would ask; 0: none, then any process can be the rank. */

@@ -303,7 +303,7 @@ static void work_round(uv_work_t *work)
     bool turned = turn_cgroup(still);
 
     members_init(&table);
-    members_read(&table, &still->job);
+    members_look(&table, &still->job, PROCESS_ANEW);
     still->finished = !table.unread;
     still->result.stuck = 0;
     still->result.stuck_name[0] = '\0';

@@ -14,7 +14,7 @@ size_t stragglers_find(const struct job_members *job, bool kill)
     if (kill && job->cgroup[0] != '\0')
         cgroup_kill(job->cgroup, NULL);
     members_init(&table);
-    members_read(&table, job);
+    members_look(&table, job, PROCESS_ANEW);
     count = table.unread ? 1 : 0;
     for (size_t i = 0; i < table.count; i++) {
         const struct member *member = &table.items[i];

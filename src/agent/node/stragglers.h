@@ -1,7 +1,7 @@
 /* What is left of a job whose process group has ended: in its control group, or in a session or a
  * group of its own (members.h). It must not outlive the application either.
  *
- * Flow     stragglers_find() looks through /proc once, and kills what it finds where it is told to;
+ * Flow     stragglers_find() looks once, anew, and kills what it finds where it is told to;
  *          stragglers_start() does that off the loop. Who finds some looks again until there are
  *          none: one that was just killed may have started another.
  * Errors   what cannot be read just now counts as found.

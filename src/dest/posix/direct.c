@@ -57,16 +57,19 @@ static int make_folder(int folder, const char *part, const char *label,
 /* An application waits to be asked, and what a killed attempt left may be a million files: the rest
  * of it goes with the next one, with abandon, or with the checkpoint. What is to be overwritten
  * goes with the latter two alone, since one large file may take longer than there is. */
-static int sweep_a_while(int folder, const char *part, struct err *err)
+static int sweep_a_while(int folder, const struct destination_place *place, struct err *err)
 {
+    struct neighbours neighbours;
     struct err why = {0};
     int result;
 
     if (tree_wipes())
         return 0;
     tree_bound_removal(SWEEP_MS * UINT64_C(1000));
-    result = put_sweep(folder, part, &why);
-    put_sweep_others(folder, part);
+    result = put_sweep(folder, place->part, &why);
+    neighbours_open(&neighbours, folder, place->path);
+    put_sweep_others(&neighbours, place->part);
+    neighbours_close(&neighbours);
     tree_bound_removal(0);
     return result == 0 || why.code == ERR_BUSY ? 0 : err_set(err, why.code, "%s", why.text);
 }
@@ -83,7 +86,7 @@ int posix_stage(const struct destination_place *place, char ret_name[DESTINATION
         return -1;
     result = place->mark == NULL ? 0 : place_mark(folder, place->mark, place->path, err);
     if (result == 0)
-        result = sweep_a_while(folder, place->part, err);
+        result = sweep_a_while(folder, place, err);
     if (result == 0)
         result = make_folder(folder, place->part, place->path, ret_name, err);
     if (result != 0)

@@ -1,7 +1,6 @@
 /* What has not changed is taken over. See earlier.h. */
 #include "src/dest/posix/earlier.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -18,25 +17,20 @@
 
 /* ---- which one ---- */
 
-/* When the part of this checkpoint was finished; false: there is none. */
-static bool finished_at(int checkpoints, const char *checkpoint, const char *part,
-                        struct timespec *ret_at)
+static bool is_finished(int checkpoints, const char *checkpoint, const char *part)
 {
     char path[3 * (MANIFEST_NAME_MAX_BYTES + 1)];
     struct stat status;
     int fd;
+    bool finished;
 
     snprintf(path, sizeof(path), "%s/%s/" MANIFEST_NAME, checkpoint, part);
     fd = tree_open_beneath(checkpoints, path, O_PATH, 0);
     if (fd < 0)
         return false;
-    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
-        close(fd);
-        return false;
-    }
+    finished = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
     close(fd);
-    *ret_at = status.st_mtim;
-    return true;
+    return finished;
 }
 
 static bool is_later(const struct timespec *one, const struct timespec *other)
@@ -45,63 +39,35 @@ static bool is_later(const struct timespec *one, const struct timespec *other)
                                         : one->tv_nsec > other->tv_nsec;
 }
 
-/* The checkpoint itself has no part of this name, or one that is being replaced. */
-static bool find_newest(DIR *checkpoints, ino_t own, const char *part,
-                        char ret_name[MANIFEST_NAME_MAX_BYTES + 1])
+/* The first neighbour that has the part: a checkpoint before it is likelier to be like what is
+ * written now than one behind it, and the next one the likeliest. */
+static int open_next(const struct neighbours *neighbours, const char *part)
 {
-    struct timespec newest = {0}, at;
-    const struct dirent *entry;
-    bool found = false;
+    char path[2 * (MANIFEST_NAME_MAX_BYTES + 1)];
 
-    while ((entry = readdir(checkpoints)) != NULL) {
-        if (entry->d_name[0] == '.' || entry->d_ino == own ||
-            !finished_at(dirfd(checkpoints), entry->d_name, part, &at) ||
-            (found && !is_later(&at, &newest)))
+    for (size_t i = 0; i < neighbours->count; i++) {
+        if (!is_finished(neighbours->folder, neighbours->names[i], part))
             continue;
-        snprintf(ret_name, MANIFEST_NAME_MAX_BYTES + 1, "%s", entry->d_name);
-        newest = at;
-        found = true;
+        snprintf(path, sizeof(path), "%s/%s", neighbours->names[i], part);
+        return tree_open_beneath(neighbours->folder, path, O_RDONLY | O_DIRECTORY, 0);
     }
-    return found;
-}
-
-/* The newest is the likeliest to be like what is written now: by the time its MANIFEST was written,
- * since names of checkpoints of another incarnation of the cluster do not compare. */
-static int open_newest(int checkpoint, const char *part)
-{
-    char name[MANIFEST_NAME_MAX_BYTES + 1], path[2 * (MANIFEST_NAME_MAX_BYTES + 1)];
-    struct stat own;
-    int shard = -1;
-    int fd = openat(checkpoint, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *checkpoints = fd < 0 ? NULL : fdopendir(fd);
-
-    if (checkpoints == NULL) {
-        if (fd >= 0)
-            close(fd);
-        return -1;
-    }
-    if (fstat(checkpoint, &own) == 0 && find_newest(checkpoints, own.st_ino, part, name)) {
-        snprintf(path, sizeof(path), "%s/%s", name, part);
-        shard = tree_open_beneath(dirfd(checkpoints), path, O_RDONLY | O_DIRECTORY, 0);
-    }
-    closedir(checkpoints);
-    return shard;
+    return -1;
 }
 
 /* A shard whose MANIFEST does not prove itself is none; its files are looked at when they are
  * wanted. */
-void earlier_open(struct earlier *earlier, int checkpoint, const char *part,
+void earlier_open(struct earlier *earlier, const struct neighbours *neighbours, const char *part,
                   unsigned generations_max)
 {
     struct stat status;
     struct buf text;
 
-    earlier->folder = -1;
     earlier->generations_max = generations_max;
     manifest_init(&earlier->manifest);
+    earlier->folder = open_next(neighbours, part);
+    earlier->found = earlier->folder >= 0;
     if (generations_max == 0)
-        return;
-    earlier->folder = open_newest(checkpoint, part);
+        earlier_close(earlier);
     if (earlier->folder < 0)
         return;
     buf_init(&text);

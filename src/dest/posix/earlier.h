@@ -1,4 +1,4 @@
-/* The part's newest shard in another checkpoint of the allocation: what has not changed since is
+/* The part's shard in the checkpoint before, of the same allocation: what has not changed since is
  * taken over from there and not written again.
  *
  * Flow     put opens it when there is one. A file whose bytes are the same is given a second name
@@ -15,21 +15,23 @@
 #ifndef CKPT_DEST_EARLIER_H
 #define CKPT_DEST_EARLIER_H
 
+#include <stdbool.h>
 #include <time.h>
 
 #include "src/dest/copy.h"
 #include "src/dest/manifest.h"
+#include "src/dest/posix/neighbours.h"
 
 struct earlier {
-    int folder;                  /* of the shard; -1: there is none */
+    int folder; /* of the shard; -1: there is none, or nothing may be taken over */
+    bool found; /* there is one: whoever wrote it has made all folders above it durable */
     struct timespec finished_at; /* when its MANIFEST was written, the last of its files */
     struct manifest manifest;
     unsigned generations_max; /* files that were taken over so often are written again */
 };
 
-/* checkpoint: an open folder in which the part is to be written; its neighbours are looked at.
- * Always to be closed. */
-void earlier_open(struct earlier *earlier, int checkpoint, const char *part,
+/* The neighbours of the checkpoint in which the part is to be written. Always to be closed. */
+void earlier_open(struct earlier *earlier, const struct neighbours *neighbours, const char *part,
                   unsigned generations_max);
 void earlier_close(struct earlier *earlier);
 /* The file of this name there, when it may be taken over; else NULL. */

@@ -122,7 +122,11 @@ struct climb {
     const struct destination_place *place;
     const char *relative; /* of place->path */
     struct stat prefix;
-    uid_t owner;                        /* whose job it is */
+    uid_t owner; /* whose job it is */
+    /* takes the folders above levels that were there already; NULL: these are made durable, too */
+    struct place_pending *pending;
+    bool pends;                         /* the folder above what is being entered goes there */
+    bool last;                          /* the checkpoint's own is being entered */
     char path[MANIFEST_PATH_MAX_BYTES]; /* of what is being entered */
 };
 
@@ -160,9 +164,18 @@ static void share_folder(const struct climb *climb, int fd, enum level level)
         (void)fchmod(fd, level_mode(level, true) | S_ISGID);
 }
 
-/* 1: made; 0: it was there. Durable in either case: who made it may have been killed before it was
- * synced, and another node's that is at it now may be so yet. */
-static int make_level(const struct climb *climb, int parent, const char *name, enum level level,
+/* Durable, whether it was made or is there: who made it may have been killed before it was synced,
+ * and another node's that is at it now may be so yet. The existence of a folder may be proven so,
+ * except that of the checkpoint's own. */
+static int sync_level(struct climb *climb, int parent, bool made, struct err *err)
+{
+    climb->pends = climb->pending != NULL && !made && !climb->last &&
+                   climb->pending->count < PLACE_PENDING_MAX;
+    return climb->pends ? 0 : tree_sync(parent, climb->path, err);
+}
+
+/* 1: made; 0: it was there. */
+static int make_level(struct climb *climb, int parent, const char *name, enum level level,
                       struct err *err)
 {
     struct stat status;
@@ -176,7 +189,7 @@ static int make_level(const struct climb *climb, int parent, const char *name, e
     made = tree_mkdir(parent, name, level_mode(level, handed_down)) == 0;
     number = made ? 0 : errno;
     if (made || number == EEXIST)
-        return tree_sync(parent, climb->path, err) == 0 ? made : -1;
+        return sync_level(climb, parent, made, err) == 0 ? made : -1;
     if (level == LEVEL_INSIDE || (number != EACCES && number != EPERM))
         return fault_set(err, "mkdir", climb->path);
     return err_set(err, ERR_AUTH,
@@ -252,7 +265,7 @@ static int check_allocation(const struct climb *climb, int fd, struct err *err)
 }
 
 /* The folder `name` below `parent`, made where it is missing. */
-static int enter_level(const struct climb *climb, int parent, const char *name, enum level level,
+static int enter_level(struct climb *climb, int parent, const char *name, enum level level,
                        struct err *err)
 {
     int made = make_level(climb, parent, name, level, err);
@@ -319,8 +332,13 @@ static int climb_down(struct climb *climb, int at, unsigned leave, struct err *e
         memcpy(name, rest, length);
         name[length] = '\0';
         snprintf(climb->path + used, sizeof(climb->path) - used, "/%s", name);
+        climb->last = left == 1;
+        climb->pends = false;
         next = enter_level(climb, at, name, level, err);
-        close(at);
+        if (climb->pends)
+            climb->pending->folders[climb->pending->count++] = at;
+        else
+            close(at);
         if (next < 0)
             return -1;
         at = next;
@@ -335,10 +353,13 @@ static int climb_begin(const struct destination_place *place, uid_t owner,
                        char relative[MANIFEST_PATH_MAX_BYTES], struct climb *ret_climb,
                        struct err *err)
 {
+    struct place_pending *pending = ret_climb->pending;
     int prefix;
 
     CHECK(place->prefix != NULL);
-    *ret_climb = (struct climb){.place = place, .relative = relative, .owner = owner};
+    *ret_climb =
+        (struct climb){.place = place, .relative = relative, .owner = owner, .pending = pending};
+    place_forget(pending);
     if (place_relative(place->prefix, place->path, relative, err) != 0)
         return -1;
     if (count_levels(relative) < job_levels(place) || !ends_as_job(place, relative))
@@ -390,8 +411,8 @@ static int climb_to(const struct destination_place *place, uid_t owner, unsigned
     return fd;
 }
 
-/* What was there before the prefix had its bit: else the service could remove nothing of a job that
- * had begun before. Whoever owns a folder loses nothing by it. */
+/* For folders from before the prefix had its bit: else the service could remove nothing of a job
+ * that had begun before. Whoever owns a folder loses nothing by it. */
 static void share_old(const struct climb *climb, int fd)
 {
     struct stat status;
@@ -402,10 +423,12 @@ static void share_old(const struct climb *climb, int fd)
 
 int place_claim(const struct destination_place *place, uid_t owner, struct err *err)
 {
-    struct climb climb;
+    struct place_pending pending = {.count = 0}; /* for place_create(), which follows */
+    struct climb climb = {.pending = &pending};
     int fd = climb_to(place, owner, job_levels(place) - 1, &climb, err);
     int inside;
 
+    place_forget(&pending);
     if (fd < 0)
         return -1;
     share_old(&climb, fd);
@@ -418,11 +441,55 @@ int place_claim(const struct destination_place *place, uid_t owner, struct err *
     return 0;
 }
 
+bool place_is_claimed(const struct destination_place *place)
+{
+    char relative[MANIFEST_PATH_MAX_BYTES];
+    int prefix, fd;
+
+    if (place_relative(place->prefix, place->path, relative, NULL) != 0 ||
+        count_levels(relative) < job_levels(place))
+        return true; /* place_create() says what is wrong */
+    for (unsigned i = 1; i < job_levels(place); i++)
+        *strrchr(relative, '/') = '\0';
+    prefix = place_open_prefix(place->prefix, NULL);
+    if (prefix < 0)
+        return true;
+    fd = tree_open_beneath(prefix, relative, O_PATH | O_DIRECTORY, 0);
+    if (fd >= 0)
+        close(fd);
+    close(prefix);
+    return fd >= 0;
+}
+
 int place_create(const struct destination_place *place, struct err *err)
 {
-    struct climb climb;
+    struct climb climb = {.pending = NULL};
 
     return climb_to(place, geteuid(), 0, &climb, err);
+}
+
+int place_create_pending(const struct destination_place *place, struct place_pending *ret_pending,
+                         struct err *err)
+{
+    struct climb climb = {.pending = ret_pending};
+
+    return climb_to(place, geteuid(), 0, &climb, err);
+}
+
+int place_settle(struct place_pending *pending, struct err *err)
+{
+    for (size_t i = 0; i < pending->count; i++) {
+        if (tree_sync(pending->folders[i], "of checkpoints", err) != 0)
+            return -1;
+    }
+    place_forget(pending);
+    return 0;
+}
+
+void place_forget(struct place_pending *pending)
+{
+    while (pending != NULL && pending->count > 0)
+        close(pending->folders[--pending->count]);
 }
 
 int place_mark(int checkpoint, const char *mark, const char *label, struct err *err)

@@ -46,11 +46,29 @@ int place_mark(int checkpoint, const char *mark, const char *label, struct err *
 /* place_open(), created with its parents where missing, each synced into the one above. A collect
  * of a neighbour may remove an empty parent meanwhile: it is tried three times. */
 int place_create(const struct destination_place *place, struct err *err);
+/* Folders on the way to a checkpoint that hold what was there already: it may be that nobody has
+ * made it durable yet. Zeros: none. */
+enum { PLACE_PENDING_MAX = MANIFEST_DEPTH_MAX };
+struct place_pending {
+    size_t count;
+    int folders[PLACE_PENDING_MAX]; /* open */
+};
+/* place_create(), but that ret_pending takes these; what it makes itself is durable, and so is the
+ * checkpoint's own folder. Whoever finds a finished shard in a checkpoint beside it need not
+ * settle them: its writer has. ret_pending is to be forgotten in any case. */
+int place_create_pending(const struct destination_place *place, struct place_pending *ret_pending,
+                         struct err *err);
+/* Makes them durable. */
+int place_settle(struct place_pending *pending, struct err *err);
+/* NULL allowed. */
+void place_forget(struct place_pending *pending);
 /* Makes the folders down to the allocation's, gives that one to the owner, and gives folders that
  * were made before the prefix had its set-group-id bit to its group. 0 or -1: nothing is left open.
  * ERR_REFUSED when the allocation's folder is somebody else's and not empty: two jobs of different
  * users have one name. */
 int place_claim(const struct destination_place *place, uid_t owner, struct err *err);
+/* Whether the allocation's folder is there: nobody but root can make it. */
+bool place_is_claimed(const struct destination_place *place);
 /* Whether the name of a part can be that of a folder here: ERR_INVALID otherwise. */
 int place_check_part(const char *part, struct err *err);
 

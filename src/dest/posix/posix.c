@@ -46,6 +46,7 @@ const struct destination_ops destination_posix = {
     .validate = posix_validate,
     .probe = posix_probe,
     .claim = place_claim,
+    .claimed = place_is_claimed,
     .prepare = posix_prepare,
     .put = posix_put,
     .stage = posix_stage,

@@ -7,7 +7,6 @@
  *          kill at any moment leaves at most folders that begin with a dot; the next put of the
  *          part removes them.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -35,7 +34,7 @@ void put_init(struct put *put, const struct destination_place *place, const char
     put->sample.policy = how->read_back;
     put->generations_max = how->generations_max;
     put->compresses = how->compresses;
-    put->earlier.folder = -1;
+    put->earlier.folder = put->neighbours.folder = -1;
     manifest_init(&put->manifest);
     buf_init(&put->text);
 }
@@ -53,6 +52,7 @@ void put_close(struct put *put)
     close_open(put->temporary);
     pool_close(&put->pool);
     earlier_close(&put->earlier);
+    neighbours_close(&put->neighbours);
     manifest_close(&put->manifest);
     buf_close(&put->text);
 }
@@ -218,35 +218,22 @@ int put_publish(struct put *put, struct err *err)
 
 int put_sweep(int folder, const char *part, struct err *err)
 {
-    if (tree_remove_temporaries(folder, part, "tmp", err) != 0 ||
-        tree_remove_temporaries(folder, part, "new", err) != 0)
-        return -1;
-    return tree_remove_temporaries(folder, part, "old", err);
+    static const char *const kinds[] = {"tmp", "new", "old", NULL};
+
+    return tree_remove_all_temporaries(folder, part, kinds, err);
 }
 
-void put_sweep_others(int folder, const char *part)
+void put_sweep_others(const struct neighbours *neighbours, const char *part)
 {
-    int fd = openat(folder, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *checkpoints = fd < 0 ? NULL : fdopendir(fd);
-    const struct dirent *entry;
-
-    if (checkpoints == NULL) {
-        if (fd >= 0)
-            close(fd);
-        return;
-    }
-    while ((entry = readdir(checkpoints)) != NULL) {
-        int other = entry->d_name[0] == '.'
-                        ? -1
-                        : openat(dirfd(checkpoints), entry->d_name,
-                                 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    for (size_t i = 0; i < neighbours->count; i++) {
+        int other = openat(neighbours->folder, neighbours->names[i],
+                           O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
         if (other < 0)
             continue;
         (void)put_sweep(other, part, NULL);
         close(other);
     }
-    closedir(checkpoints);
 }
 
 /* What a failure leaves is removed; its error counts. */
@@ -275,33 +262,52 @@ static int put_write_anew(struct put *put, struct err *err)
 }
 
 /* A shard that is there already counts only if the source did not change while it was compared with
- * it. */
-static int put_run(struct put *put, const struct destination_place *place, bool *ret_reused,
-                   struct err *err)
+ * it. A put that was killed, or failed, right after its rename left a name that may not be
+ * durable. */
+static int put_keep(struct put *put, struct err *err)
+{
+    return tree_sync(put->folder, put->label, err) == 0
+               ? source_check(put->source, put->source_label, &put->manifest, err)
+               : -1;
+}
+
+/* In an open folder of the checkpoint. */
+static int put_into(struct put *put, struct place_pending *pending, bool *ret_reused,
+                    struct err *err)
 {
     struct err why = {0};
 
-    if (put_list_source(put, err) != 0)
-        return -1;
-    put->folder = place_create(place, err);
-    if (put->folder < 0 ||
-        (place->mark != NULL && place_mark(put->folder, place->mark, put->label, err) != 0) ||
-        put_sweep(put->folder, put->part, err) != 0)
-        return -1;
-    put_sweep_others(put->folder, put->part);
     *ret_reused = put_reuse(put);
-    /* One that was killed, or failed, right after its rename left a name that may not be
-     * durable. */
     if (*ret_reused)
-        return tree_sync(put->folder, put->label, err) == 0
-                   ? source_check(put->source, put->source_label, &put->manifest, err)
-                   : -1;
-    earlier_open(&put->earlier, put->folder, put->part, put->generations_max);
+        return put_keep(put, err);
+    earlier_open(&put->earlier, &put->neighbours, put->part, put->generations_max);
+    if (!put->earlier.found && place_settle(pending, err) != 0)
+        return -1;
     if (put_write(put, &why) == 0)
         return 0;
     if (put->read_back_failed && put->saved_bytes > 0)
         return put_write_anew(put, err);
     return err_set(err, why.code, "%s", why.text);
+}
+
+static int put_run(struct put *put, const struct destination_place *place, bool *ret_reused,
+                   struct err *err)
+{
+    struct place_pending pending = {.count = 0};
+    int result = -1;
+
+    if (put_list_source(put, err) != 0)
+        return -1;
+    put->folder = place_create_pending(place, &pending, err);
+    if (put->folder >= 0 &&
+        (place->mark == NULL || place_mark(put->folder, place->mark, put->label, err) == 0) &&
+        put_sweep(put->folder, put->part, err) == 0) {
+        neighbours_open(&put->neighbours, put->folder, place->path);
+        put_sweep_others(&put->neighbours, put->part);
+        result = put_into(put, &pending, ret_reused, err);
+    }
+    place_forget(&pending);
+    return result;
 }
 
 int posix_put(const struct destination_place *place, const char *source,

@@ -28,6 +28,7 @@ struct put {
     struct sample sample; /* of what is read back */
     unsigned generations_max;
     bool compresses;
+    struct neighbours neighbours;
     struct earlier earlier;
     uint64_t saved_bytes;
     bool read_back_failed;
@@ -48,9 +49,9 @@ int put_publish(struct put *put, struct err *err);
 /* What killed puts of this part left in a checkpoint's open folder. Nobody else writes it now: a
  * part has one writer at a time. */
 int put_sweep(int folder, const char *part, struct err *err);
-/* What is left in the allocation's other checkpoints, because abandoning it failed there: a part
- * is written for one checkpoint at a time, and a node that is late writes for one that has failed.
- * As far as it can; what it cannot the next put may, or the collection of that checkpoint. */
-void put_sweep_others(int folder, const char *part);
+/* Rests in the checkpoints next to it, because abandoning them failed there. A part is written for
+ * one checkpoint at a time, and a node that is late writes for one that has failed. As far as it
+ * can; what it cannot the next put may, or the collection of that checkpoint. */
+void put_sweep_others(const struct neighbours *neighbours, const char *part);
 
 #endif

@@ -42,15 +42,19 @@ int transfer_open_from(const struct transfer *transfer, const struct manifest_en
     return -1;
 }
 
+enum { BYPASS_MIN_CHUNKS = 16 };
+
 /* Large files are written past the page cache where that costs less: nobody reads them here soon,
- * and nothing that an application needs has to make room. Their room is taken first, as writes that
- * make a file longer come one after another. Without it, writing in the usual way tells what is
- * wrong. */
+ * and nothing that an application needs has to make room. Smaller ones are on storage sooner
+ * through it, which takes all of them at once (100 MiB: 135 instead of 158 ms, by hand 101). Their
+ * room is taken first, as writes that make a file longer come one after another. Without it,
+ * writing in the usual way tells what is wrong. */
 static void bypass_cache(const struct transfer *transfer, int to,
                          const struct manifest_entry *entry)
 {
-    if (transfer->purpose == TRANSFER_TAKE && entry->chunk_count > 0 && entry->frame_ends == NULL &&
-        tree_bypasses(transfer->to.folder) && fallocate(to, 0, 0, (off_t)entry->size_bytes) == 0)
+    if (transfer->purpose == TRANSFER_TAKE && entry->chunk_count >= BYPASS_MIN_CHUNKS &&
+        entry->frame_ends == NULL && tree_bypasses(transfer->to.folder) &&
+        fallocate(to, 0, 0, (off_t)entry->size_bytes) == 0)
         (void)fcntl(to, F_SETFL, O_WRONLY | O_DIRECT);
 }
 

@@ -25,7 +25,7 @@
 
 #include "src/dest/destination.h"
 
-/* As destination.c lists it. */
+/* As ckpt-worker-s3 lists it. */
 extern const struct destination_ops destination_s3;
 
 /* The row's functions; destination.h says what each promises. */

@@ -1,5 +1,6 @@
-/* How a worker of S3 gets its requests signed: it runs as the job's user and never sees a key, so
- * that none is lost with it, whoever takes it over or traces it (README.md, Who may trace what).
+/* The signing of a worker's requests to S3. The worker runs as the job's user and never sees a key.
+ * So an attacker who takes the worker over, or traces it, gets no key (README.md, Who may trace
+ * what).
  *
  * Flow     the daemon that starts a worker hands it one end of a SOCK_SEQPACKET socket, whose
  *          number is in SIGNER_ENVIRONMENT. One message asks, one answers, in order:
@@ -18,16 +19,16 @@
  *              name:value\n       as many as there are
  *
  *          or, to both, refused=TEXT\n. Key and query are percent-encoded as in the request line
- *          (sigv4_encode()), since names of files hold any byte. The headers are what is signed
+ *          (sigv4_encode()), since names of files hold any byte. The headers are those signed
  *          beside host, x-amz-content-sha256, x-amz-date and x-amz-security-token: lower case,
- *          sorted by name.
- *          Without the variable a worker was started by hand: it reads AWS_ACCESS_KEY_ID,
- *          AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL,
- *          AWS_REGION and AWS_CA_BUNDLE, as AWS's own tools do, and signs for itself.
+ *          sorted by name. Without the variable a worker was started by hand: it reads
+ *          AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_ENDPOINT_URL_S3 or
+ *          AWS_ENDPOINT_URL, AWS_REGION and AWS_CA_BUNDLE, as AWS's own tools do, and signs for
+ *          itself.
  * Shapes   parse functions cut the text that they are given and point into it.
  * Errors   ERR_INVALID from parse; ERR_AUTH with the text of a refusal; ERR_UNAVAILABLE when the
  *          daemon has gone.
- * Absent   what a task may have signed: the daemon's side decides that.
+ * Absent   the rules for a task's requests: the daemon's side has them.
  */
 #ifndef CKPT_DEST_S3_SIGNER_H
 #define CKPT_DEST_S3_SIGNER_H

@@ -366,7 +366,7 @@ static inline size_t real_members(const struct real_job *job, size_t *ret_ignori
 
     *ret_ignoring = 0;
     members_init(&table);
-    members_read(&table, &job->members);
+    members_look(&table, &job->members, PROCESS_ANEW);
     for (size_t i = 0; i < table.count; i++) {
         const struct member *member = &table.items[i];
         count += member->belongs ? 1 : 0;

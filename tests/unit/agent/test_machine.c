@@ -162,6 +162,8 @@ static void unwritable_folders_of_the_job_are_removed(void **state)
         assert_int_equal(system(command), 0);
     machine.folders_remove(&loop, self.uid == 0 ? nobody : self, &folders, NULL, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
+    worker_retire_idle();
+    uv_run(&loop, UV_RUN_DEFAULT);
     assert_int_equal(access(out, F_OK), -1);
     if (held >= 0) {
         assert_int_equal(read(held, command, 6), 6);
@@ -358,11 +360,11 @@ static void what_has_left_the_group_is_killed_and_nothing_else(void **state)
 static void what_cannot_be_read_is_not_taken_for_dead(void **state)
 {
     struct machine_ops machine;
-    struct proc_stat culprit;
+    struct proc_catching catching;
     uint64_t ticks;
     pid_t pid = start_member(0, &ticks);
     bool alive, group_alive;
-    enum machine_catches catches;
+    enum proc_catches catches;
     rlim_t before;
 
     (void)state;
@@ -370,11 +372,11 @@ static void what_cannot_be_read_is_not_taken_for_dead(void **state)
     set_descriptors_max(0, &before);
     alive = machine_alive(&machine, pid, ticks);
     group_alive = machine_group_alive(&machine, pid, ticks, geteuid());
-    catches = machine_group_catches(&machine, pid, SIGUSR1, &culprit);
+    catches = machine_group_catches(&machine, pid, SIGUSR1, &catching);
     set_descriptors_max(before, &before);
     assert_true(alive);
     assert_true(group_alive);
-    assert_int_equal(catches, MACHINE_UNREAD);
+    assert_int_equal(catches, PROC_UNREAD);
     assert_true(machine_alive(&machine, pid, ticks));
     end(pid);
     assert_false(machine_alive(&machine, pid, ticks));

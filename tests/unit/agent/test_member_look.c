@@ -56,7 +56,7 @@ static void what_a_launcher_has_started_belongs_and_nothing_else(void **state)
     wait_for_members(&job, 6);
     wait_for_members(&other, 6);
     members_init(&table);
-    members_read(&table, &job.members);
+    members_look(&table, &job.members, PROCESS_ANEW);
     for (size_t i = 0; i < table.count; i++) {
         const struct member *member = &table.items[i];
         if (!member->belongs)

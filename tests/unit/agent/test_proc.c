@@ -152,38 +152,38 @@ static void end(pid_t pid)
 
 static void group_of_handlers_catches(void **state)
 {
-    struct proc_stat culprit;
+    struct proc_catching catching;
     pid_t leader = start(0, on_signal);
     pid_t member = start(leader, SIG_IGN);
 
     (void)state;
-    assert_int_equal(machine_group_catches(&machine, leader, SIGUSR1, &culprit), MACHINE_CATCHES);
+    assert_int_equal(machine_group_catches(&machine, leader, SIGUSR1, &catching), PROC_CATCHES);
     end(member);
     end(leader);
 }
 
 static void one_member_without_handler_is_the_culprit(void **state)
 {
-    struct proc_stat culprit = {0};
+    struct proc_catching catching;
     pid_t leader = start(0, on_signal);
     pid_t member = start(leader, SIG_DFL);
 
     (void)state;
-    assert_int_equal(machine_group_catches(&machine, leader, SIGUSR1, &culprit), MACHINE_WOULD_DIE);
-    assert_int_equal(culprit.pid, member);
+    assert_int_equal(machine_group_catches(&machine, leader, SIGUSR1, &catching), PROC_WOULD_DIE);
+    assert_int_equal(catching.culprit, member);
     end(member);
-    assert_int_equal(machine_group_catches(&machine, leader, SIGUSR1, &culprit), MACHINE_CATCHES);
+    assert_int_equal(machine_group_catches(&machine, leader, SIGUSR1, &catching), PROC_CATCHES);
     end(leader);
 }
 
 static void group_that_only_ignores_does_not_catch(void **state)
 {
-    struct proc_stat culprit;
+    struct proc_catching catching;
     pid_t leader = start(0, SIG_IGN);
 
     (void)state;
-    assert_int_equal(machine_group_catches(&machine, leader, SIGUSR1, &culprit),
-                     MACHINE_NONE_CATCHES);
+    assert_int_equal(machine_group_catches(&machine, leader, SIGUSR1, &catching),
+                     PROC_NONE_CATCHES);
     end(leader);
 }
 

@@ -373,7 +373,7 @@ static void what_is_left_of_a_grace_is_logged(void **state)
 
 /* ---- enums in logs ---- */
 
-/* What was begun with all of the job, and whom it tells; it is told by the test. */
+/* The work that was begun with all of the job, and its listener; the test tells its end. */
 static struct {
     enum still_way way;
     still_done_fn *done;

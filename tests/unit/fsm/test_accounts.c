@@ -126,7 +126,8 @@ static void a_restart_in_place_loses_what_came_after_the_snapshot_and_the_time_u
     script_close(&script);
 }
 
-/* What the last checkpoint saved is lost after all when only the one before can be read. */
+/* The work that the last checkpoint saved is lost after all when only the one before can be
+ * read. */
 static void going_on_from_an_older_checkpoint_takes_back_what_the_younger_one_saved(void **unused)
 {
     struct script script;
