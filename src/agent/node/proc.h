@@ -1,4 +1,4 @@
-/* Facts of /proc about processes: the members of a group, the signals that they catch, their
+/* Facts of /proc about processes: the processes of a group, the signals that they catch, their
  * starts.
  *
  * Flow     proc_read_stat() and proc_read_status() for one process; proc_group() calls back for

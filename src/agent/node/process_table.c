@@ -443,7 +443,7 @@ static bool names_job(const struct entry *entry, const struct job_members *job)
     return strcmp(text, checkpoint_id_format(job->stragglers.run, run)) == 0;
 }
 
-/* Of a group of the job: its leader's, or one that a known process has begun. */
+/* Of a group of the job: its main process's, or one that a known process has begun. */
 static bool is_grouped(const struct finding *finding, const struct entry *entry)
 {
     const pid_t leader = finding->asker->job->group;
