@@ -14,7 +14,8 @@ logs=$BUILD/long
 mkdir -p "$logs/pinned" || exit 1
 make=(make --no-print-directory -j"$JOBS" BUILD="$BUILD")
 
-# name, the most seconds that it may take, what it needs, the command; each uses all cores. Four times of what two quiet cores take.
+# name, the most seconds that it may take, what it needs, the command; each uses all cores. Who reaches the limit hangs: on two quiet cores
+# sim-unsafe takes about a minute, the others minutes.
 steps=(
     "systems-rest 7200 nothing          ${make[*]} systems-rest"
     "sim-unsafe  1200 nothing           ${make[*]} PINNED=$logs/pinned sim-unsafe"
