@@ -154,7 +154,7 @@ struct destination_ops {
     /* What root does for a put or prepare by `owner` before it becomes that user. NULL: nothing.
      * ERR_AUTH, when root is nobody there, is no failure: the user's own rights are tried then. */
     int (*claim)(const struct destination_place *place, uid_t owner, struct err *err);
-    /* Whether what claim made is there, as far as this user sees. NULL where claim is. */
+    /* Whether claim has nothing to do any more, as far as this user sees. NULL where claim is. */
     bool (*claimed)(const struct destination_place *place);
     /* Makes the folder of a job's checkpoints, place->path, where it is missing, and finds out as
      * probe does whether this user can write there; place->part is not asked for. ERR_UNAVAILABLE,
