@@ -153,7 +153,7 @@ struct destination_ops {
     /* Root calls it before it becomes `owner` for a put or prepare. NULL: the kind needs nothing.
      * ERR_AUTH is no failure: where root is nobody, the user's own rights are tried. */
     int (*claim)(const struct destination_place *place, uid_t owner, struct err *err);
-    /* True: what claim made is there, as this user sees it. NULL where claim is. */
+    /* True: claim has nothing to do any more, as this user sees it. NULL where claim is. */
     bool (*claimed)(const struct destination_place *place);
     /* Makes the folder of a job's checkpoints, place->path, where it is missing, and tries as probe
      * does whether this user can write there. place->part is not read. ERR_UNAVAILABLE: not even

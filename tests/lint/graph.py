@@ -67,7 +67,7 @@ def calls(build, layer):
     for path, kind, symbol in symbols(list(names)):
         if kind == "U":
             needed[names[path]].add(symbol)
-        elif kind.isupper() and symbol != "main":
+        elif kind.isupper() and not names[path].endswith("main"):  # nobody calls a program; a table of its own takes the archive's place
             defined[symbol] = names[path]
     graph = {}
     for name, wanted in needed.items():

@@ -163,7 +163,7 @@ static void take_stat(struct entry *entry, const struct proc_stat *stat, uid_t u
 
 /* A process that was never read and cannot be read is kept as hidden, so that it is not tried each
  * time. */
-static void hide(struct entry *entry, uint64_t now_ticks)
+static void entry_hide(struct entry *entry, uint64_t now_ticks)
 {
     if (!entry->hidden) {
         forget_names(entry);
@@ -191,7 +191,7 @@ static void read_entry(struct process_table *table, struct entry *entry, bool is
     if (result == 0)
         take_stat(entry, &stat, status.uid, table->now_ticks);
     else if (result < 0 && (is_new || entry->hidden))
-        hide(entry, table->now_ticks);
+        entry_hide(entry, table->now_ticks);
     else
         entry->gone = true; /* one that is unread is missing until the next whole listing */
     table->unread = table->unread || result > 0;

@@ -441,10 +441,38 @@ int place_claim(const struct destination_place *place, uid_t owner, struct err *
     return 0;
 }
 
+/* share_old() has nothing to do. */
+static bool wants_sharing(const struct stat *prefix, int folder)
+{
+    struct stat status;
+
+    return (prefix->st_mode & S_ISGID) != 0 && fstat(folder, &status) == 0 &&
+           (status.st_gid != prefix->st_gid || (status.st_mode & S_ISGID) == 0);
+}
+
+/* The allocation's folder, and that of its checkpoints where there is one. */
+static bool is_claimed_below(int prefix, const char *relative)
+{
+    int fd = tree_open_beneath(prefix, relative, O_PATH | O_DIRECTORY, 0), inside;
+    struct stat status;
+    bool claimed;
+
+    if (fd < 0)
+        return false;
+    inside = tree_open_beneath(fd, PLACE_CHECKPOINTS, O_PATH | O_DIRECTORY, 0);
+    claimed = fstat(prefix, &status) == 0 && !wants_sharing(&status, fd) &&
+              (inside < 0 || !wants_sharing(&status, inside));
+    if (inside >= 0)
+        close(inside);
+    close(fd);
+    return claimed;
+}
+
 bool place_is_claimed(const struct destination_place *place)
 {
     char relative[MANIFEST_PATH_MAX_BYTES];
-    int prefix, fd;
+    bool claimed;
+    int prefix;
 
     if (place_relative(place->prefix, place->path, relative, NULL) != 0 ||
         count_levels(relative) < job_levels(place))
@@ -454,11 +482,9 @@ bool place_is_claimed(const struct destination_place *place)
     prefix = place_open_prefix(place->prefix, NULL);
     if (prefix < 0)
         return true;
-    fd = tree_open_beneath(prefix, relative, O_PATH | O_DIRECTORY, 0);
-    if (fd >= 0)
-        close(fd);
+    claimed = is_claimed_below(prefix, relative);
     close(prefix);
-    return fd >= 0;
+    return claimed;
 }
 
 int place_create(const struct destination_place *place, struct err *err)

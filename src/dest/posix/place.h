@@ -67,7 +67,8 @@ void place_forget(struct place_pending *pending);
  * ERR_REFUSED when the allocation's folder is somebody else's and not empty: two jobs of different
  * users have one name. */
 int place_claim(const struct destination_place *place, uid_t owner, struct err *err);
-/* Whether the allocation's folder is there: nobody but root can make it. */
+/* Whether place_claim() has nothing to do: the allocation's folder is there, and has the group of a
+ * prefix that has its set-group-id bit. */
 bool place_is_claimed(const struct destination_place *place);
 /* Whether the name of a part can be that of a folder here: ERR_INVALID otherwise. */
 int place_check_part(const char *part, struct err *err);
