@@ -441,7 +441,7 @@ int place_claim(const struct destination_place *place, uid_t owner, struct err *
     return 0;
 }
 
-/* share_old() has nothing to do. */
+/* The folder lacks the group of the prefix, or does not hand it on: share_old() gives it. */
 static bool wants_sharing(const struct stat *prefix, int folder)
 {
     struct stat status;
