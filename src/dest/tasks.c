@@ -37,12 +37,11 @@ static int hand_over(const char *program, char **argv)
 
     path[length < 0 ? 0 : length] = '\0';
     slash = strrchr(path, '/');
-    if (slash == NULL || (size_t)(slash + 1 - path) + strlen(program) >= sizeof(path))
+    if (slash == NULL || snprintf(slash + 1, sizeof(path) - (size_t)(slash + 1 - path), "%s",
+                                  program) >= (int)(sizeof(path) - (size_t)(slash + 1 - path)))
         errno = ENAMETOOLONG;
-    else {
-        strcpy(slash + 1, program);
+    else
         execv(path, argv);
-    }
     fprintf(stderr, "%s: start %s for this kind of destination: %s; install it beside %s\n",
             program_name, path, strerror(errno), program_name);
     return WORKER_EXIT_UNAVAILABLE;
@@ -80,7 +79,7 @@ static struct title take_title(int argc, char **argv)
 
 /* As much of it as there is room for, as one text: the kernel shows it also where it reaches beyond
  * the arguments. */
-static void show(const struct title *title, int argc, const char *const *argv)
+static void show_title(const struct title *title, int argc, const char *const *argv)
 {
     size_t used = 0;
 
@@ -123,7 +122,7 @@ static bool end_task(void)
            syscall(SYS_close_range, SPAWN_SOCKET_FD + 1, UINT_MAX, 0) == 0;
 }
 
-static bool answer(int exit_code)
+static bool send_answer(int exit_code)
 {
     const struct tasks_answer text = {exit_code};
 
@@ -187,7 +186,7 @@ static char *user_of(int argc, char **argv)
 
 /* Answers for the task before each time. A process that ends by itself has not answered: then its
  * exit tells, so one that wants a task to be done anew waits to be ended. */
-static int stay(const struct title *title, const char *user, int exit_code)
+static int stay_for_tasks(const struct title *title, const char *user, int exit_code)
 {
     static char text[TASKS_MESSAGE_BYTES];
     static char name[] = "ckpt-worker";
@@ -196,14 +195,14 @@ static int stay(const struct title *title, const char *user, int exit_code)
     int argc;
 
     while (ended_well(exit_code) && end_task()) {
-        show(title, ARRAY_COUNT(idle), idle);
-        if (!answer(exit_code))
+        show_title(title, ARRAY_COUNT(idle), idle);
+        if (!send_answer(exit_code))
             break;
         (void)malloc_trim(0);
         argc = next_task(text, argv);
         if (argc == 0)
             return WORKER_EXIT_OK;
-        show(title, argc, (const char *const *)argv);
+        show_title(title, argc, (const char *const *)argv);
         begin_task();
         exit_code = verbs_again(argc, argv, user, stdout, stderr);
     }
@@ -230,7 +229,7 @@ int tasks_main(int argc, char **argv)
     user = user_of(argc, argv);
     exit_code = verbs_main(argc, argv, stdout, stderr);
     title = take_title(argc, argv);
-    exit_code = stay(&title, user, exit_code);
+    exit_code = stay_for_tasks(&title, user, exit_code);
     free(user);
     return exit_code;
 }

@@ -4,12 +4,13 @@
  * Flow     worker_start() spawns `ckpt-worker VERB ...` found beside the running program, with the
  *          request as arguments, or gives the task to one that has done another for the same user
  *          and waits (tasks.h, worker_process.h); the worker prints result lines "key=value" on
- *          stdout and an error text on stderr; worker_done_fn gets them. Verbs: probe, prepare, put, verify, restore,
- *          collect, abandon, keep (src/dest/README.md has the arguments).
+ *          stdout and an error text on stderr; worker_done_fn gets them. Verbs: probe, prepare,
+ *          put, verify, restore, collect, abandon, keep (src/dest/README.md has the arguments).
  *          A caller's turn:
  *
  *              const char *const arguments[] = {"verify", "--path", path, "--part", part, NULL};
- *              const struct worker_task task = {arguments, 60000, on_done, data};
+ *              const struct worker_task task = {
+ *                  .arguments = arguments, .deadline_ms = 60000, .done = on_done, .data = data};
  *
  *              worker_start(loop, &task, &worker, &err);
  *              on_done: result->exit_code == WORKER_EXIT_OK

@@ -193,7 +193,7 @@ void process_release(struct process *process)
 
 /* ---- a process that is there ---- */
 
-static bool same(const char *one, const char *other)
+static bool same_text(const char *one, const char *other)
 {
     return one == NULL || other == NULL ? one == other : strcmp(one, other) == 0;
 }
@@ -205,7 +205,7 @@ static struct process *find_idle(const struct process_scope *scope)
         struct process *process = LIST_ITEM(at, struct process, node);
 
         if (strcmp(process->user, scope->user) == 0 &&
-            (scope->claim == NULL || same(process->claim, scope->claim)))
+            (scope->claim == NULL || same_text(process->claim, scope->claim)))
             return process;
     }
     return NULL;
@@ -303,8 +303,8 @@ static char **make_environment(struct process_words *words)
     return list;
 }
 
-static void watch(struct process *process, uv_loop_t *loop, uv_poll_t *poll, int fd,
-                  uv_poll_cb ready)
+static void watch_fd(struct process *process, uv_loop_t *loop, uv_poll_t *poll, int fd,
+                     uv_poll_cb ready)
 {
     CHECK(uv_poll_init(loop, poll, fd) == 0);
     poll->data = process;
@@ -329,10 +329,10 @@ static struct process *process_new(uv_loop_t *loop, const struct process_task *t
         process->claim = check_strdup(task->scope.claim);
     CHECK(uv_timer_init(loop, &process->rest) == 0);
     process->rest.data = process;
-    watch(process, loop, &process->exit, pidfd, process_gone);
+    watch_fd(process, loop, &process->exit, pidfd, process_gone);
     if (socket < 0)
         return process;
-    watch(process, loop, &process->answers, socket, process_answers);
+    watch_fd(process, loop, &process->answers, socket, process_answers);
     uv_unref((uv_handle_t *)&process->answers); /* what ends ends by its exit */
     return process;
 }

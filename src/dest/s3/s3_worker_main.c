@@ -1,6 +1,5 @@
-/* ckpt-worker-s3: ckpt-worker with all that object stores take. ckpt-worker and the daemons start it
- * for locations of that kind (s3_form.h), with the same arguments.
- */
+/* ckpt-worker-s3: ckpt-worker with all that object stores take. ckpt-worker and the daemons start
+ * it for locations of that kind (s3_form.h), with the same arguments. */
 #include "src/dest/posix/posix.h"
 #include "src/dest/s3/s3.h"
 #include "src/dest/tasks.h"
