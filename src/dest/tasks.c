@@ -37,12 +37,11 @@ static int hand_over(const char *program, char **argv)
 
     path[length < 0 ? 0 : length] = '\0';
     slash = strrchr(path, '/');
-    if (slash == NULL || (size_t)(slash + 1 - path) + strlen(program) >= sizeof(path))
+    if (slash == NULL || snprintf(slash + 1, sizeof(path) - (size_t)(slash + 1 - path), "%s",
+                                  program) >= (int)(sizeof(path) - (size_t)(slash + 1 - path)))
         errno = ENAMETOOLONG;
-    else {
-        memcpy(slash + 1, program, strlen(program) + 1);
+    else
         execv(path, argv);
-    }
     fprintf(stderr, "%s: start %s for this kind of destination: %s; install it beside %s\n",
             program_name, path, strerror(errno), program_name);
     return WORKER_EXIT_UNAVAILABLE;
@@ -65,7 +64,7 @@ struct title {
     size_t size;
 };
 
-/* Values of this memory that are wanted later are copied; arguments are not. */
+/* What lies in that memory and is wanted later is copied: arguments are not. */
 static struct title take_title(int argc, char **argv)
 {
     char *end = argv[argc - 1] + strlen(argv[argc - 1]) + 1;
@@ -80,7 +79,7 @@ static struct title take_title(int argc, char **argv)
 
 /* As much of it as there is room for, as one text: the kernel shows it also where it reaches beyond
  * the arguments. */
-static void title_show(const struct title *title, int argc, const char *const *argv)
+static void show_title(const struct title *title, int argc, const char *const *argv)
 {
     size_t used = 0;
 
@@ -97,7 +96,7 @@ static void title_show(const struct title *title, int argc, const char *const *a
 
 /* ---- one task after another ---- */
 
-/* The state that each task finds, after any task before. */
+/* What a task finds, whatever the one before did. */
 static void begin_task(void)
 {
     signal(SIGPIPE, SIG_IGN);
@@ -123,7 +122,7 @@ static bool end_task(void)
            syscall(SYS_close_range, SPAWN_SOCKET_FD + 1, UINT_MAX, 0) == 0;
 }
 
-static bool answer_task(int exit_code)
+static bool send_answer(int exit_code)
 {
     const struct tasks_answer text = {exit_code};
 
@@ -196,14 +195,14 @@ static int stay_for_tasks(const struct title *title, const char *user, int exit_
     int argc;
 
     while (ended_well(exit_code) && end_task()) {
-        title_show(title, ARRAY_COUNT(idle), idle);
-        if (!answer_task(exit_code))
+        show_title(title, ARRAY_COUNT(idle), idle);
+        if (!send_answer(exit_code))
             break;
         (void)malloc_trim(0);
         argc = next_task(text, argv);
         if (argc == 0)
             return WORKER_EXIT_OK;
-        title_show(title, argc, (const char *const *)argv);
+        show_title(title, argc, (const char *const *)argv);
         begin_task();
         exit_code = verbs_again(argc, argv, user, stdout, stderr);
     }

@@ -9,7 +9,8 @@
  *          arguments). A caller's turn:
  *
  *              const char *const arguments[] = {"verify", "--path", path, "--part", part, NULL};
- *              const struct worker_task task = {arguments, 60000, on_done, data};
+ *              const struct worker_task task = {
+ *                  .arguments = arguments, .deadline_ms = 60000, .done = on_done, .data = data};
  *
  *              worker_start(loop, &task, &worker, &err);
  *              on_done: result->exit_code == WORKER_EXIT_OK

@@ -238,6 +238,7 @@ static void empty_file_leaves_defaults_and_lacks_brokers(void **state)
     (void)state;
     assert_int_equal(parse(""), 0);
     assert_uint_equal(config.heartbeat_ms, 10000);
+    assert_uint_equal(config.worker_idle_ms, 30000);
     assert_string_equal(config.cgroup, "auto");
     assert_int_equal(agent_config_check(&config, &err), -1);
     assert_non_null(strstr(err.text, "brokers is missing"));
