@@ -54,8 +54,8 @@ static void look_at_job(struct allocation *allocation)
     executor->seen->count = 0;
     executor->seen->why[0] = '\0';
     executor->seen->leader[0] = '\0';
-    executor->seen->group_catches = machine_group_catches(
-        machine, job.group, executor->ask->signal, &executor->seen->group);
+    executor->seen->group_catches =
+        machine_group_catches(machine, job.group, executor->ask->signal, &executor->seen->group);
     take_look(allocation);
 }
 

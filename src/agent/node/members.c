@@ -216,8 +216,8 @@ static char *read_bytes(const struct pass *pass, struct member *member, const ch
                         size_t max, size_t *ret_bytes)
 {
     int result;
-    char *bytes = pass->source->bytes(pass->source->context, member->stat.pid, file, max, ret_bytes,
-                                      &result);
+    char *bytes =
+        pass->source->bytes(pass->source->context, member->stat.pid, file, max, ret_bytes, &result);
 
     pass->table->unread = pass->table->unread || result > 0;
     return bytes;
@@ -242,8 +242,8 @@ static int read_more(const struct pass *pass, struct member *member)
     member->ignored = status.ignored;
     if (status.uid != stragglers->uid && stragglers->uid != 0 && !member->in_cgroup)
         return 0;
-    member->environment = read_bytes(pass, member, "environ", MEMBER_ENVIRONMENT_BYTES,
-                                     &member->environment_bytes);
+    member->environment =
+        read_bytes(pass, member, "environ", MEMBER_ENVIRONMENT_BYTES, &member->environment_bytes);
     if (strncmp(member->stat.name, "python", 6) == 0)
         member->command =
             read_bytes(pass, member, "cmdline", MEMBER_COMMAND_BYTES, &member->command_bytes);

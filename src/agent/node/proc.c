@@ -34,7 +34,7 @@ enum {
 
 /* Of the flags: PF_FORKNOEXEC and PF_KTHREAD of the kernel's sched.h. */
 #define FLAG_NOT_EXECUTED UINT64_C(0x40)
-#define FLAG_KERNEL UINT64_C(0x200000)
+#define FLAG_KERNEL       UINT64_C(0x200000)
 
 static atomic_uint_least64_t files_opened;
 

@@ -59,8 +59,8 @@ static int read_last_pid(struct proc_forks *forks)
     char *text = read_file("/proc/loadavg");
     int result = -1;
 
-    if (text != NULL &&
-        sscanf(text, "%*s %*s %*s %*u/%lu %d", &forks->tasks, &forks->last) == 2 && forks->last > 0)
+    if (text != NULL && sscanf(text, "%*s %*s %*s %*u/%lu %d", &forks->tasks, &forks->last) == 2 &&
+        forks->last > 0)
         result = 0;
     free(text);
     return result;
@@ -190,7 +190,8 @@ static uint64_t node_now_ticks(void *context)
     (void)context;
     CHECK(hz > 0);
     CHECK(clock_gettime(CLOCK_BOOTTIME, &now) == 0);
-    return (uint64_t)now.tv_sec * (uint64_t)hz + (uint64_t)now.tv_nsec / (1000000000 / (uint64_t)hz);
+    return (uint64_t)now.tv_sec * (uint64_t)hz +
+           (uint64_t)now.tv_nsec / (1000000000 / (uint64_t)hz);
 }
 
 const struct proc_source *proc_source_node(void)

@@ -27,7 +27,7 @@ struct entry {
     uid_t uid;
     uint32_t pass; /* the refresh that has listed or read it last */
     uint32_t read_pass;
-    bool hidden;   /* nothing of it can be read */
+    bool hidden; /* nothing of it can be read */
     bool executed;
     bool named; /* its environment was read */
     bool gone;
@@ -162,7 +162,7 @@ static void take_stat(struct entry *entry, const struct proc_stat *stat, uid_t u
 }
 
 /* Who was never read and cannot be is kept as hidden, so that it is not tried each time. */
-static void hide(struct entry *entry, uint64_t now_ticks)
+static void hide_entry(struct entry *entry, uint64_t now_ticks)
 {
     if (!entry->hidden) {
         forget_names(entry);
@@ -190,7 +190,7 @@ static void read_entry(struct process_table *table, struct entry *entry, bool is
     if (result == 0)
         take_stat(entry, &stat, status.uid, table->now_ticks);
     else if (result < 0 && (is_new || entry->hidden))
-        hide(entry, table->now_ticks);
+        hide_entry(entry, table->now_ticks);
     else
         entry->gone = true; /* one that is unread is missing until the next whole listing */
     table->unread = table->unread || result > 0;

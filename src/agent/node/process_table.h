@@ -2,10 +2,10 @@
  * only who is new, who may have changed, and the asking job's own.
  *
  * What is kept of a process is what decides whether it can be a job's: its parent, group, session
- * and user, when it was started, and which job its environment names. Nobody is taken for a member
- * by the table's word: process_table_find() says whom a job's look has to read now, and what is read
- * then decides (members.h). The table's word is good for one thing, that a process is a stranger.
- * What makes a stranger a member, and how that is seen:
+ * and user, when it was started, and which job its environment names. The table's word is good for
+ * one thing: that a process is a stranger. Nobody is a member by it. process_table_find() says whom
+ * a job's look has to read now, and what is read then decides (members.h). What makes a stranger a
+ * member, and how that is seen:
  *
  *   it was born, or has a pid that came again   the count of forks, the listing of /proc
  *   it was moved into the job's control group   cgroup.procs, which each look reads

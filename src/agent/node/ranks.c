@@ -389,8 +389,8 @@ static void look_once(struct ranks_look *look, enum process_look how)
     members_close(&table);
 }
 
-/* A job that can be asked, as far as its ranks go: as many as were counted, once each, or none and a
- * group that catches the signal. */
+/* A job that can be asked, as far as its ranks go: as many as were counted, once each, or none and
+ * a group that catches the signal. */
 static bool shows_all(const struct ranks_seen *seen, uint32_t declared)
 {
     uint32_t count = 0, wanted = declared;

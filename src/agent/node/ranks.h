@@ -17,8 +17,8 @@
  *       name. They are never signalled: mpirun passes signals on to its ranks.
  *
  * Flow     ranks_find() is pure, over a settled table; ranks_start() takes the picture off the
- *          loop, from what is known of the node's processes, and once more anew when that shows less
- *          than a job that can be asked.
+ *          loop, from what is known of the node's processes, and once more anew when that shows
+ *          less than a job that can be asked.
  * Shapes   ranks by number, then launchers. At most RANKS_NODE_MAX ranks on a node.
  * Errors   `why`, with the ranks that were found: the picture is not whole, or there are too many.
  * Absent   registered ranks: who calls lays them over by number. Numbers that a program has set for

@@ -290,9 +290,9 @@ static void name_members(const struct member_table *table, char *text, size_t si
     text[0] = '\0';
     for (size_t i = 0; i < table->count; i++)
         if (table->items[i].belongs)
-            used += (size_t)snprintf(text + used, size - used, "%s%d%s", used == 0 ? "" : " ",
-                                     (int)table->items[i].stat.pid,
-                                     table->items[i].stray ? "!" : "");
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%d%s", used == 0 ? "" : " ",
+                                 (int)table->items[i].stat.pid, table->items[i].stray ? "!" : "");
 }
 
 static char world_looked[8192], world_wholly[8192];

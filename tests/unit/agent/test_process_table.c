@@ -435,10 +435,10 @@ static void happen(bool executes)
         process->session = process->group = process->pid;
     } else if (what == 9) {
         const struct world_process *into = any_process();
-        process->group = into != NULL && into->session == process->session &&
-                                 process->session != process->pid
-                             ? into->group
-                             : process->group;
+        process->group =
+            into != NULL && into->session == process->session && process->session != process->pid
+                ? into->group
+                : process->group;
     } else if (what == 10 && executes) {
         world_execute(process->pid, environments[draw(ARRAY_COUNT(environments))]);
         process->uid = draw(8) == 0 ? 0 : WORLD_USER;
@@ -462,8 +462,7 @@ static void compare_worlds(bool executes)
         if (draw(4) == 0 && job.known_count < 20 && any_process() != NULL) {
             const struct world_process *known = &world.items[draw(world.count)];
             if (known->pid > 1)
-                job.known[job.known_count++] =
-                    (struct member_id){known->pid, known->start_ticks};
+                job.known[job.known_count++] = (struct member_id){known->pid, known->start_ticks};
         }
         if (draw(100) == 0)
             job.known_count = 0;
