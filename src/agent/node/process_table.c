@@ -98,16 +98,6 @@ const struct proc_source *process_table_source(const struct process_table *table
     return table->source;
 }
 
-size_t process_table_count(struct process_table *table)
-{
-    size_t count;
-
-    uv_mutex_lock(&table->lock);
-    count = table->count;
-    uv_mutex_unlock(&table->lock);
-    return count;
-}
-
 /* ---- entries ---- */
 
 static int compare_entries(const void *a, const void *b)
@@ -233,6 +223,7 @@ static void take_listed(void *data, pid_t pid, uint64_t folder)
         table->added++;
     }
     entry->folder = folder;
+    forget_names(entry); /* it may even have been started in the same tick */
     read_entry(table, entry, is_new);
 }
 
