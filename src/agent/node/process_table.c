@@ -306,9 +306,7 @@ static void list_new(struct process_table *table, enum process_look look)
         result = list_span(table, span);
     }
     table->unread = table->unread || result != 0;
-    if (table->unread)
-        table->whole = false; /* who is missing now is looked for the next time */
-    else
+    if (!table->unread)
         note_listing(table, forks, is_all(&span));
 }
 
@@ -372,7 +370,7 @@ static void read_changed(struct process_table *table, const struct job_members *
         read_by_turns(table, job);
     settle_entries(table);
     if (table->unread)
-        table->whole = false;
+        table->whole = false; /* who is missing now is looked for the next time */
 }
 
 bool process_table_refresh(struct process_table *table, const struct process_asker *asker,
