@@ -64,7 +64,7 @@ struct title {
     size_t size;
 };
 
-/* What lies in that memory and is wanted later is copied: arguments are not. */
+/* Texts in that memory that are wanted later are copied; arguments are not. */
 static struct title take_title(int argc, char **argv)
 {
     char *end = argv[argc - 1] + strlen(argv[argc - 1]) + 1;
@@ -96,7 +96,7 @@ static void show_title(const struct title *title, int argc, const char *const *a
 
 /* ---- one task after another ---- */
 
-/* What a task finds, whatever the one before did. */
+/* Each task begins with the same, whatever the one before did. */
 static void begin_task(void)
 {
     signal(SIGPIPE, SIG_IGN);

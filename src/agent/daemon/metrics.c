@@ -3,6 +3,7 @@
 
 #include "src/agent/daemon/session.h"
 #include "src/agent/job/allocation.h"
+#include "src/agent/node/proc.h"
 #include "src/base/check.h"
 
 static const struct metric_row rows[METRIC_COUNT] = {AGENT_METRICS(METRIC_ROW)};
@@ -42,6 +43,7 @@ static void read_agent(void *data, struct metrics *metrics)
         {METRIC_COPIES_KEPT, counters->copies_kept},
         {METRIC_COPIES_DROPPED, counters->copies_dropped},
         {METRIC_COPY_RESTORES, counters->copy_restores},
+        {METRIC_PROC_FILES, proc_files_opened()},
         {METRIC_L_WALLTIME, counters->walltime_conflicts},
     };
 

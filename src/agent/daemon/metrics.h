@@ -32,6 +32,8 @@
     X(COPY_RESTORES, COUNTER, "ckpt_agent_copy_restores_total", NULL, NULL,                        \
       "Parts restored from a copy on this node, without the destination.")                         \
     X(WALLTIME_KILLS, COUNTER, "ckpt_agent_walltime_kills_total", NULL, NULL, "Applications ended by the agent's own walltime timer.") \
+    X(PROC_FILES, COUNTER, "ckpt_agent_proc_files_opened_total", NULL, NULL,                       \
+      "Files of /proc/PID opened to see what processes are and whose.")                            \
     X(TLS_EXPIRY, GAUGE, "ckpt_tls_certificate_expiry_timestamp_seconds", "certificate", NULL, "Unix time at which this agent's certificate, or its CA, ends.") \
     X(L_WALLTIME, COUNTER, "lattice_checkpoint_walltime_conflict_total", NULL, NULL, "Walltime ended while a checkpoint was in progress.")
 /* clang-format on */

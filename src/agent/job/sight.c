@@ -38,7 +38,8 @@ static bool main_unreaped(const struct allocation *allocation)
            stat.start_ticks == entry->start_ticks && stat.parent > 1;
 }
 
-/* Whether anything of the group lives is looked for only where it counts: it takes all of /proc. */
+/* Whether anything of the group lives is looked for only where it counts: the kernel is asked for
+ * the group of each process of the node. */
 static void see_process(const struct allocation *allocation, bool stops, const char *told,
                         struct process_facts *facts)
 {

@@ -320,12 +320,16 @@ static bool may_be_in_group(pid_t pid, pid_t group)
 
 size_t proc_group(pid_t group, proc_each_fn *each, void *data)
 {
-    DIR *folder = opendir("/proc");
     struct dirent *entry;
-    bool unread = folder == NULL;
+    DIR *folder;
     size_t count = 0;
+    bool unread;
 
     CHECK(group > 1);
+    if (kill(-group, 0) != 0 && errno == ESRCH)
+        return 0; /* not even a zombie */
+    folder = opendir("/proc");
+    unread = folder == NULL;
     while (folder != NULL && (entry = readdir(folder)) != NULL) {
         const pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
         struct proc_stat stat;

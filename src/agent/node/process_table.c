@@ -98,16 +98,6 @@ const struct proc_source *process_table_source(const struct process_table *table
     return table->source;
 }
 
-size_t process_table_count(struct process_table *table)
-{
-    size_t count;
-
-    uv_mutex_lock(&table->lock);
-    count = table->count;
-    uv_mutex_unlock(&table->lock);
-    return count;
-}
-
 /* ---- entries ---- */
 
 static int compare_entries(const void *a, const void *b)
@@ -161,9 +151,8 @@ static void take_stat(struct entry *entry, const struct proc_stat *stat, uid_t u
     entry->gone = false;
 }
 
-/* A process that was never read and cannot be read is kept as hidden, so that it is not tried each
- * time. */
-static void entry_hide(struct entry *entry, uint64_t now_ticks)
+/* A process that was never read and cannot be is kept as hidden: it is not tried each time. */
+static void hide_entry(struct entry *entry, uint64_t now_ticks)
 {
     if (!entry->hidden) {
         forget_names(entry);
@@ -191,7 +180,7 @@ static void read_entry(struct process_table *table, struct entry *entry, bool is
     if (result == 0)
         take_stat(entry, &stat, status.uid, table->now_ticks);
     else if (result < 0 && (is_new || entry->hidden))
-        entry_hide(entry, table->now_ticks);
+        hide_entry(entry, table->now_ticks);
     else
         entry->gone = true; /* one that is unread is missing until the next whole listing */
     table->unread = table->unread || result > 0;
@@ -234,6 +223,7 @@ static void take_listed(void *data, pid_t pid, uint64_t folder)
         table->added++;
     }
     entry->folder = folder;
+    forget_names(entry); /* it may even have been started in the same tick */
     read_entry(table, entry, is_new);
 }
 
@@ -242,10 +232,10 @@ static struct proc_span all_of_it(void)
     return (struct proc_span){0, 0};
 }
 
-/* Processes that have appeared since the last listing. Numbers are given rising, so it lies above
- * the one that was the last when that listing began; but a process has its number some time before
- * it appears. So the span begins at a number that was the last a second or more before the last
- * listing but one. False: nothing has. */
+/* The processes that have appeared since the last listing. Numbers are given rising, so it lies above the one that
+ * was the last when that listing began; but a process has its number some time before it appears.
+ * So the span begins at a number that was the last a second or more before the last listing but
+ * one. False: nothing has. */
 static bool span_needed(const struct process_table *table, enum process_look look,
                         const struct proc_forks *forks, struct proc_span *ret_span)
 {
@@ -316,9 +306,7 @@ static void list_new(struct process_table *table, enum process_look look)
         result = list_span(table, span);
     }
     table->unread = table->unread || result != 0;
-    if (table->unread)
-        table->whole = false; /* a process that is missing now is looked for the next time */
-    else
+    if (!table->unread)
         note_listing(table, forks, is_all(&span));
 }
 
@@ -382,7 +370,7 @@ static void read_changed(struct process_table *table, const struct job_members *
         read_by_turns(table, job);
     settle_entries(table);
     if (table->unread)
-        table->whole = false;
+        table->whole = false; /* the next look finds what is missing now */
 }
 
 bool process_table_refresh(struct process_table *table, const struct process_asker *asker,
@@ -446,9 +434,9 @@ static bool names_job(const struct entry *entry, const struct job_members *job)
 /* Of a group of the job: its main process's, or one that a known process has begun. */
 static bool is_grouped(const struct finding *finding, const struct entry *entry)
 {
-    const pid_t leader = finding->asker->job->group;
+    const pid_t main = finding->asker->job->group;
 
-    return entry->pid == leader || entry->group == leader ||
+    return entry->pid == main || entry->group == main ||
            has_pid(finding->known, finding->known_count, entry->pid) ||
            has_pid(finding->known, finding->known_count, entry->group) ||
            has_pid(finding->known, finding->known_count, entry->session);
@@ -554,7 +542,7 @@ static void fill_found(const struct finding *finding, struct process_found *ret_
     }
 }
 
-/* Processes in its control group that are not in the table yet. */
+/* The processes of its control group that are not in the table yet. */
 static void add_inside(const struct finding *finding, struct process_found *found)
 {
     const struct process_asker *asker = finding->asker;

@@ -7,7 +7,8 @@
  * read then decides (members.h). The table's word is good for one thing, that a process is a
  * stranger. A stranger becomes a member in these ways, and is noticed so:
  *
- *   it was born, or has a pid that came again   the count of forks, the listing of /proc
+ *   it was born, or has a pid that came again   the count of forks, and the listing of /proc: where
+ *                                               few were born, of the numbers given since alone
  *   it was moved into the job's control group   cgroup.procs, which each look reads
  *   it joined a process group of the job        only from within a session; each look asks the
  *                                               kernel for the groups of those sessions
@@ -73,8 +74,5 @@ void process_table_name(struct process_table *table, const struct proc_stat *sta
 /* A process as it was just read. */
 void process_table_take(struct process_table *table, const struct proc_stat *stat, uid_t uid,
                         const struct process_names *names);
-
-/* For tests and metrics. */
-size_t process_table_count(struct process_table *table);
 
 #endif

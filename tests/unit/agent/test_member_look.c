@@ -103,7 +103,7 @@ static void an_orphan_of_the_job_belongs(void **state)
     real_open(&job, NULL);
     real_start(&job, "plain", NULL);
     orphan = real_start(&job, "plain", NULL); /* of this test, in a group of its own */
-    real_wait_ms(100);
+    wait_for_members(&job, 2);
     assert_int_equal(look_at(&job, orphan).verdict, MEMBER_BELONGS);
     real_end(&job);
 }

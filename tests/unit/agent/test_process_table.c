@@ -185,6 +185,8 @@ static void a_number_that_came_again_is_another_process(void **state)
 
     (void)state;
     world_job(&job, "a", WORLD_OF("a"));
+    for (int i = 0; i < 4 * PROCESS_TURN; i++)
+        world_stranger(WORLD_USER); /* it is not found by turns */
     stranger = world_stranger(WORLD_USER);
     member = world_start(1, WORLD_OF("a"));
     world_find(member)->uid = WORLD_USER;
@@ -316,7 +318,7 @@ static void who_joins_the_group_is_found(void **state)
 static void who_is_moved_into_the_control_group_is_found(void **state)
 {
     char folder[] = "/tmp/test_process_table.XXXXXX", path[64];
-    pid_t stranger;
+    pid_t stranger, below, odd = 500;
     FILE *file;
 
     (void)state;
@@ -326,12 +328,20 @@ static void who_is_moved_into_the_control_group_is_found(void **state)
     world_wait(20 * SECOND); /* older than the job */
     world_job(&job, "a", WORLD_OF("a"));
     snprintf(job.cgroup, sizeof(job.cgroup), "%s", folder);
-    assert_non_null(file = fopen(path, "w"));
-    fprintf(file, "%d\n%d\n", (int)stranger, (int)world_next_pid() /* gone again */);
-    fclose(file);
+    below = world_start(stranger, "PATH=/bin");
+    world_find(below)->group = world_find(below)->session = below;
     settle_world();
+    assert_string_equal(world_looked, pids(job.group, 0));
+    assert_non_null(file = fopen(path, "w"));
+    fprintf(file, "%d\n%d\n%d\n", (int)stranger, (int)odd, (int)world_next_pid() /* gone */);
+    fclose(file);
+    world_put(odd, 1); /* with a number that was chosen, not given in turn */
+    world_appear(world_find(odd));
+    world_look(&job, PROCESS_KNOWN);
     assert_string_equal(world_looked, world_whole(&job));
-    assert_string_equal(world_looked, pids(stranger, job.group));
+    assert_int_equal(world.lists_all, 0);
+    assert_non_null(strstr(world_looked, pids(odd, stranger)));
+    assert_non_null(strstr(world_looked, pids(below, 0)));
     assert_int_equal(unlink(path), 0);
     assert_string_equal(world_look(&job, PROCESS_KNOWN), pids(job.group, 0));
     assert_int_equal(rmdir(folder), 0);

@@ -486,6 +486,83 @@ static void the_ranks_of_a_real_job_are_found(void **state)
     real_end(&real);
 }
 
+/* ---- several jobs ---- */
+
+enum { LOOKS = 6 };
+
+struct shared_look {
+    const struct real_job *job;
+    uv_loop_t *loop;
+    unsigned left;
+    size_t ranks; /* of the last look */
+    pid_t strange;
+};
+
+static void begin_look(struct shared_look *shared);
+
+static void take_shared(void *data, const struct ranks_seen *result)
+{
+    struct shared_look *shared = data;
+
+    shared->ranks = 0;
+    for (size_t i = 0; i < result->count; i++) {
+        struct proc_stat stat;
+        const pid_t leader = shared->job->members.group;
+        pid_t at = result->items[i].pid;
+        shared->ranks += result->items[i].launcher ? 0 : 1;
+        while (at > 1 && at != leader && proc_read_stat(at, &stat) == 0)
+            at = stat.parent;
+        if (at != leader)
+            shared->strange = result->items[i].pid;
+    }
+    begin_look(shared);
+}
+
+static void begin_look(struct shared_look *shared)
+{
+    if (shared->left == 0)
+        return;
+    shared->left--;
+    assert_non_null(ranks_start(shared->loop, &shared->job->members, SIGUSR1, take_shared, shared));
+}
+
+/* All of them by one table, on several threads, while others begin and end. */
+static void jobs_that_are_looked_at_together_have_their_own_ranks(void **state)
+{
+    struct real_job jobs[2], busy;
+    struct shared_look looks[2 * 3];
+    uint64_t end_us = real_now_us() + REAL_PATIENCE_MS * 1000;
+    uv_loop_t loop;
+    size_t ready = 0, ignoring;
+
+    (void)state;
+    real_open(&busy, NULL);
+    real_start(&busy, "forks", NULL);
+    for (size_t i = 0; i < ARRAY_COUNT(jobs); i++) {
+        real_open(&jobs[i], NULL);
+        real_start(&jobs[i], "launcher", NULL);
+    }
+    while (ready < ARRAY_COUNT(jobs) && real_now_us() < end_us) {
+        ready = 0;
+        for (size_t i = 0; i < ARRAY_COUNT(jobs); i++)
+            ready += real_members(&jobs[i], &ignoring) == 6 ? 1 : 0;
+    }
+    assert_int_equal(uv_loop_init(&loop), 0);
+    for (size_t i = 0; i < ARRAY_COUNT(looks); i++) {
+        looks[i] = (struct shared_look){.job = &jobs[i % 2], .loop = &loop, .left = LOOKS};
+        begin_look(&looks[i]);
+    }
+    assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(uv_loop_close(&loop), 0);
+    for (size_t i = 0; i < ARRAY_COUNT(looks); i++) {
+        assert_int_equal(looks[i].strange, 0);
+        assert_int_equal(looks[i].ranks, 2);
+    }
+    real_end(&busy);
+    real_end(&jobs[0]);
+    real_end(&jobs[1]);
+}
+
 int main(int argc, char **argv)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -509,6 +586,7 @@ int main(int argc, char **argv)
         CASE(a_group_whose_number_came_again_is_not_the_jobs),
         CASE(more_ranks_than_are_taken_are_said),
         CASE(the_ranks_of_a_real_job_are_found),
+        CASE(jobs_that_are_looked_at_together_have_their_own_ranks),
     };
 
     real_main(argc, argv);
