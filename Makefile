@@ -217,12 +217,12 @@ $(foreach l,$(LAYERS),$(eval $(call UNIT_RULE,$(l))))
 
 # programs that passed, by what they are made of (tests/run.py): they do not run again until that changes
 REMEMBER = $(if $(ALL),,--changed $(BUILD)/passed)
-RUN = $(Q)BUILD=$(abspath $(BUILD)) JOBS=$(or $(JOBS),$(shell nproc)) WAITING_JOBS=$(WAITING_JOBS) tests/run.py
+RUN = BUILD=$(abspath $(BUILD)) JOBS=$(or $(JOBS),$(shell nproc)) WAITING_JOBS=$(WAITING_JOBS) tests/run.py
 unit: $(UNIT_BIN)                               ## unit tests that changed since they passed; all of them: make unit ALL=1
-	$(RUN) $(REMEMBER) $(UNIT_BIN)
+	$(Q)$(RUN) $(REMEMBER) $(UNIT_BIN)
 check: programs $(UNIT_BIN) $(GOLDEN_BIN) $(SIM_BIN) ## while you work: lint, goldens, 40 simulated runs, the unit tests that a change can reach
 	$(Q)BUILD=$(abspath $(BUILD)) tests/run.py tests/lint/lint.sh tests/sim/check.sh $(GOLDEN_BIN)
-	$(RUN) $(REMEMBER) $(UNIT_BIN)
+	$(Q)$(RUN) $(REMEMBER) $(UNIT_BIN)
 t:                                              ## tests of a name: make t T=lifecycle; T=integration/agent [CASES=...]; make t lists all
 	@+BUILD='$(BUILD)' MAKE='$(MAKE)' FUZZ_SAN='$(FUZZ_SAN)' MPI='$(MPI)' /usr/bin/python3 -B tests/named.py '$(T)' $(CASES)
 
@@ -254,7 +254,7 @@ $(BUILD)/tests/golden/golden_%: $(BUILD)/tests/golden/golden_%.o $(call LIB_of,f
 $(BUILD)/tests/golden/golden_job: $(BUILD)/tests/golden/golden_job.o $(call LIB_of,agent)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS) -lm
 golden: $(GOLDEN_BIN)                           ## transcripts of the state machine and of an agent's job
-	$(RUN) $(GOLDEN_BIN)
+	$(Q)$(RUN) $(GOLDEN_BIN)
 golden-update: $(GOLDEN_BIN)                    ## rewrite the transcripts; review the diff
 	for g in $(GOLDEN_BIN); do $$g --update; done
 
@@ -274,7 +274,7 @@ FUZZ_BIN = $(FUZZ_SRC:%.c=$(BUILD)/%)
 fuzz-bins: $(FUZZ_BIN)
 fuzz-smoke:                                     ## each fuzz target for a few seconds, sanitizers on
 	$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz SAN="$(FUZZ_SAN)" OPT="-O1 -g" fuzz-bins
-	$(RUN) $(FUZZ_SRC:%.c=$(BUILD)/fuzz/%)
+	$(Q)$(RUN) $(FUZZ_SRC:%.c=$(BUILD)/fuzz/%)
 fuzz: deps                                      ## libFuzzer on one target: make fuzz F=fsm_command (needs clang)
 	$(MAKE) --no-print-directory $(LIBFUZZER) $(BUILD)/libfuzzer/tests/fuzz/fuzz_$(F)
 	mkdir -p $(BUILD)/corpus/$(F) && $(BUILD)/libfuzzer/tests/fuzz/fuzz_$(F) -max_total_time=$(or $(SECONDS_MAX),60) -artifact_prefix=$(BUILD)/corpus/$(F). $(BUILD)/corpus/$(F)
@@ -288,10 +288,10 @@ lint:                                           ## layering, purity, banned call
 	tests/lint/lint.sh $(BUILD)
 INTEGRATION = $(sort $(wildcard tests/integration/test_*.py))
 # integration tests wait for real processes more than they compute; those against real systems compute as much
-WAITING_JOBS = $(or $(JOBS),$(shell expr 4 \* $$(nproc)))
+WAITING_JOBS = $(or $(JOBS),$(shell expr 6 \* $$(nproc)))
 SYSTEMS_JOBS = $(or $(JOBS),$(shell expr 2 \* $$(nproc)))
 integration: programs                           ## real processes
-	$(RUN) $(INTEGRATION)
+	$(Q)$(RUN) $(INTEGRATION)
 kills: programs                                 ## leader kills under load: make kills KILLS=1000 [MEMBERS=5]
 	KILLS=$(or $(KILLS),1000) BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/integration/test_faults_kills.py a_leader_killed
 deps:                                           ## install missing packages (root or sudo)
@@ -302,7 +302,7 @@ demo: deps                                      ## the main job, end to end, und
 test: deps                                      ## everything CI runs, but for the real systems
 	$(MAKE) --no-print-directory $(PARALLEL) programs
 	@# the tests are compiled beside those of real processes, which wait more than they compute
-	$(RUN) --first "$(BUILD_TESTS)" tests/lint/lint.sh tests/sim/short.sh $(UNIT_BIN) $(GOLDEN_BIN) \
+	$(Q)FUZZ_SECONDS=1 $(RUN) --first "$(BUILD_TESTS)" tests/lint/lint.sh tests/sim/short.sh $(UNIT_BIN) $(GOLDEN_BIN) \
 		$(FUZZ_BIN) $(INTEGRATION)
 BUILD_TESTS = $(MAKE) --no-print-directory $(PARALLEL) test-programs
 .PHONY: check test-programs systems-programs systems-rest
@@ -314,8 +314,8 @@ systems: systems-programs                       ## against real systems that are
 	@# real programs under each fault, one after the other in a file: their limit is that of a test that hangs
 	$(Q)$(RUN_SYSTEMS) $(sort $(wildcard tests/systems/test_*.py))
 RUN_SYSTEMS = BUILD=$(abspath $(BUILD)) WAITING_JOBS=$(SYSTEMS_JOBS) TEST_TIMEOUT_S=2400 tests/run.py
-systems-rest: systems-programs                  ## the cases of these that make systems has no time for
-	$(Q)LONG=1 $(RUN_SYSTEMS) $(shell grep -lE 'long=|faults\.split' tests/systems/test_*.py)
+systems-rest: systems-programs                  ## the cases and rounds that make test and make systems have no time for
+	$(Q)LONG=1 $(RUN_SYSTEMS) $(shell grep -lE 'long=|faults\.split|often\(' tests/systems/test_*.py tests/integration/test_*.py)
 systems-long:                                   ## what proves the tests, two hours: systems-rest, sim-unsafe, sim-mutants, sanitizers, libFuzzer [STEPS="asan fuzz-*"]
 	+$(Q)BUILD=$(BUILD) tests/long.sh $(STEPS)
 bench: deps                                     ## figures beside etcd's: commits by a stock Go client, failover, evaluation, scale; then bench-data

@@ -13,7 +13,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import Cluster, broker_pb2, broker_pb2_grpc, fill, free_port, grpc, http_get, metric, tap, wait_until  # noqa: E402
+from cluster import Cluster, broker_pb2, broker_pb2_grpc, fill, free_port, grpc, http_get, metric, often, tap, wait_until  # noqa: E402
 
 JOBS = 600  # a page of 500 of them has 100 KiB and more
 MIB = 1 << 20
@@ -148,12 +148,13 @@ def bursts_of_lists_cost_neither_the_office_nor_the_memory():
         leader = cluster.wait_leader()
         term, most = metric(leader.http, "ckpt_raft_term"), 0
         for connections in (2, 8):
+            lists = often(250, 1000)
             memory, others = Memory(leader.process), Others(leader.api)
             begun = time.monotonic()
-            came = ask_for_lists(leader.api, connections, 1000)
+            came = ask_for_lists(leader.api, connections, lists)
             took_s = time.monotonic() - begun
             held, told = memory.grown_at_most(), others.end()
-            print(f"# {connections} x 1000 lists of {came // connections // 1000} bytes in {took_s:.1f} s: at most {held / MIB:.0f} MiB more, "
+            print(f"# {connections} x {lists} lists of {came // connections // lists} bytes in {took_s:.1f} s: at most {held / MIB:.0f} MiB more, "
                   f"{memory.grown() / MIB:.0f} MiB more afterwards, others meanwhile: {told}, longest turn "
                   f"{1e3 * (metric(leader.http, 'ckpt_loop_lag_max_seconds') or 0):.0f} ms")
             most = max(most, held)
@@ -192,7 +193,7 @@ def crowd_main(address, kind, count):
     """A process of its own, so that who measures is not behind its threads."""
     done = threading.Event()
     crowd = [Garbage(address, KINDS[kind], done) for _ in range(int(count))]
-    time.sleep(1.5)
+    time.sleep(often(0.3, 1.5))
     end = time.monotonic() + 10
     while any(one.closed < 2 for one in crowd) and time.monotonic() < end:
         time.sleep(0.05)

@@ -120,7 +120,7 @@ def stands_still_and_dies_whole():
             job.all_count()
             identifier = job.checkpoint_and_kill()
             log = cluster.agents["a"].log
-            wait_until("it stands still", lambda: "event=frozen allocation=frozen whole=1 by=cgroup members=0 " in log.read_text(), 20)
+            wait_until("it stands still", lambda: "event=frozen allocation=frozen whole=1 by=cgroup processes=0 " in log.read_text(), 20)
             before = job.counted()
             cluster.agents["a"].kill()
             cluster.agents["a"].start()

@@ -17,13 +17,13 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import Cluster, http_status, metric, wait_until  # noqa: E402
+from cluster import Cluster, http_status, metric, often, wait_until  # noqa: E402
 from disks import KILL_AFTER, KILL_BEFORE, READS, SYNCS, WRITES, BrokenCalls  # noqa: E402
 from isolate import main, needs  # noqa: E402
 from workload import Load  # noqa: E402
 
 SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
-ROUNDS = int(os.environ.get("ROUNDS", 6))
+ROUNDS = int(os.environ.get("ROUNDS", often(4, 6)))
 LANES = 8
 NAMES = {errno.ENOSPC: "no room", errno.EIO: "EIO", KILL_BEFORE: "killed before", KILL_AFTER: "killed after"}
 CODES = {errno.ENOSPC: "FULL", errno.EIO: "DISK"}

@@ -14,7 +14,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import (Client, Cluster, broker_pb2, broker_pb2_grpc, grpc, http_status, metric, operator_pb2, operator_pb2_grpc,  # noqa: E402
+from cluster import (Client, Cluster, broker_pb2, broker_pb2_grpc, grpc, http_status, metric, often, operator_pb2, operator_pb2_grpc,  # noqa: E402
                      wait_until)
 from isolate import main, needs  # noqa: E402
 from netns import Network, can_delay, refused  # noqa: E402
@@ -22,7 +22,7 @@ from history import check  # noqa: E402
 from workload import Load, spec  # noqa: E402
 
 SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
-CUTS = int(os.environ.get("CUTS", 4))
+CUTS = int(os.environ.get("CUTS", often(2, 4)))
 RAFT = {"snapshot_after_entries": 500}
 TOOLS = ("ip", "nft", "tc", "nsenter")
 

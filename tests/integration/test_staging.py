@@ -12,7 +12,7 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import Cluster, checkpoint_text, common_pb2, tap, wait_until  # noqa: E402
+from cluster import Cluster, checkpoint_text, common_pb2, often, tap, wait_until  # noqa: E402
 from jobs import (COMPLETE, FAILED, MIB, POLICY, TIMED_OUT, all_run, checkpoint, complete, ends_in, heat, hint, no_litter, says)  # noqa: E402
 from ranks_site import RANKS_POLICY, Ranked, heat as mpi_heat, threads, train  # noqa: E402
 
@@ -282,8 +282,9 @@ def kills_at_each_moment(cluster, verbs):
         agent.start()
 
     ends = []
-    for kill in (worker, application, agent_dies, frozen_agent):
-        for when in (0.0, 0.3, 1.0, 1.05):
+    moments = (0.0, 0.3, 1.0, 1.05)
+    for turn, kill in enumerate((worker, application, agent_dies, frozen_agent)):
+        for when in often(moments[turn % 2::2], moments):  # each killer at two moments, and each moment twice
             wait_until("it runs", job.known_to_run, 30)
             for name in ("writing", "written"):
                 (job.work_dir / name).unlink(missing_ok=True)

@@ -557,12 +557,20 @@ def fill(cluster, count, prefix="a"):
         cluster.register(f"{prefix}{i}", [("n", 1, 1 << 20)])
 
 
+LONG = bool(os.environ.get("LONG"))
+
+
+def often(rounds, many):
+    """How often a test repeats something: `many` times in `make systems-long`, with LONG in the environment."""
+    return many if LONG else rounds
+
+
 def tap(tests, long=()):
     """Runs test functions in order, prints TAP, returns the exit code. Those in `long` take minutes: only `make systems-long` runs them, with
     LONG in the environment, and then no others. Names given on the command line, or parts of them, pick some of all."""
     import traceback
     tests, long, words, failed = list(tests), list(long), sys.argv[1:], 0
-    picked = [t for t in tests + long if any(word in t.__name__ for word in words)] if words else long if os.environ.get("LONG") else tests
+    picked = [t for t in tests + long if any(word in t.__name__ for word in words)] if words else long if LONG and long else tests
     for word in words:
         if not any(word in t.__name__ for t in tests + long):
             print(f"error: no case has \"{word}\" in its name; there are: {' '.join(t.__name__ for t in tests + long)}", file=sys.stderr)

@@ -232,10 +232,10 @@ static struct proc_span all_of_it(void)
     return (struct proc_span){0, 0};
 }
 
-/* The processes that have appeared since the last listing. Numbers are given rising, so it lies above the one that
- * was the last when that listing began; but a process has its number some time before it appears.
- * So the span begins at a number that was the last a second or more before the last listing but
- * one. False: nothing has. */
+/* The processes that have appeared since the last listing. Numbers are given rising, so it lies
+ * above the one that was the last when that listing began; but a process has its number some
+ * time before it appears. So the span begins at a number that was the last a second or more
+ * before the last listing but one. False: nothing has. */
 static bool span_needed(const struct process_table *table, enum process_look look,
                         const struct proc_forks *forks, struct proc_span *ret_span)
 {

@@ -42,7 +42,7 @@ int transfer_open_from(const struct transfer *transfer, const struct manifest_en
     return -1;
 }
 
-enum { BYPASS_MIN_CHUNKS = 16 };
+enum { BYPASS_MIN_CHUNKS = 8 };
 
 /* Large files are written past the page cache where that costs less: nobody reads them here soon,
  * and nothing that an application needs has to make room. Smaller ones are on storage sooner

@@ -106,7 +106,7 @@ static bool standard_tools_take_it(const struct folders *folders)
 
 static void what_shrinks_is_stored_so_and_all_else_as_it_is(void **state)
 {
-    static const char *const threads[] = {"1", "2", "8"};
+    static const char *const threads[] = {"1", "8"};
     struct folders *folders = *state;
     uint64_t size, written;
 
