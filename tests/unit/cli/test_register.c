@@ -147,8 +147,9 @@ static void the_help_of_a_field_is_its_comment(void **state)
     harness_init(&h);
     assert_int_equal(harness_run(&h, "help register"), CLI_OK);
     assert_contains(h.out, "  --max-requeue N                        requeued at most so often");
-    assert_contains(h.out, "  --requeue WORD                         the failures after which it is "
-                           "queued again: NEVER,\n");
+    assert_contains(h.out,
+                    "  --requeue WORD                         the failures after which it is "
+                    "queued again: NEVER,\n");
     assert_contains(h.out,
                     "  --profile PROFILE                      how the agent asks it: signal");
     for (const char *line = h.out; *line != '\0'; line += width + (line[width] != '\0')) {
