@@ -217,7 +217,7 @@ $(foreach l,$(LAYERS),$(eval $(call UNIT_RULE,$(l))))
 
 # programs that passed, by what they are made of (tests/run.py): they do not run again until that changes
 REMEMBER = $(if $(ALL),,--changed $(BUILD)/passed)
-RUN = BUILD=$(abspath $(BUILD)) JOBS=$(or $(JOBS),$(shell nproc)) WAITING_JOBS=$(WAITING_JOBS) tests/run.py
+RUN = BUILD=$(abspath $(BUILD)) JOBS=$(or $(JOBS),$(shell expr 2 \* $$(nproc))) WAITING_JOBS=$(WAITING_JOBS) tests/run.py
 unit: $(UNIT_BIN)                               ## unit tests that changed since they passed; all of them: make unit ALL=1
 	$(Q)$(RUN) $(REMEMBER) $(UNIT_BIN)
 check: programs $(UNIT_BIN) $(GOLDEN_BIN) $(SIM_BIN) ## while you work: lint, goldens, 40 simulated runs, the unit tests that a change can reach

@@ -164,7 +164,7 @@ class Site(Cluster):
                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **AS_USER)
 
     def workers(self):
-        return workers_of(USER.pw_uid, program=f"{self.bin}/ckpt-worker")
+        return workers_of(USER.pw_uid, program=f"{self.bin}/ckpt-worker-s3")
 
 
 def spy_in(folder):
