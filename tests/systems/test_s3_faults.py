@@ -1,0 +1,8 @@
+#!/usr/bin/python3
+"""A real object store that dies, stands still, refuses, answers late or slowly: the other half of test_s3.py's cases, as long as the first."""
+import sys
+
+import test_s3
+
+if __name__ == "__main__":
+    sys.exit(test_s3.main(test_s3.FAULTS, []))
