@@ -471,9 +471,11 @@ def stores_of_their_own():
 
 
 CASES = [what_is_written_is_read_by_other_tools_and_comes_back, bytes_that_were_changed_or_removed_in_the_store_are_found,
-         a_put_that_was_killed_goes_on_where_it_was, what_has_not_changed_is_copied_by_the_store,
-         what_was_copied_too_often_is_sent_anew, what_is_damaged_is_not_copied_on, what_a_store_does_not_copy_is_sent]
-# test_s3_faults.py runs these, beside
+         a_put_that_was_killed_goes_on_where_it_was]
+# test_s3_changes.py runs these, beside
+CHANGES = [what_has_not_changed_is_copied_by_the_store, what_was_copied_too_often_is_sent_anew, what_is_damaged_is_not_copied_on,
+           what_a_store_does_not_copy_is_sent]
+# ... and test_s3_faults.py these
 FAULTS = [a_gateway_that_is_killed_or_stands_still_is_waited_for, a_put_that_is_carried_out_after_it_was_given_up_damages_nothing,
           a_put_ends_no_upload_of_another_writer, bad_days_of_a_store_have_names_and_are_waited_for, a_store_that_removes_slowly_is_waited_for,
           refusals_are_told_by_name, the_rate_holds_for_all_connections_together, thousands_of_small_files]
@@ -511,4 +513,4 @@ def named(case, run):
 
 
 if __name__ == "__main__":
-    sys.exit(main(CASES, [stores_of_their_own, sessions_and_buckets_in_the_names_of_hosts, another_make]))
+    sys.exit(main(CASES, [stores_of_their_own, sessions_and_buckets_in_the_names_of_hosts]))

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A real object store that dies, stands still, refuses, answers late or slowly: the other half of test_s3.py's cases, as long as the first."""
+"""A real object store that dies, stands still, refuses, answers late or slowly: a third of test_s3.py's cases."""
 import sys
 
 import test_s3
