@@ -52,6 +52,7 @@ static struct still_result expect_whole(const struct real_job *job, enum still_w
 static void stop_and_go(const char *role, bool by_cgroup)
 {
     struct real_job job;
+    int one_round = 0;
 
     if (by_cgroup && !have_cgroups)
         skip();
@@ -66,10 +67,13 @@ static void stop_and_go(const char *role, bool by_cgroup)
         /* by an agent that was started anew: that one round found all stopped says nothing of those
          * that were started while it looked */
         result = expect_whole(&job, STILL_FREEZE, "again");
-        assert_int_equal(result.rounds, by_cgroup ? 1 : 2);
+        assert_true(by_cgroup || result.rounds == 2);
+        one_round += result.rounds == 1;
         expect_whole(&job, STILL_THAW, "thaw");
         expect_running(&job);
     }
+    /* a group needs one round, unless a stranger of this machine ends while it is read */
+    assert_int_equal(one_round > 0, by_cgroup);
     expect_whole(&job, STILL_FREEZE, "freeze");
     real_end(&job); /* out of its stillness */
 }
