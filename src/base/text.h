@@ -11,6 +11,9 @@
 
 enum { TEXT_DISTANCE_MAX_BYTES = 64 };
 
+/* For tables of an enum's names: LIST(TEXT_OF_NAME), where LIST(X) has X(NAME) for each value. */
+#define TEXT_OF_NAME(name) #name,
+
 /* Levenshtein's distance: inserted, removed and replaced bytes; capital letters equal small ones.
  * SIZE_MAX when either is longer than TEXT_DISTANCE_MAX_BYTES. */
 size_t text_distance(const char *a, const char *b);

@@ -7,7 +7,6 @@ SECOND_MEANING = re.compile(r"\bthe word means\b|(?:^|\. )(?:In|Also)\b|\bis (?:
 
 # (the word's one thing, in which files, what may stand there all the same, what may not, what to say instead). Names that are public, on the
 # wire or on disk stay: they are what may stand
-JOB_FILES_LATER = ("src/agent/node/members.", "src/agent/node/member_look.", "src/agent/node/ranks.c", "src/agent/node/still.c")
 WORDS = (
     ("ledger: an agent's journal in memory", re.compile(r"(?:fsm|raft|src/(?!agent/)\w+)/.*\.(?:[ch]|md)"), None,
      re.compile(r"ledger", re.I), "accounts (fsm/books) or payoffs (src/eval)"),
@@ -43,7 +42,7 @@ def second_meanings(text):
 
 def other_meanings(name, text):
     for thing, files, allowed, banned, instead in WORDS:
-        if not files.fullmatch(name) or name.startswith(JOB_FILES_LATER):
+        if not files.fullmatch(name):
             continue
         left = text if allowed is None else allowed.sub(lambda match: " " * len(match.group(0)), text)
         for match in banned.finditer(left):
@@ -61,7 +60,7 @@ SAMPLES = (
     ("fsm/a.c", "if (policy.session_ttl_ms > 0) return FSM_SESSIONS_FULL;", 0), ("fsm/a.c", "struct session *oldest;", 1),
     ("src/broker/a.c", "session_send(session)", 0),
     ("src/agent/job/a.c", "facts->leader_alive /* its leader */", 2), ("src/agent/job/a.c", "/* the leader is asked, another one leads */", 0),
-    ("src/agent/job/a.c", 'log_info("x", "members=%zu")', 1), ("src/agent/node/members.c", "/* the group's members */", 0),
+    ("src/agent/job/a.c", 'log_info("x", "members=%zu")', 1), ("src/agent/node/still.c", "/* the group's members */", 1),
     ("src/rpc/a.c", '"ckpt-leader-hint"', 0), ("src/rpc/a.c", "size_t hints;", 1), ("src/ask/a.c", "char hint[8];", 0),
     ("src/broker/a.c", '"ckptctl hint %s" ckpt__v1__placement_hint__init(x)', 0),
 )

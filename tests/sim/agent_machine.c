@@ -155,14 +155,14 @@ bool agent_machine_kill(struct agent_machine *machine, pid_t pid, int signal)
 
 bool agent_machine_kill_group(struct agent_machine *machine, pid_t group, int signal)
 {
-    pid_t members[MACHINE_PROCESSES_MAX];
+    pid_t pids[MACHINE_PROCESSES_MAX];
     size_t count = 0;
 
     for (size_t i = 0; i < MACHINE_PROCESSES_MAX; i++)
         if (machine->processes[i] != NULL && machine->processes[i]->group == group)
-            members[count++] = machine->processes[i]->pid;
+            pids[count++] = machine->processes[i]->pid;
     for (size_t i = 0; i < count; i++)
-        agent_machine_kill(machine, members[i], signal);
+        agent_machine_kill(machine, pids[i], signal);
     return count > 0;
 }
 
@@ -302,7 +302,7 @@ struct agent_machine *agent_machine_new(struct sim *sim, struct agent_store *sto
     list_init(&machine->looks);
     list_init(&machine->path_opens);
     list_init(&machine->rank_looks);
-    list_init(&machine->member_looks);
+    list_init(&machine->process_looks);
     list_init(&machine->stills);
     CHECK(agent_files_make_folder(machine->files, "/work") == 0);
     sim_loop_init(&machine->applications_loop, sim, config->applications_node);

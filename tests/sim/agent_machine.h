@@ -101,7 +101,7 @@ struct agent_machine {
     const struct agent_store *store; /* what its programs read of the destinations */
     struct machine_process *processes[MACHINE_PROCESSES_MAX];
     pid_t last_pid;
-    struct list pid_watches, folder_watches, cleanups, looks, path_opens, rank_looks, member_looks,
+    struct list pid_watches, folder_watches, cleanups, looks, path_opens, rank_looks, process_looks,
         stills;
     struct sim_loop applications_loop;
     /* the agent */
@@ -165,7 +165,7 @@ void agent_machine_stop(struct agent_machine *machine, struct machine_process *p
 #define AGENT_MEMORY_FOLDER "/memory"
 #define AGENT_JOBS_FOLDER   "/sys/fs/cgroup/agent/jobs"
 /* As far as the agent can tell. */
-bool agent_machine_belongs(const struct machine_process *process, const struct job_members *job);
+bool agent_machine_belongs(const struct machine_process *process, const struct job_identity *job);
 /* A job of that group is being told to end, or killed: all of its processes are looked for. */
 bool agent_machine_ends(const struct agent_machine *machine, pid_t group);
 void agent_machine_fill_jobs(struct machine_ops *ops);

@@ -21,7 +21,7 @@ enum {
     STILL_LIMIT_US = STILL_LIMIT_MS * 1000
 };
 
-bool agent_machine_belongs(const struct machine_process *process, const struct job_members *job)
+bool agent_machine_belongs(const struct machine_process *process, const struct job_identity *job)
 {
     return process != NULL && process->living &&
            (process->group == job->group || process->origin_ticks == job->stragglers.start_ticks ||
@@ -75,8 +75,8 @@ static void ranks_fire(void *data)
 {
     struct ranks_look *look = data;
     struct agent_machine *machine = look->machine;
-    const struct job_members job = {.stragglers = {.start_ticks = look->start_ticks},
-                                    .group = look->group};
+    const struct job_identity job = {.stragglers = {.start_ticks = look->start_ticks},
+                                     .group = look->group};
     struct ranks_seen *seen = check_calloc(1, sizeof(*seen));
 
     for (size_t i = 0; i < MACHINE_PROCESSES_MAX; i++) {
@@ -95,7 +95,7 @@ static void ranks_fire(void *data)
     free(look);
 }
 
-static struct ranks_look *ranks_look_own(void *context, const struct job_members *job, int signal,
+static struct ranks_look *ranks_look_own(void *context, const struct job_identity *job, int signal,
                                          ranks_done_fn *done, void *data)
 {
     struct agent_machine *machine = context;
@@ -123,47 +123,47 @@ static void ranks_detach_own(struct ranks_look *look)
     free(look);
 }
 
-struct member_look {
+struct job_process_look {
     struct list node;
     struct agent_machine *machine;
-    struct job_members job;
+    struct job_identity job;
     pid_t pid;
     struct sim_event *event;
-    member_done_fn *done;
+    process_done_fn *done;
     void *data;
 };
 
-static void member_fire(void *data)
+static void process_look_fire(void *data)
 {
-    struct member_look look = *(struct member_look *)data;
+    struct job_process_look look = *(struct job_process_look *)data;
     const struct machine_process *process = agent_machine_find(look.machine, look.pid);
     bool lives = process != NULL && process->living;
-    enum member_verdict verdict = !lives                                      ? MEMBER_ENDED
-                                  : agent_machine_belongs(process, &look.job) ? MEMBER_BELONGS
-                                                                              : MEMBER_STRANGER;
+    enum process_verdict verdict = !lives                                      ? VERDICT_ENDED
+                                   : agent_machine_belongs(process, &look.job) ? VERDICT_BELONGS
+                                                                               : VERDICT_STRANGER;
 
-    list_remove(&((struct member_look *)data)->node);
+    list_remove(&((struct job_process_look *)data)->node);
     free(data);
     if (look.machine->unread && sim_chance(look.machine->sim, UNREAD_IN))
-        verdict = MEMBER_UNREAD;
+        verdict = VERDICT_UNREAD;
     look.done(look.data, verdict, lives ? process->start_ticks : 0);
 }
 
-static struct member_look *member_look_own(void *context, const struct job_members *job, pid_t pid,
-                                           member_done_fn *done, void *data)
+static struct job_process_look *job_process_look_own(void *context, const struct job_identity *job,
+                                                     pid_t pid, process_done_fn *done, void *data)
 {
     struct agent_machine *machine = context;
-    struct member_look *look = check_calloc(1, sizeof(*look));
+    struct job_process_look *look = check_calloc(1, sizeof(*look));
 
-    *look = (struct member_look){
+    *look = (struct job_process_look){
         .machine = machine, .job = *job, .pid = pid, .done = done, .data = data};
-    list_push_back(&machine->member_looks, &look->node);
+    list_push_back(&machine->process_looks, &look->node);
     look->event = sim_schedule(machine->sim, machine->config.agent_node, delay_us(machine),
-                               member_fire, look);
+                               process_look_fire, look);
     return look;
 }
 
-static void member_detach_own(struct member_look *look)
+static void job_process_detach_own(struct job_process_look *look)
 {
     if (look == NULL)
         return;
@@ -194,7 +194,7 @@ static int process_signal_own(void *context, pid_t pid, uint64_t start_ticks, in
 struct job_still {
     struct list node;
     struct agent_machine *machine;
-    struct job_members job;
+    struct job_identity job;
     enum still_way way;
     bool told; /* all but the launchers to end */
     uint64_t begun_us;
@@ -260,16 +260,16 @@ static const struct machine_process *still_round(const struct job_still *still, 
 {
     struct agent_machine *machine = still->machine;
     const bool ranks = still->way == STILL_END && rank_lives(still);
-    pid_t members[MACHINE_PROCESSES_MAX];
+    pid_t pids[MACHINE_PROCESSES_MAX];
     const struct machine_process *stuck = NULL;
     size_t count = 0;
 
     for (size_t i = 0; i < MACHINE_PROCESSES_MAX; i++)
         if (agent_machine_belongs(machine->processes[i], &still->job))
-            members[count++] = machine->processes[i]->pid;
+            pids[count++] = machine->processes[i]->pid;
     for (size_t i = 0; i < count; i++)
-        if (still_process(still, members[i], ranks))
-            stuck = agent_machine_find(machine, members[i]);
+        if (still_process(still, pids[i], ranks))
+            stuck = agent_machine_find(machine, pids[i]);
     *ret_count = count;
     return stuck;
 }
@@ -320,7 +320,7 @@ bool agent_machine_ends(const struct agent_machine *machine, pid_t group)
     return false;
 }
 
-static struct job_still *job_still_own(void *context, const struct job_members *job,
+static struct job_still *job_still_own(void *context, const struct job_identity *job,
                                        enum still_way way, still_done_fn *done, void *data)
 {
     struct agent_machine *machine = context;
@@ -360,7 +360,7 @@ static void job_still_detach_own(struct job_still *still)
 
 /* ---- control groups ---- */
 
-static int job_place_own(void *context, const struct cgroups *cgroups, struct job_members *job,
+static int job_place_own(void *context, const struct cgroups *cgroups, struct job_identity *job,
                          struct err *err)
 {
     struct agent_machine *machine = context;
@@ -377,7 +377,7 @@ static int job_place_own(void *context, const struct cgroups *cgroups, struct jo
     return 0;
 }
 
-static void job_find_own(void *context, struct job_members *job)
+static void job_find_own(void *context, struct job_identity *job)
 {
     struct agent_machine *machine = context;
     const struct machine_process *process = agent_machine_find(machine, job->group);
@@ -399,8 +399,8 @@ void agent_machine_fill_jobs(struct machine_ops *ops)
 {
     ops->ranks_look = ranks_look_own;
     ops->ranks_detach = ranks_detach_own;
-    ops->member_look = member_look_own;
-    ops->member_detach = member_detach_own;
+    ops->job_process_look = job_process_look_own;
+    ops->process_detach = job_process_detach_own;
     ops->process_signal = process_signal_own;
     ops->job_still = job_still_own;
     ops->job_still_change = job_still_change_own;
@@ -412,7 +412,7 @@ void agent_machine_fill_jobs(struct machine_ops *ops)
 
 void agent_machine_close_jobs(struct agent_machine *machine)
 {
-    CHECK(list_empty(&machine->rank_looks) && list_empty(&machine->member_looks));
+    CHECK(list_empty(&machine->rank_looks) && list_empty(&machine->process_looks));
     while (!list_empty(&machine->stills)) {
         struct job_still *still = LIST_ITEM(machine->stills.next, struct job_still, node);
         sim_cancel(machine->sim, still->event);

@@ -85,7 +85,7 @@ static int group_signal(void *context, pid_t group, int signal, struct err *err)
 struct stragglers_look {
     struct list node;
     struct agent_machine *machine;
-    struct job_members job;
+    struct job_identity job;
     bool kill;
     struct sim_event *event;
     void (*done)(void *data, size_t count);
@@ -124,7 +124,7 @@ static void look_fire(void *data)
     look_free(look);
 }
 
-static struct stragglers_look *stragglers_find_own(void *context, const struct job_members *job,
+static struct stragglers_look *stragglers_find_own(void *context, const struct job_identity *job,
                                                    bool kill,
                                                    void (*done)(void *data, size_t count),
                                                    void *data)

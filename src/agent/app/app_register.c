@@ -102,7 +102,7 @@ struct registering {
     struct agent *agent;
     struct rpc_call *call;
     Ckpt__V1__RegisterRequest *request;
-    struct member_look *caller;
+    struct job_process_look *caller;
     struct path_open *socket;
 };
 
@@ -166,26 +166,26 @@ static void socket_looked(void *data, struct opened *take, const char *why)
     registering_free(registering);
 }
 
-static bool caller_belongs(const struct registering *registering, enum member_verdict verdict,
+static bool caller_belongs(const struct registering *registering, enum process_verdict verdict,
                            enum rpc_status *ret_status, char *ret_text)
 {
     const char *job = registering->request->allocation_id;
     const int pid = (int)rpc_call_peer(registering->call)->pid;
 
-    if (verdict == MEMBER_STRANGER)
+    if (verdict == VERDICT_STRANGER)
         return refuse(ret_status, RPC_PERMISSION_DENIED, ret_text,
                       "process %d is none of allocation %.128s; only what its ckpt-run has started "
                       "can register for it",
                       pid, job);
-    if (verdict == MEMBER_UNREAD)
+    if (verdict == VERDICT_UNREAD)
         return refuse(ret_status, RPC_UNAVAILABLE, ret_text,
                       "process %d cannot be read just now; register again", pid);
-    if (verdict == MEMBER_ENDED)
+    if (verdict == VERDICT_ENDED)
         return refuse(ret_status, RPC_PERMISSION_DENIED, ret_text, "process %d has ended", pid);
     return still_right(registering, ret_status, ret_text);
 }
 
-static void caller_looked(void *data, enum member_verdict verdict, uint64_t start_ticks)
+static void caller_looked(void *data, enum process_verdict verdict, uint64_t start_ticks)
 {
     struct registering *registering = data;
     const struct machine_ops *machine = &registering->agent->machine;
@@ -208,7 +208,7 @@ static void on_register(struct rpc_call *call, void *data, const uint8_t *bytes,
     struct registering *registering = check_calloc(1, sizeof(*registering));
     struct agent *agent = data;
     enum rpc_status status;
-    struct job_members job;
+    struct job_identity job;
     char text[TEXT_BYTES];
 
     *registering =
@@ -220,8 +220,8 @@ static void on_register(struct rpc_call *call, void *data, const uint8_t *bytes,
         register_refused(registering, status, text);
         return;
     }
-    allocation_members(&agent_find(agent, registering->request->allocation_id)->entry, &job);
-    registering->caller = agent->machine.member_look(
+    allocation_identity(&agent_find(agent, registering->request->allocation_id)->entry, &job);
+    registering->caller = agent->machine.job_process_look(
         agent->machine.context, &job, rpc_call_peer(call)->pid, caller_looked, registering);
 }
 
@@ -232,7 +232,7 @@ static void on_cancel(struct rpc_call *call, void *data)
 
     if (registering == NULL)
         return;
-    agent->machine.member_detach(registering->caller);
+    agent->machine.process_detach(registering->caller);
     agent->machine.path_open_detach(registering->socket);
     registering_free(registering);
 }

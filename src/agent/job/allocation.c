@@ -64,9 +64,9 @@ const struct machine_ops *allocation_machine(const struct allocation *allocation
     return &allocation->agent->machine;
 }
 
-void allocation_members(const struct ledger_entry *entry, struct job_members *ret_job)
+void allocation_identity(const struct ledger_entry *entry, struct job_identity *ret_job)
 {
-    *ret_job = (struct job_members){
+    *ret_job = (struct job_identity){
         .stragglers = {.run = entry->run, .start_ticks = entry->start_ticks, .uid = entry->uid},
         .group = (pid_t)entry->pid,
         .ranks_declared = entry->ranks_declared};
@@ -77,13 +77,13 @@ void allocation_members(const struct ledger_entry *entry, struct job_members *re
     for (uint32_t i = 0; i < entry->rank_count; i++)
         if (entry->ranks[i].pid != 0 && entry->ranks[i].start_ticks >= entry->start_ticks)
             ret_job->known[ret_job->known_count++] =
-                (struct member_id){(pid_t)entry->ranks[i].pid, entry->ranks[i].start_ticks};
+                (struct process_id){(pid_t)entry->ranks[i].pid, entry->ranks[i].start_ticks};
     for (uint32_t i = 0; i < entry->stray_count; i++)
         ret_job->known[ret_job->known_count++] =
-            (struct member_id){(pid_t)entry->strays[i].pid, entry->strays[i].start_ticks};
+            (struct process_id){(pid_t)entry->strays[i].pid, entry->strays[i].start_ticks};
 }
 
-static bool is_remembered(const struct ledger_entry *entry, const struct member_id *known)
+static bool is_remembered(const struct ledger_entry *entry, const struct process_id *known)
 {
     for (uint32_t i = 0; i < entry->rank_count; i++)
         if (entry->ranks[i].pid == (uint32_t)known->pid &&
@@ -96,11 +96,11 @@ static bool is_remembered(const struct ledger_entry *entry, const struct member_
     return false;
 }
 
-bool allocation_remember(struct ledger_entry *entry, const struct job_members *job)
+bool allocation_remember(struct ledger_entry *entry, const struct job_identity *job)
 {
     const uint32_t before = entry->stray_count;
 
-    CHECK(job->known_count <= MEMBERS_KNOWN_MAX);
+    CHECK(job->known_count <= JOB_PROCESSES_KNOWN_MAX);
     CHECK(entry->stray_count <= LEDGER_STRAYS_MAX);
     for (uint32_t i = 0; i < job->known_count && entry->stray_count < LEDGER_STRAYS_MAX; i++)
         if (!is_remembered(entry, &job->known[i]))

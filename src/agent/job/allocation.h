@@ -60,9 +60,9 @@ void allocation_commit(struct allocation *allocation, Ckpt__V1__AgentReport *rep
 struct machine_user allocation_user(const struct allocation *allocation);
 const struct machine_ops *allocation_machine(const struct allocation *allocation);
 /* Whose processes are its. */
-void allocation_members(const struct ledger_entry *entry, struct job_members *ret_job);
+void allocation_identity(const struct ledger_entry *entry, struct job_identity *ret_job);
 /* Who of it was found by descent alone is remembered. True: there is somebody new. */
-bool allocation_remember(struct ledger_entry *entry, const struct job_members *job);
+bool allocation_remember(struct ledger_entry *entry, const struct job_identity *job);
 /* What the orders in hand say of `run` is of another run than the application that runs here, or
  * ran last. */
 bool allocation_other_run(const struct allocation *allocation, uint64_t run);

@@ -227,7 +227,7 @@ static void make_still(struct allocation *allocation, enum still_way way)
 {
     const struct machine_ops *machine = allocation_machine(allocation);
     struct executor *executor = &allocation->executor;
-    struct job_members job;
+    struct job_identity job;
 
     CHECK(way == STILL_THAW || allocation->entry.still == STANDING_STILL); /* the journal has it */
     executor->still_way = way;
@@ -235,7 +235,7 @@ static void make_still(struct allocation *allocation, enum still_way way)
         machine->job_still_change(executor->still, way);
         return;
     }
-    allocation_members(&allocation->entry, &job);
+    allocation_identity(&allocation->entry, &job);
     executor->still = machine->job_still(machine->context, &job, way, still_ended, allocation);
     if (executor->still == NULL)
         attempt_post(allocation, way == STILL_THAW ? ATTEMPT_THAWED : ATTEMPT_FROZEN, NULL);

@@ -2,14 +2,11 @@
  * attempt_step.h. */
 #include "src/agent/job/attempt_step.h"
 #include "src/base/check.h"
+#include "src/base/text.h"
 
 enum { DEFERRALS_MAX = 32, DEFERRAL_MIN_MS = 1000, RESPONSIVE_LEAD_MAX_MS = 5000 };
 
-static const char *const state_names[] = {
-#define X(name) #name,
-    ATTEMPT_STATES(X)
-#undef X
-};
+static const char *const state_names[] = {ATTEMPT_STATES(TEXT_OF_NAME)};
 #define TO(name) [ATTEMPT_##name] = true
 static const bool state_moves[ATTEMPT_STATE_COUNT][ATTEMPT_STATE_COUNT] = {
     [ATTEMPT_NONE] = {TO(WAITING), TO(DEFERRED), TO(RESUMING), TO(STILL), TO(REMOVING)},

@@ -66,10 +66,10 @@ static void take_cgroup(struct allocation *allocation, const struct process_iden
 {
     const struct machine_ops *machine = allocation_machine(allocation);
     struct ledger_entry *entry = &allocation->entry;
-    struct job_members job;
+    struct job_identity job;
     struct err why;
 
-    allocation_members(entry, &job);
+    allocation_identity(entry, &job);
     job.group = identity->pid;
     job.stragglers.start_ticks = identity->start_ticks;
     job.cgroup[0] = '\0';
@@ -179,7 +179,7 @@ static void end_job(struct allocation *allocation, enum still_way way)
 {
     const struct machine_ops *machine = allocation_machine(allocation);
     struct executor *executor = &allocation->executor;
-    struct job_members job;
+    struct job_identity job;
 
     if (way == STILL_KILL && executor->ending != NULL && executor->ending_way == STILL_END)
         signal_group(allocation,
@@ -192,7 +192,7 @@ static void end_job(struct allocation *allocation, enum still_way way)
         executor->ending_way = way;
         return;
     }
-    allocation_members(&allocation->entry, &job);
+    allocation_identity(&allocation->entry, &job);
     executor->ending_way = way;
     executor->ending = machine->job_still(machine->context, &job, way, ending_done, allocation);
     if (executor->ending != NULL || way == STILL_KILL)
@@ -219,11 +219,11 @@ static void look_for_stragglers(struct allocation *allocation, bool kill)
 {
     const struct machine_ops *machine = allocation_machine(allocation);
     struct executor *executor = &allocation->executor;
-    struct job_members job;
+    struct job_identity job;
 
     CHECK(executor->look == NULL);
     CHECK(allocation->process.stragglers == STRAGGLERS_LOOKED_FOR);
-    allocation_members(&allocation->entry, &job);
+    allocation_identity(&allocation->entry, &job);
     executor->look_kills = kill;
     executor->look =
         machine->stragglers_find(machine->context, &job, kill, stragglers_looked, allocation);

@@ -2,14 +2,11 @@
  * process_step.h. */
 #include "src/agent/job/process_step.h"
 #include "src/base/check.h"
+#include "src/base/text.h"
 
 enum { OWN_GRACE_MS = 30000 }; /* where no order tells it */
 
-static const char *const state_names[] = {
-#define X(name) #name,
-    PROCESS_STATES(X)
-#undef X
-};
+static const char *const state_names[] = {PROCESS_STATES(TEXT_OF_NAME)};
 static const bool state_moves[PROCESS_STATE_COUNT][PROCESS_STATE_COUNT] = {
     [PROCESS_ABSENT] = {[PROCESS_RUNNING] = true},
     [PROCESS_RUNNING] = {[PROCESS_ENDED] = true, [PROCESS_TERMINATING] = true},
@@ -30,11 +27,7 @@ const char *process_state_name(enum process_state state)
 
 const char *process_stop_cause_name(enum process_stop_cause cause)
 {
-    static const char *const names[] = {
-#define X(name) #name,
-        PROCESS_STOP_CAUSES(X)
-#undef X
-    };
+    static const char *const names[] = {PROCESS_STOP_CAUSES(TEXT_OF_NAME)};
 
     CHECK(cause < STOP_CAUSE_COUNT);
     return names[cause];

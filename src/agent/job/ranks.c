@@ -37,7 +37,7 @@ static void look_at_job(struct allocation *allocation)
 {
     const struct machine_ops *machine = allocation_machine(allocation);
     struct executor *executor = &allocation->executor;
-    struct job_members job;
+    struct job_identity job;
 
     CHECK(executor->ranks_look == NULL);
     CHECK(executor->ask->signal != 0);
@@ -46,7 +46,7 @@ static void look_at_job(struct allocation *allocation)
         executor->seen = check_calloc(1, sizeof(*executor->seen));
         executor->ranks = check_calloc(1, sizeof(*executor->ranks));
     }
-    allocation_members(&allocation->entry, &job);
+    allocation_identity(&allocation->entry, &job);
     executor->ranks_look = machine->ranks_look(machine->context, &job, executor->ask->signal,
                                                ranks_looked, allocation);
     if (executor->ranks_look != NULL)

@@ -37,7 +37,7 @@ struct rank_arrival {
     struct rank_hello hello;
     uint64_t run;
     struct rank_stream *stream;
-    struct member_look *look;
+    struct job_process_look *look;
 };
 
 static struct rank_place *place_of(const struct allocation *allocation, uint32_t number)
@@ -128,7 +128,7 @@ static void ask_again(struct allocation *allocation, struct rank_place *place)
 static void arrival_free(struct rank_arrival *arrival)
 {
     CHECK(arrival->stream != NULL);
-    allocation_machine(arrival->allocation)->member_detach(arrival->look);
+    allocation_machine(arrival->allocation)->process_detach(arrival->look);
     list_remove(&arrival->node);
     free(arrival);
 }
@@ -156,22 +156,22 @@ static const char *number_taken(struct allocation *allocation, const struct rank
 }
 
 /* NULL: it is. */
-static const char *why_no_member(const struct rank_arrival *arrival, enum member_verdict verdict)
+static const char *why_no_process(const struct rank_arrival *arrival, enum process_verdict verdict)
 {
     struct allocation *allocation = arrival->allocation;
     char *why = allocation->executor.places->why;
     const int pid = (int)arrival->hello.pid;
 
-    CHECK(verdict <= MEMBER_UNREAD);
-    if (verdict == MEMBER_STRANGER)
+    CHECK(verdict <= VERDICT_UNREAD);
+    if (verdict == VERDICT_STRANGER)
         snprintf(
             why, WHY_BYTES,
             "process %d is none of job %.40s; only what its ckpt-run has started can be a rank "
             "of it",
             pid, allocation->entry.allocation_id);
-    else if (verdict == MEMBER_UNREAD)
+    else if (verdict == VERDICT_UNREAD)
         snprintf(why, WHY_BYTES, "process %d cannot be read just now; say hello again", pid);
-    else if (verdict == MEMBER_ENDED)
+    else if (verdict == VERDICT_ENDED)
         snprintf(why, WHY_BYTES, "process %d has ended", pid);
     else if (arrival->run != allocation->entry.run || allocation->process.state == PROCESS_ABSENT)
         snprintf(why, WHY_BYTES, "the run that process %d is of has ended", pid);
@@ -199,10 +199,10 @@ static void arrival_taken(const struct rank_arrival *arrival, uint64_t start_tic
     ask_again(allocation, place);
 }
 
-static void arrival_looked(void *data, enum member_verdict verdict, uint64_t start_ticks)
+static void arrival_looked(void *data, enum process_verdict verdict, uint64_t start_ticks)
 {
     struct rank_arrival *arrival = data, arrived = *arrival;
-    const char *why = why_no_member(arrival, verdict);
+    const char *why = why_no_process(arrival, verdict);
 
     CHECK(arrival->look != NULL);
     arrival->look = NULL;
@@ -231,7 +231,7 @@ const char *ranks_registered(struct allocation *allocation, const struct rank_he
     struct rank_places *places = places_open(allocation);
     const char *taken = number_taken(allocation, hello);
     struct rank_arrival *arrival;
-    struct job_members job;
+    struct job_identity job;
 
     CHECK(stream != NULL);
     if (taken != NULL)
@@ -240,9 +240,9 @@ const char *ranks_registered(struct allocation *allocation, const struct rank_he
     *arrival = (struct rank_arrival){
         .allocation = allocation, .hello = *hello, .run = allocation->entry.run, .stream = stream};
     list_push_back(&places->arrivals, &arrival->node);
-    allocation_members(&allocation->entry, &job);
+    allocation_identity(&allocation->entry, &job);
     arrival->look =
-        machine->member_look(machine->context, &job, hello->pid, arrival_looked, arrival);
+        machine->job_process_look(machine->context, &job, hello->pid, arrival_looked, arrival);
     return NULL;
 }
 

@@ -17,7 +17,7 @@
 static bool entry_of(const struct machine_ops *machine, pid_t pid,
                      const struct proc_environment *found, struct ledger_entry *ret_entry)
 {
-    struct job_members job = {.group = pid};
+    struct job_identity job = {.group = pid};
     struct proc_stat stat;
     struct proc_status status;
     uint64_t run = 0;

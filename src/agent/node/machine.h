@@ -18,7 +18,7 @@
 #include <uv.h>
 
 #include "src/agent/daemon/sensors.h"
-#include "src/agent/node/member_look.h"
+#include "src/agent/node/job_process_look.h"
 #include "src/agent/node/opened.h"
 #include "src/agent/node/proc.h"
 #include "src/agent/node/ranks.h"
@@ -74,7 +74,7 @@ struct machine_ops {
     int (*group_signal)(void *context, pid_t group, int signal, struct err *err);
     /* Finds what is left of a job, and kills it where told to, see stragglers.h, off the loop; done() comes once with how many there were,
      * unless detached. NULL: the machine has none to find. */
-    struct stragglers_look *(*stragglers_find)(void *context, const struct job_members *job,
+    struct stragglers_look *(*stragglers_find)(void *context, const struct job_identity *job,
                                                bool kill, void (*done)(void *data, size_t count),
                                                void *data);
     void (*stragglers_detach)(struct stragglers_look *look); /* NULL allowed */
@@ -89,32 +89,33 @@ struct machine_ops {
                                              void *data);
     void (*sensors_detach)(struct sensors_reading *reading);
 
-    /* ---- whole jobs: see members.h for whom that is ---- */
+    /* ---- whole jobs: see job_processes.h for whom that is ---- */
     /* Who of it is a rank, see ranks.h, off the loop; done() comes once, unless detached. NULL: the
      * machine tells no ranks apart. */
-    struct ranks_look *(*ranks_look)(void *context, const struct job_members *job, int signal,
+    struct ranks_look *(*ranks_look)(void *context, const struct job_identity *job, int signal,
                                      ranks_done_fn *done, void *data);
     void (*ranks_detach)(struct ranks_look *look); /* NULL allowed */
-    /* Whether that process is one of it, see member_look.h; done() comes once, unless detached. */
-    struct member_look *(*member_look)(void *context, const struct job_members *job, pid_t pid,
-                                       member_done_fn *done, void *data);
-    void (*member_detach)(struct member_look *look); /* NULL allowed */
+    /* Whether that process is one of it, see job_process_look.h. done() comes once, unless
+     * detached. */
+    struct job_process_look *(*job_process_look)(void *context, const struct job_identity *job,
+                                                 pid_t pid, process_done_fn *done, void *data);
+    void (*process_detach)(struct job_process_look *look); /* NULL allowed */
     /* To that very process; -1 also when it is gone. */
     int (*process_signal)(void *context, pid_t pid, uint64_t start_ticks, int signal,
                           struct err *err);
     /* See still.h. NULL: the machine has no way to do it, and nothing was done. */
-    struct job_still *(*job_still)(void *context, const struct job_members *job, enum still_way way,
-                                   still_done_fn *done, void *data);
+    struct job_still *(*job_still)(void *context, const struct job_identity *job,
+                                   enum still_way way, still_done_fn *done, void *data);
     void (*job_still_change)(struct job_still *still, enum still_way way);
     void (*job_still_detach)(struct job_still *still); /* NULL allowed */
 
     /* ---- their control groups: see cgroup.h ---- */
     /* The job's main process gets one while it is held. -1 with err: it has
      * none. */
-    int (*job_place)(void *context, const struct cgroups *cgroups, struct job_members *job,
+    int (*job_place)(void *context, const struct cgroups *cgroups, struct job_identity *job,
                      struct err *err);
     /* What runs already, in the one that it has; "": in none. */
-    void (*job_find)(void *context, struct job_members *job);
+    void (*job_find)(void *context, struct job_identity *job);
     /* All of it has ended. */
     void (*job_leave)(void *context, const char *cgroup);
 

@@ -52,7 +52,7 @@ static int real_group_signal(void *context, pid_t group, int signal, struct err 
     return 0;
 }
 
-static struct stragglers_look *real_stragglers_find(void *context, const struct job_members *job,
+static struct stragglers_look *real_stragglers_find(void *context, const struct job_identity *job,
                                                     bool kill,
                                                     void (*done)(void *data, size_t count),
                                                     void *data)
@@ -84,13 +84,13 @@ static struct sensors_reading *real_sensors_start(void *context, const char *roo
 
 /* ---- whole jobs ---- */
 
-static struct member_look *real_member_look(void *context, const struct job_members *job, pid_t pid,
-                                            member_done_fn *done, void *data)
+static struct job_process_look *real_job_process_look(void *context, const struct job_identity *job,
+                                                      pid_t pid, process_done_fn *done, void *data)
 {
-    return member_look_start(context, job, pid, done, data);
+    return job_process_look_start(context, job, pid, done, data);
 }
 
-static struct ranks_look *real_ranks_look(void *context, const struct job_members *job, int signal,
+static struct ranks_look *real_ranks_look(void *context, const struct job_identity *job, int signal,
                                           ranks_done_fn *done, void *data)
 {
     return ranks_start(context, job, signal, done, data);
@@ -106,13 +106,13 @@ static int real_process_signal(void *context, pid_t pid, uint64_t start_ticks, i
                          strerror(errno));
 }
 
-static struct job_still *real_job_still(void *context, const struct job_members *job,
+static struct job_still *real_job_still(void *context, const struct job_identity *job,
                                         enum still_way way, still_done_fn *done, void *data)
 {
     return still_start(context, job, way, done, data);
 }
 
-static int real_job_place(void *context, const struct cgroups *cgroups, struct job_members *job,
+static int real_job_place(void *context, const struct cgroups *cgroups, struct job_identity *job,
                           struct err *err)
 {
     char run[CHECKPOINT_ID_TEXT_BYTES];
@@ -122,7 +122,7 @@ static int real_job_place(void *context, const struct cgroups *cgroups, struct j
     return cgroup_place(cgroups, job->stragglers.allocation_id, run, job->group, job->cgroup, err);
 }
 
-static void real_job_find(void *context, struct job_members *job)
+static void real_job_find(void *context, struct job_identity *job)
 {
     char run[CHECKPOINT_ID_TEXT_BYTES];
 
@@ -406,8 +406,8 @@ void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops)
         .sensors_detach = sensors_detach,
         .ranks_look = real_ranks_look,
         .ranks_detach = ranks_detach,
-        .member_look = real_member_look,
-        .member_detach = member_look_detach,
+        .job_process_look = real_job_process_look,
+        .process_detach = job_process_look_detach,
         .process_signal = real_process_signal,
         .job_still = real_job_still,
         .job_still_change = still_change,

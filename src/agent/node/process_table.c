@@ -313,7 +313,7 @@ static void list_new(struct process_table *table, enum process_look look)
 /* ---- who may have changed ---- */
 
 /* An environment counts for nobody who is older than the job. */
-static bool is_candidate(const struct entry *entry, const struct job_members *job)
+static bool is_candidate(const struct entry *entry, const struct job_identity *job)
 {
     return entry->hidden || entry->start_ticks >= job->stragglers.start_ticks;
 }
@@ -342,7 +342,7 @@ static size_t first_above(const struct process_table *table, pid_t pid)
     return low;
 }
 
-static void read_by_turns(struct process_table *table, const struct job_members *job)
+static void read_by_turns(struct process_table *table, const struct job_identity *job)
 {
     const size_t first = first_above(table, table->turn);
     size_t turns = 0;
@@ -357,7 +357,7 @@ static void read_by_turns(struct process_table *table, const struct job_members 
     }
 }
 
-static void read_changed(struct process_table *table, const struct job_members *job,
+static void read_changed(struct process_table *table, const struct job_identity *job,
                          enum process_look look)
 {
     for (size_t i = 0; i < table->count; i++) {
@@ -417,7 +417,7 @@ static bool has_pid(const pid_t *pids, size_t count, pid_t pid)
     return count > 0 && bsearch(&pid, pids, count, sizeof(pid), compare_pids) != NULL;
 }
 
-static bool names_job(const struct entry *entry, const struct job_members *job)
+static bool names_job(const struct entry *entry, const struct job_identity *job)
 {
     char run[CHECKPOINT_ID_TEXT_BYTES];
     const char *text = entry->names;
@@ -557,7 +557,7 @@ static void add_inside(const struct finding *finding, struct process_found *foun
 void process_table_find(struct process_table *table, const struct process_asker *asker,
                         struct process_found *ret_found)
 {
-    const struct job_members *job = asker->job;
+    const struct job_identity *job = asker->job;
     struct finding finding = {.table = table, .asker = asker, .known_count = job->known_count};
 
     finding.known = check_calloc(job->known_count + 1, sizeof(*finding.known));

@@ -2,17 +2,17 @@
  * only who is new, who may have changed, and the asking job's own.
  *
  * The table keeps the facts that decide whether a process can be a job's: its parent, group,
- * session and user, its start, and the job that its environment names. Nobody is taken for a member
- * by the table's word: process_table_find() says whom a job's look has to read now, and what is
- * read then decides (members.h). The table's word is good for one thing, that a process is a
- * stranger. A stranger becomes a member in these ways, and is noticed so:
+ * session and user, its start, and the job that its environment names. Nobody is taken for one
+ * of a job by the table's word: process_table_find() says whom a job's look has to read now, and
+ * what is read then decides (job_processes.h). The table's word is good for one thing, that a
+ * process is a stranger. A stranger comes to belong in these ways, and is noticed so:
  *
  *   it was born, or has a pid that came again   the count of forks, and the listing of /proc: where
  *                                               few were born, of the numbers given since alone
  *   it was moved into the job's control group   cgroup.procs, which each look reads
  *   it joined a process group of the job        only from within a session; each look asks the
  *                                               kernel for the groups of those sessions
- *   it is below a member                        each look reads all that is below a member
+ *   it is below one of the job                  each look reads all that is below one of the job
  *   it executed a program and names the job     it is read again when its age has doubled, until it
  *   in its environment                          has executed one and was read at an age of 10 s;
  *                                               after that PROCESS_TURN of such strangers a look,
@@ -23,25 +23,25 @@
  * Shapes   as many entries of some 100 bytes as the node has processes. One table for all threads:
  *          each call takes its lock. process_table_node() lives as long as the program.
  * Errors   `unread`: a process could not be read just now; it is new to the next look again.
- * Absent   signal masks, states, names: those of a member are read each time.
+ * Absent   signal masks, states, names: those of a job's process are read each time.
  */
 #ifndef CKPT_AGENT_PROCESS_TABLE_H
 #define CKPT_AGENT_PROCESS_TABLE_H
 
-#include "src/agent/node/members.h"
+#include "src/agent/node/job_processes.h"
 #include "src/agent/node/proc_source.h"
 
 enum { PROCESS_TURN = 16 };
 
 /* For whom somebody looks. */
 struct process_asker {
-    const struct job_members *job;
+    const struct job_identity *job;
     const pid_t *inside; /* of its control group, by number */
     size_t inside_count;
 };
 
 struct process_found {
-    pid_t *pids; /* processes to read: all members are among them, by number */
+    pid_t *pids; /* processes to read: all of the job's are among them, by number */
     size_t count;
     struct proc_stat *unnamed; /* processes whose environment is read first; pid, start and image */
     size_t unnamed_count;

@@ -40,10 +40,10 @@ static const char *const launcher_names[] = {"mpirun",  "mpiexec",  "mpiexec.hyd
                                              "srun",    "torchrun", "hydra_pmi_proxy"};
 
 /* A whole number; RANK_NONE: none, or none that a rank can have. */
-static int64_t number_of(const struct member *member, const char *name)
+static int64_t number_of(const struct job_process *process, const char *name)
 {
     const struct number_range range = {0, INT32_MAX};
-    const char *text = name == NULL ? NULL : member_variable(member, name);
+    const char *text = name == NULL ? NULL : job_process_variable(process, name);
     uint64_t number;
 
     if (text == NULL || number_parse(NUMBER_PLAIN, text, range, &number, NULL) != 0)
@@ -51,18 +51,18 @@ static int64_t number_of(const struct member *member, const char *name)
     return (int64_t)number;
 }
 
-static int64_t rank_of(const struct member *member, size_t launcher)
+static int64_t rank_of(const struct job_process *process, size_t launcher)
 {
     const struct number_range steps = {0, SLURM_SPECIAL_STEP - 1};
     const char *also = launchers[launcher].also;
-    const char *told = also == NULL ? NULL : member_variable(member, also);
+    const char *told = also == NULL ? NULL : job_process_variable(process, also);
     uint64_t step;
 
     if (also != NULL && (told == NULL || told[0] == '\0'))
         return RANK_NONE;
     if (launcher == LAUNCHER_SLURM && number_parse(NUMBER_PLAIN, told, steps, &step, NULL) != 0)
         return RANK_NONE;
-    return number_of(member, launchers[launcher].rank);
+    return number_of(process, launchers[launcher].rank);
 }
 
 /* Slurm counts by node, the same counts once: "4(x2),3" is 4, 4, 3. */
@@ -87,56 +87,58 @@ static uint32_t count_of_node(const char *text, int64_t node)
 /* ---- the picture ---- */
 
 struct picture {
-    const struct member_table *table;
-    const struct member *leader; /* NULL: it is gone */
+    const struct job_processes *table;
+    const struct job_process *main_process; /* NULL: it is gone */
     int signal;
-    int64_t (*ranks)[LAUNCHER_COUNT]; /* of each member */
+    int64_t (*ranks)[LAUNCHER_COUNT]; /* of each process */
     size_t launcher;                  /* the one that counts */
 };
 
-static bool is_below(const struct picture *picture, const struct member *member,
-                     const struct member *above)
+static bool is_below(const struct picture *picture, const struct job_process *process,
+                     const struct job_process *above)
 {
     size_t steps = 0;
 
-    for (int at = member->parent; at != MEMBER_NO_PARENT && ++steps <= picture->table->count;
+    for (int at = process->parent; at != PROCESS_NO_PARENT && ++steps <= picture->table->count;
          at = picture->table->items[at].parent)
         if (&picture->table->items[at] == above)
             return true;
     return false;
 }
 
-/* The launcher started the leader as one of several. */
-static bool leader_is_rank(const struct picture *picture, size_t launcher, int64_t number)
+/* The launcher started the main process as one of several. */
+static bool main_process_is_rank(const struct picture *picture, size_t launcher, int64_t number)
 {
     for (size_t i = 0; i < picture->table->count; i++)
         if (picture->ranks[i][launcher] != RANK_NONE && picture->ranks[i][launcher] != number &&
-            !is_below(picture, &picture->table->items[i], picture->leader))
+            !is_below(picture, &picture->table->items[i], picture->main_process))
             return true;
     return false;
 }
 
-static bool same_step(const struct member *member, const struct member *leader, size_t launcher)
+static bool same_step(const struct job_process *process, const struct job_process *main_process,
+                      size_t launcher)
 {
     const char *also = launchers[launcher].also;
-    const char *ours = also == NULL ? "" : member_variable(member, also);
-    const char *theirs = also == NULL ? "" : member_variable(leader, also);
+    const char *ours = also == NULL ? "" : job_process_variable(process, also);
+    const char *theirs = also == NULL ? "" : job_process_variable(main_process, also);
 
     return ours != NULL && theirs != NULL && strcmp(ours, theirs) == 0;
 }
 
-/* What all have from the leader is nobody's number. */
+/* What all have from the main process is nobody's number. */
 static void drop_inherited(struct picture *picture, size_t launcher)
 {
-    const struct member *leader = picture->leader;
-    int64_t number =
-        leader == NULL ? RANK_NONE : picture->ranks[leader - picture->table->items][launcher];
+    const struct job_process *main_process = picture->main_process;
+    int64_t number = main_process == NULL
+                         ? RANK_NONE
+                         : picture->ranks[main_process - picture->table->items][launcher];
 
-    if (number == RANK_NONE || leader_is_rank(picture, launcher, number))
+    if (number == RANK_NONE || main_process_is_rank(picture, launcher, number))
         return;
     for (size_t i = 0; i < picture->table->count; i++)
         if (picture->ranks[i][launcher] == number &&
-            same_step(&picture->table->items[i], leader, launcher))
+            same_step(&picture->table->items[i], main_process, launcher))
             picture->ranks[i][launcher] = RANK_NONE;
 }
 
@@ -178,9 +180,9 @@ static size_t choose_launcher(struct picture *picture, int64_t *numbers)
 
 /* ---- one number ---- */
 
-static bool catches_signal(const struct member *member, int signal)
+static bool catches_signal(const struct job_process *process, int signal)
 {
-    return signal == 0 || (member->caught >> (signal - 1) & 1) != 0;
+    return signal == 0 || (process->caught >> (signal - 1) & 1) != 0;
 }
 
 static bool may_be(const struct picture *picture, size_t index, int64_t number, bool catching)
@@ -194,7 +196,7 @@ static bool is_topmost(const struct picture *picture, size_t index, int64_t numb
     size_t steps = 0;
 
     for (int at = picture->table->items[index].parent;
-         at != MEMBER_NO_PARENT && ++steps <= picture->table->count;
+         at != PROCESS_NO_PARENT && ++steps <= picture->table->count;
          at = picture->table->items[at].parent)
         if (may_be(picture, (size_t)at, number, catching))
             return false;
@@ -202,29 +204,29 @@ static bool is_topmost(const struct picture *picture, size_t index, int64_t numb
 }
 
 /* The eldest of the topmost, and a second one if there is any. */
-static const struct member *find_topmost(const struct picture *picture, int64_t number,
-                                         bool catching, pid_t *ret_twin)
+static const struct job_process *find_topmost(const struct picture *picture, int64_t number,
+                                              bool catching, pid_t *ret_twin)
 {
-    const struct member *found = NULL, *second = NULL;
+    const struct job_process *found = NULL, *second = NULL;
 
     for (size_t i = 0; i < picture->table->count; i++) {
-        const struct member *member = &picture->table->items[i];
+        const struct job_process *process = &picture->table->items[i];
         if (!may_be(picture, i, number, catching) || !is_topmost(picture, i, number, catching))
             continue;
-        if (found == NULL || member->stat.start_ticks < found->stat.start_ticks) {
+        if (found == NULL || process->stat.start_ticks < found->stat.start_ticks) {
             second = found;
-            found = member;
+            found = process;
         } else if (second == NULL) {
-            second = member;
+            second = process;
         }
     }
     *ret_twin = second == NULL ? 0 : second->stat.pid;
     return found;
 }
 
-static uint32_t count_told(const struct member *member, const char *name)
+static uint32_t count_told(const struct job_process *process, const char *name)
 {
-    const int64_t count = number_of(member, name);
+    const int64_t count = number_of(process, name);
 
     return count > 0 ? (uint32_t)count : 0;
 }
@@ -239,62 +241,62 @@ static bool ranks_are_tasks(const struct picture *picture)
     return true;
 }
 
-static uint32_t local_count_of(const struct picture *picture, const struct member *member)
+static uint32_t local_count_of(const struct picture *picture, const struct job_process *process)
 {
-    const char *tasks = member_variable(member, "SLURM_STEP_TASKS_PER_NODE");
-    const int64_t node = number_of(member, "SLURM_NODEID");
-    const uint32_t count = count_told(member, launchers[picture->launcher].local_count);
+    const char *tasks = job_process_variable(process, "SLURM_STEP_TASKS_PER_NODE");
+    const int64_t node = number_of(process, "SLURM_NODEID");
+    const uint32_t count = count_told(process, launchers[picture->launcher].local_count);
 
     if (count > 0 || !ranks_are_tasks(picture))
         return count;
     if (tasks != NULL && node >= 0)
         return count_of_node(tasks, node);
-    return count_told(member, "SLURM_NTASKS_PER_NODE");
+    return count_told(process, "SLURM_NTASKS_PER_NODE");
 }
 
-static void fill_seen(const struct member *member, struct rank_seen *seen)
+static void fill_seen(const struct job_process *process, struct rank_seen *seen)
 {
     *seen = (struct rank_seen){
         .local = RANK_NONE,
-        .pid = member->stat.pid,
-        .start_ticks = member->stat.start_ticks,
-        .catches_usr1 = catches_signal(member, SIGUSR1),
-        .catches_usr2 = catches_signal(member, SIGUSR2),
+        .pid = process->stat.pid,
+        .start_ticks = process->stat.start_ticks,
+        .catches_usr1 = catches_signal(process, SIGUSR1),
+        .catches_usr2 = catches_signal(process, SIGUSR2),
     };
-    memcpy(seen->name, member->stat.name, sizeof(seen->name));
+    memcpy(seen->name, process->stat.name, sizeof(seen->name));
 }
 
 static void add_rank(const struct picture *picture, int64_t number, struct ranks_seen *seen)
 {
     pid_t twin;
-    const struct member *member = find_topmost(picture, number, true, &twin);
+    const struct job_process *process = find_topmost(picture, number, true, &twin);
     struct rank_seen *rank = &seen->items[seen->count++];
 
-    if (member == NULL)
-        member = find_topmost(picture, number, false, &twin);
-    CHECK(member != NULL);
-    fill_seen(member, rank);
+    if (process == NULL)
+        process = find_topmost(picture, number, false, &twin);
+    CHECK(process != NULL);
+    fill_seen(process, rank);
     rank->number = (uint32_t)number;
     rank->twin = twin;
-    rank->local = (int32_t)number_of(member, launchers[picture->launcher].local);
-    rank->local_count = local_count_of(picture, member);
-    rank->all_count = count_told(member, launchers[picture->launcher].count);
+    rank->local = (int32_t)number_of(process, launchers[picture->launcher].local);
+    rank->local_count = local_count_of(picture, process);
+    rank->all_count = count_told(process, launchers[picture->launcher].count);
 }
 
 /* ---- launchers ---- */
 
-static bool command_has(const struct member *member, const char *word)
+static bool command_has(const struct job_process *process, const char *word)
 {
-    return member->command != NULL &&
-           memmem(member->command, member->command_bytes, word, strlen(word)) != NULL;
+    return process->command != NULL &&
+           memmem(process->command, process->command_bytes, word, strlen(word)) != NULL;
 }
 
-static bool is_named_launcher(const struct member *member)
+static bool is_named_launcher(const struct job_process *process)
 {
     for (size_t i = 0; i < ARRAY_COUNT(launcher_names); i++)
-        if (strcmp(member->stat.name, launcher_names[i]) == 0)
+        if (strcmp(process->stat.name, launcher_names[i]) == 0)
             return true;
-    return command_has(member, "torch.distributed") || command_has(member, "/torchrun");
+    return command_has(process, "torch.distributed") || command_has(process, "/torchrun");
 }
 
 static void add_launchers(const struct picture *picture, struct ranks_seen *seen)
@@ -302,14 +304,15 @@ static void add_launchers(const struct picture *picture, struct ranks_seen *seen
     const size_t rank_count = seen->count;
 
     for (size_t i = 0; i < picture->table->count; i++) {
-        const struct member *member = &picture->table->items[i];
-        bool launcher = rank_count == 0 && is_named_launcher(member);
-        if (!member->belongs || picture->ranks[i][picture->launcher] != RANK_NONE)
+        const struct job_process *process = &picture->table->items[i];
+        bool launcher = rank_count == 0 && is_named_launcher(process);
+        if (!process->belongs || picture->ranks[i][picture->launcher] != RANK_NONE)
             continue;
         for (size_t k = 0; k < rank_count && !launcher; k++)
-            launcher = is_below(picture, members_find(picture->table, seen->items[k].pid), member);
+            launcher =
+                is_below(picture, job_processes_find(picture->table, seen->items[k].pid), process);
         if (launcher && seen->count < rank_count + RANKS_LAUNCHERS_MAX) {
-            fill_seen(member, &seen->items[seen->count]);
+            fill_seen(process, &seen->items[seen->count]);
             seen->items[seen->count++].launcher = true;
         }
     }
@@ -320,18 +323,18 @@ static void judge_group(const struct picture *picture, pid_t group, struct ranks
 {
     seen->group = (struct proc_catching){.unread = picture->table->unread};
     for (size_t i = 0; i < picture->table->count && picture->signal != 0; i++) {
-        const struct member *member = &picture->table->items[i];
-        const struct proc_status status = {.caught = member->caught, .ignored = member->ignored};
-        if (member->stat.group != group || !proc_living(&member->stat))
+        const struct job_process *process = &picture->table->items[i];
+        const struct proc_status status = {.caught = process->caught, .ignored = process->ignored};
+        if (process->stat.group != group || !proc_living(&process->stat))
             continue;
-        CHECK(member->known); /* read_more() in members.c */
-        if (!proc_catching_add(&seen->group, &member->stat, &status, picture->signal))
+        CHECK(process->known); /* read_more() in job_processes.c */
+        if (!proc_catching_add(&seen->group, &process->stat, &status, picture->signal))
             break;
     }
     seen->group_catches = proc_catching_end(&seen->group);
 }
 
-void ranks_find(const struct member_table *table, const struct job_members *job, int signal,
+void ranks_find(const struct job_processes *table, const struct job_identity *job, int signal,
                 struct ranks_seen *ret_seen)
 {
     struct picture picture = {.table = table, .signal = signal};
@@ -340,9 +343,9 @@ void ranks_find(const struct member_table *table, const struct job_members *job,
 
     CHECK(signal >= 0 && signal <= 64);
     picture.ranks = check_calloc(table->count + 1, sizeof(*picture.ranks));
-    picture.leader = members_find(table, job->group);
-    if (picture.leader != NULL && !picture.leader->belongs)
-        picture.leader = NULL;
+    picture.main_process = job_processes_find(table, job->group);
+    if (picture.main_process != NULL && !picture.main_process->belongs)
+        picture.main_process = NULL;
     for (size_t i = 0; i < table->count; i++)
         for (size_t k = 0; k < LAUNCHER_COUNT; k++)
             picture.ranks[i][k] =
@@ -353,7 +356,7 @@ void ranks_find(const struct member_table *table, const struct job_members *job,
     ret_seen->count = 0;
     ret_seen->why[0] = '\0';
     snprintf(ret_seen->main_name, sizeof(ret_seen->main_name), "%s",
-             picture.leader == NULL ? "" : picture.leader->stat.name);
+             picture.main_process == NULL ? "" : picture.main_process->stat.name);
     if (table->unread)
         snprintf(ret_seen->why, sizeof(ret_seen->why),
                  "not all processes of this node can be read just now");
@@ -372,7 +375,7 @@ void ranks_find(const struct member_table *table, const struct job_members *job,
 
 struct ranks_look {
     uv_work_t work;
-    struct job_members job;
+    struct job_identity job;
     int signal;
     struct ranks_seen seen;
     ranks_done_fn *done; /* NULL: not wanted any more */
@@ -381,12 +384,12 @@ struct ranks_look {
 
 static void look_once(struct ranks_look *look, enum process_look how)
 {
-    struct member_table table;
+    struct job_processes table;
 
-    members_init(&table);
-    members_look(&table, &look->job, how);
+    job_processes_init(&table);
+    job_processes_look(&table, &look->job, how);
     ranks_find(&table, &look->job, look->signal, &look->seen);
-    members_close(&table);
+    job_processes_close(&table);
 }
 
 /* A job that can be asked, as far as its ranks go: as many as were counted, once each, or none and
@@ -429,7 +432,7 @@ static void work_done(uv_work_t *work, int status)
     free(look);
 }
 
-struct ranks_look *ranks_start(uv_loop_t *loop, const struct job_members *job, int signal,
+struct ranks_look *ranks_start(uv_loop_t *loop, const struct job_identity *job, int signal,
                                ranks_done_fn *done, void *data)
 {
     struct ranks_look *look = check_calloc(1, sizeof(*look));

@@ -29,7 +29,7 @@
 
 #include <uv.h>
 
-#include "src/agent/node/members.h"
+#include "src/agent/node/job_processes.h"
 
 enum { RANKS_NODE_MAX = 256, RANKS_LAUNCHERS_MAX = 32, RANK_NONE = -1, RANKS_WHY_BYTES = 160 };
 
@@ -62,13 +62,13 @@ struct ranks_seen {
 };
 
 /* `signal` is the one that would ask; 0: none, then any process can be the rank. */
-void ranks_find(const struct member_table *table, const struct job_members *job, int signal,
+void ranks_find(const struct job_processes *table, const struct job_identity *job, int signal,
                 struct ranks_seen *ret_seen);
 
 /* The result is valid during the call. */
 typedef void ranks_done_fn(void *data, const struct ranks_seen *seen);
 struct ranks_look;
-struct ranks_look *ranks_start(uv_loop_t *loop, const struct job_members *job, int signal,
+struct ranks_look *ranks_start(uv_loop_t *loop, const struct job_identity *job, int signal,
                                ranks_done_fn *done, void *data);
 void ranks_detach(struct ranks_look *look); /* NULL allowed; done() does not come */
 

@@ -13,6 +13,7 @@
 
 #include "src/agent/node/ranks.h"
 #include "src/base/check.h"
+#include "src/base/text.h"
 
 /* A group's wait in one round; between two; while ranks end */
 enum { STILL_GROUP_MS = 20, STILL_PAUSE_MAX_MS = 64, STILL_END_PAUSE_MS = 200 };
@@ -26,13 +27,13 @@ struct stopped {
 struct job_still {
     uv_work_t work;
     uv_timer_t timer;
-    struct job_members job;
+    struct job_identity job;
     enum still_way way; /* of the round; the pool's thread reads it */
     enum still_way next_way;
     bool changed; /* the next round begins what is next */
     uint64_t begun_us;
     /* of the round, and of the one before */
-    bool by_cgroup; /* the group does it: its members are not looked at */
+    bool by_cgroup; /* the group does it: its processes are not looked at */
     bool finished;
     struct stopped *stopped; /* by pid */
     size_t stopped_count;
@@ -43,49 +44,50 @@ struct job_still {
 
 /* ---- one process ---- */
 
-static void signal_member(const struct member *member, int signal)
+static void signal_process(const struct job_process *process, int signal)
 {
-    (void)proc_signal(member->stat.pid, member->stat.start_ticks, signal);
+    (void)proc_signal(process->stat.pid, process->stat.start_ticks, signal);
 }
 
 /* It waits, in the kernel and whatever signal comes, until the child with which it shares its
  * memory runs a program; and that child is stopped. */
-static bool waits_for_stopped_child(const struct member_table *table, const struct member *member)
+static bool waits_for_stopped_child(const struct job_processes *table,
+                                    const struct job_process *process)
 {
     for (size_t i = 0; i < table->count; i++) {
         const struct proc_stat *child = &table->items[i].stat;
-        if (child->parent == member->stat.pid && child->state == 'T' &&
-            syscall(SYS_kcmp, member->stat.pid, child->pid, KCMP_VM, 0, 0) == 0)
+        if (child->parent == process->stat.pid && child->state == 'T' &&
+            syscall(SYS_kcmp, process->stat.pid, child->pid, KCMP_VM, 0, 0) == 0)
             return true;
     }
     return false;
 }
 
-static bool state_is_stopped(const struct member_table *table, const struct member *member,
+static bool state_is_stopped(const struct job_processes *table, const struct job_process *process,
                              char state)
 {
     if (state == 'D')
-        return waits_for_stopped_child(table, member);
+        return waits_for_stopped_child(table, process);
     return state == 'T' || state == 't' || state == 'Z' || state == 'X';
 }
 
 /* The first thread may be stopped, or have ended, while another one still writes. */
-static bool member_is_stopped(const struct member_table *table, const struct member *member)
+static bool process_is_stopped(const struct job_processes *table, const struct job_process *process)
 {
     char path[64];
     DIR *folder;
     struct dirent *entry;
-    bool stopped = state_is_stopped(table, member, member->stat.state);
+    bool stopped = state_is_stopped(table, process, process->stat.state);
 
-    if (!stopped || member->stat.threads == 1)
+    if (!stopped || process->stat.threads == 1)
         return stopped;
-    snprintf(path, sizeof(path), "/proc/%d/task", (int)member->stat.pid);
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)process->stat.pid);
     folder = opendir(path);
     while (folder != NULL && stopped && (entry = readdir(folder)) != NULL) {
         pid_t thread = (pid_t)strtol(entry->d_name, NULL, 10);
         struct proc_stat stat;
-        int result = thread <= 0 ? -1 : proc_read_thread(member->stat.pid, thread, &stat);
-        stopped = result < 0 || (result == 0 && state_is_stopped(table, member, stat.state));
+        int result = thread <= 0 ? -1 : proc_read_thread(process->stat.pid, thread, &stat);
+        stopped = result < 0 || (result == 0 && state_is_stopped(table, process, stat.state));
     }
     if (folder != NULL)
         closedir(folder);
@@ -95,26 +97,28 @@ static bool member_is_stopped(const struct member_table *table, const struct mem
 /* ---- one round, off the loop ---- */
 
 /* Whom the round is about: what its group does not reach. */
-static bool is_aimed(const struct job_still *still, const struct member *member)
+static bool is_aimed(const struct job_still *still, const struct job_process *process)
 {
-    return member->belongs && !(still->by_cgroup && member->in_cgroup && still->way != STILL_KILL);
+    return process->belongs &&
+           !(still->by_cgroup && process->in_cgroup && still->way != STILL_KILL);
 }
 
 /* -1, 0, 1: parents before their children; the main process is the eldest. */
 static int compare_age(const void *a, const void *b)
 {
-    const struct member *left = *(const struct member *const *)a,
-                        *right = *(const struct member *const *)b;
+    const struct job_process *left = *(const struct job_process *const *)a,
+                             *right = *(const struct job_process *const *)b;
 
     if (left->stat.start_ticks != right->stat.start_ticks)
         return left->stat.start_ticks < right->stat.start_ticks ? -1 : 1;
     return (left->stat.pid > right->stat.pid) - (left->stat.pid < right->stat.pid);
 }
 
-/* The members of the round, by age; the caller frees them. */
-static const struct member **aim_members(struct job_still *still, const struct member_table *table)
+/* The processes of the round, by age; the caller frees them. */
+static const struct job_process **aim_processes(struct job_still *still,
+                                                const struct job_processes *table)
 {
-    const struct member **aimed = check_calloc(table->count + 1, sizeof(*aimed));
+    const struct job_process **aimed = check_calloc(table->count + 1, sizeof(*aimed));
     size_t count = 0;
 
     for (size_t i = 0; i < table->count; i++)
@@ -125,23 +129,23 @@ static const struct member **aim_members(struct job_still *still, const struct m
     return aimed;
 }
 
-static void name_stuck(struct job_still *still, const struct member *member)
+static void name_stuck(struct job_still *still, const struct job_process *process)
 {
     still->finished = false;
     if (still->result.stuck != 0)
         return; /* one is enough */
-    still->result.stuck = member->stat.pid;
-    memcpy(still->result.stuck_name, member->stat.name, sizeof(still->result.stuck_name));
+    still->result.stuck = process->stat.pid;
+    memcpy(still->result.stuck_name, process->stat.name, sizeof(still->result.stuck_name));
 }
 
-static bool was_stopped(const struct job_still *still, const struct member *member)
+static bool was_stopped(const struct job_still *still, const struct job_process *process)
 {
     for (size_t low = 0, high = still->stopped_count; low < high;) {
         size_t middle = low + (high - low) / 2;
         const struct stopped *stopped = &still->stopped[middle];
-        if (stopped->pid == member->stat.pid)
-            return stopped->start_ticks == member->stat.start_ticks;
-        if (stopped->pid < member->stat.pid)
+        if (stopped->pid == process->stat.pid)
+            return stopped->start_ticks == process->stat.start_ticks;
+        if (stopped->pid < process->stat.pid)
             low = middle + 1;
         else
             high = middle;
@@ -150,27 +154,27 @@ static bool was_stopped(const struct job_still *still, const struct member *memb
 }
 
 /* Who is stopped is let go again, or killed, also when its parents have ended meanwhile. */
-static void freeze_members(struct job_still *still, const struct member_table *table)
+static void freeze_processes(struct job_still *still, const struct job_processes *table)
 {
-    const struct member **aimed = aim_members(still, table);
+    const struct job_process **aimed = aim_processes(still, table);
     struct stopped *stopped = check_calloc(table->count + 1, sizeof(*stopped));
     size_t count = 0;
 
     for (size_t i = 0; i < still->result.count; i++)
-        if (!member_is_stopped(table, aimed[i]))
-            signal_member(aimed[i], SIGSTOP);
+        if (!process_is_stopped(table, aimed[i]))
+            signal_process(aimed[i], SIGSTOP);
     for (size_t i = 0; i < table->count; i++) { /* by pid, for the next round */
-        const struct member *member = &table->items[i];
-        if (!is_aimed(still, member))
+        const struct job_process *process = &table->items[i];
+        if (!is_aimed(still, process))
             continue;
-        if (!member_is_stopped(table, member)) {
-            name_stuck(still, member);
+        if (!process_is_stopped(table, process)) {
+            name_stuck(still, process);
             continue;
         }
-        stopped[count++] = (struct stopped){member->stat.pid, member->stat.start_ticks};
-        still->finished = still->finished && was_stopped(still, member);
+        stopped[count++] = (struct stopped){process->stat.pid, process->stat.start_ticks};
+        still->finished = still->finished && was_stopped(still, process);
     }
-    members_know(table, &still->job);
+    job_processes_know(table, &still->job);
     free(aimed);
     free(still->stopped);
     still->stopped = stopped;
@@ -178,14 +182,14 @@ static void freeze_members(struct job_still *still, const struct member_table *t
 }
 
 /* To all of them: a stop that a process has not come to yet is taken back by it as well. */
-static void thaw_members(struct job_still *still, const struct member_table *table)
+static void thaw_processes(struct job_still *still, const struct job_processes *table)
 {
-    const struct member **aimed = aim_members(still, table);
+    const struct job_process **aimed = aim_processes(still, table);
 
     for (size_t i = still->result.count; i-- > 0;) {
         bool stopped = aimed[i]->stat.state == 'T';
         if (still->result.rounds == 1 || stopped)
-            signal_member(aimed[i], SIGCONT);
+            signal_process(aimed[i], SIGCONT);
         if (stopped)
             name_stuck(still, aimed[i]);
     }
@@ -193,12 +197,12 @@ static void thaw_members(struct job_still *still, const struct member_table *tab
     free(aimed);
 }
 
-static void kill_members(struct job_still *still, const struct member_table *table)
+static void kill_processes(struct job_still *still, const struct job_processes *table)
 {
-    const struct member **aimed = aim_members(still, table);
+    const struct job_process **aimed = aim_processes(still, table);
 
     for (size_t i = 0; i < still->result.count; i++) {
-        signal_member(aimed[i], SIGKILL);
+        signal_process(aimed[i], SIGKILL);
         name_stuck(still, aimed[i]);
     }
     free(aimed);
@@ -206,23 +210,23 @@ static void kill_members(struct job_still *still, const struct member_table *tab
 
 /* Marks who is above a rank and none itself: launchers and wrapper scripts. Whether there are ranks
  * at all. */
-static bool mark_launchers(const struct member_table *table, const struct ranks_seen *seen,
+static bool mark_launchers(const struct job_processes *table, const struct ranks_seen *seen,
                            bool *launchers)
 {
     bool any = false;
 
     for (size_t i = 0; i < seen->count; i++) {
-        const struct member *rank = members_find(table, seen->items[i].pid);
+        const struct job_process *rank = job_processes_find(table, seen->items[i].pid);
         size_t steps = 0;
         if (seen->items[i].launcher || rank == NULL)
             continue;
         any = true;
-        for (int at = rank->parent; at != MEMBER_NO_PARENT && ++steps <= table->count;
+        for (int at = rank->parent; at != PROCESS_NO_PARENT && ++steps <= table->count;
              at = table->items[at].parent)
             launchers[at] = true;
     }
     for (size_t i = 0; i < seen->count; i++) {
-        const struct member *rank = members_find(table, seen->items[i].pid);
+        const struct job_process *rank = job_processes_find(table, seen->items[i].pid);
         if (!seen->items[i].launcher && rank != NULL)
             launchers[rank - table->items] = false;
     }
@@ -230,13 +234,13 @@ static bool mark_launchers(const struct member_table *table, const struct ranks_
 }
 
 /* It was stopped by its user, perhaps: the signal alone would wait. */
-static void end_member(const struct member *member)
+static void end_process(const struct job_process *process)
 {
-    signal_member(member, SIGTERM);
-    signal_member(member, SIGCONT);
+    signal_process(process, SIGTERM);
+    signal_process(process, SIGCONT);
 }
 
-static void end_members(struct job_still *still, const struct member_table *table)
+static void end_processes(struct job_still *still, const struct job_processes *table)
 {
     struct ranks_seen *seen = check_calloc(1, sizeof(*seen));
     struct stopped *told = check_calloc(table->count + 1, sizeof(*told));
@@ -248,9 +252,9 @@ static void end_members(struct job_still *still, const struct member_table *tabl
     ranks = mark_launchers(table, seen, launchers);
     still->result.count = 0;
     for (size_t i = 0; i < table->count; i++) { /* by pid, for the next round */
-        const struct member *member = &table->items[i];
-        bool known = was_stopped(still, member);
-        if (!member->belongs)
+        const struct job_process *process = &table->items[i];
+        bool known = was_stopped(still, process);
+        if (!process->belongs)
             continue;
         still->result.count++;
         if (!known && ranks && (launchers[i] || still->result.rounds > 1)) {
@@ -258,8 +262,8 @@ static void end_members(struct job_still *still, const struct member_table *tabl
             continue;
         }
         if (!known)
-            end_member(member);
-        told[count++] = (struct stopped){member->stat.pid, member->stat.start_ticks};
+            end_process(process);
+        told[count++] = (struct stopped){process->stat.pid, process->stat.start_ticks};
     }
     free(seen);
     free(launchers);
@@ -269,7 +273,7 @@ static void end_members(struct job_still *still, const struct member_table *tabl
 }
 
 /* A process of a group that does not freeze: one that waits in the kernel. */
-static void name_unfrozen(struct job_still *still, const struct member_table *table)
+static void name_unfrozen(struct job_still *still, const struct job_processes *table)
 {
     still->finished = false;
     for (size_t i = 0; i < table->count; i++)
@@ -280,7 +284,7 @@ static void name_unfrozen(struct job_still *still, const struct member_table *ta
             name_stuck(still, &table->items[i]);
 }
 
-/* A group that cannot be written to is none: its members are signalled like others. */
+/* A group that cannot be written to is none: its processes are signalled like others. */
 static bool turn_cgroup(struct job_still *still)
 {
     const char *folder = still->job.cgroup;
@@ -299,26 +303,26 @@ static bool turn_cgroup(struct job_still *still)
 static void work_round(uv_work_t *work)
 {
     struct job_still *still = work->data;
-    struct member_table table;
+    struct job_processes table;
     bool turned = turn_cgroup(still);
 
-    members_init(&table);
-    members_look(&table, &still->job, PROCESS_ANEW);
+    job_processes_init(&table);
+    job_processes_look(&table, &still->job, PROCESS_ANEW);
     still->finished = !table.unread;
     still->result.stuck = 0;
     still->result.stuck_name[0] = '\0';
     still->result.rounds++;
     if (still->way == STILL_FREEZE)
-        freeze_members(still, &table);
+        freeze_processes(still, &table);
     else if (still->way == STILL_THAW)
-        thaw_members(still, &table);
+        thaw_processes(still, &table);
     else if (still->way == STILL_END)
-        end_members(still, &table);
+        end_processes(still, &table);
     else
-        kill_members(still, &table);
+        kill_processes(still, &table);
     if (!turned)
         name_unfrozen(still, &table);
-    members_close(&table);
+    job_processes_close(&table);
 }
 
 /* ---- on the loop ---- */
@@ -389,17 +393,13 @@ static void take_way(struct job_still *still, enum still_way way)
 
 const char *still_way_name(enum still_way way)
 {
-    static const char *const names[] = {
-#define X(name) #name,
-        STILL_WAYS(X)
-#undef X
-    };
+    static const char *const names[] = {STILL_WAYS(TEXT_OF_NAME)};
 
     CHECK(way < STILL_WAY_COUNT);
     return names[way];
 }
 
-struct job_still *still_start(uv_loop_t *loop, const struct job_members *job, enum still_way way,
+struct job_still *still_start(uv_loop_t *loop, const struct job_identity *job, enum still_way way,
                               still_done_fn *done, void *data)
 {
     struct job_still *still = check_calloc(1, sizeof(*still));

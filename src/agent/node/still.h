@@ -32,7 +32,7 @@
 
 #include <uv.h>
 
-#include "src/agent/node/members.h"
+#include "src/agent/node/job_processes.h"
 
 enum { STILL_LIMIT_MS = 5000 };
 
@@ -53,12 +53,12 @@ struct still_result {
     size_t count; /* of processes that the last round was about; none when the group did it all */
     uint32_t rounds;
     uint64_t took_us;
-    const struct job_members *job; /* with who of it was found by descent alone; during done() */
+    const struct job_identity *job; /* with who of it was found by descent alone; during done() */
 };
 
 typedef void still_done_fn(void *data, const struct still_result *result);
 struct job_still;
-struct job_still *still_start(uv_loop_t *loop, const struct job_members *job, enum still_way way,
+struct job_still *still_start(uv_loop_t *loop, const struct job_identity *job, enum still_way way,
                               still_done_fn *done, void *data);
 /* From the next round on; done() says how that ended. */
 void still_change(struct job_still *still, enum still_way way);

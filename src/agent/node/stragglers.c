@@ -6,25 +6,25 @@
 
 #include "src/base/check.h"
 
-size_t stragglers_find(const struct job_members *job, bool kill)
+size_t stragglers_find(const struct job_identity *job, bool kill)
 {
-    struct member_table table;
+    struct job_processes table;
     size_t count;
 
     if (kill && job->cgroup[0] != '\0')
         cgroup_kill(job->cgroup, NULL);
-    members_init(&table);
-    members_look(&table, job, PROCESS_ANEW);
+    job_processes_init(&table);
+    job_processes_look(&table, job, PROCESS_ANEW);
     count = table.unread ? 1 : 0;
     for (size_t i = 0; i < table.count; i++) {
-        const struct member *member = &table.items[i];
-        if (!member->belongs)
+        const struct job_process *process = &table.items[i];
+        if (!process->belongs)
             continue;
         count++;
         if (kill)
-            (void)proc_signal(member->stat.pid, member->stat.start_ticks, SIGKILL);
+            (void)proc_signal(process->stat.pid, process->stat.start_ticks, SIGKILL);
     }
-    members_close(&table);
+    job_processes_close(&table);
     return count;
 }
 
@@ -32,7 +32,7 @@ size_t stragglers_find(const struct job_members *job, bool kill)
 
 struct stragglers_look {
     uv_work_t work;
-    struct job_members job;
+    struct job_identity job;
     bool kill;
     size_t count;
     void (*done)(void *data, size_t count); /* NULL: not wanted any more */
@@ -56,7 +56,7 @@ static void work_done(uv_work_t *work, int status)
     free(look);
 }
 
-struct stragglers_look *stragglers_start(uv_loop_t *loop, const struct job_members *job, bool kill,
+struct stragglers_look *stragglers_start(uv_loop_t *loop, const struct job_identity *job, bool kill,
                                          void (*done)(void *data, size_t count), void *data)
 {
     struct stragglers_look *look = check_calloc(1, sizeof(*look));

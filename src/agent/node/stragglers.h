@@ -1,5 +1,5 @@
 /* What is left of a job whose process group has ended: in its control group, or in a session or a
- * group of its own (members.h). It must not outlive the application either.
+ * group of its own (job_processes.h). It must not outlive the application either.
  *
  * Flow     stragglers_find() looks once, anew, and kills what it finds where it is told to;
  *          stragglers_start() does that off the loop. Who finds some looks again until there are
@@ -12,13 +12,13 @@
 
 #include <uv.h>
 
-#include "src/agent/node/members.h"
+#include "src/agent/node/job_processes.h"
 
 /* How many there were. */
-size_t stragglers_find(const struct job_members *job, bool kill);
+size_t stragglers_find(const struct job_identity *job, bool kill);
 
 struct stragglers_look;
-struct stragglers_look *stragglers_start(uv_loop_t *loop, const struct job_members *job, bool kill,
+struct stragglers_look *stragglers_start(uv_loop_t *loop, const struct job_identity *job, bool kill,
                                          void (*done)(void *data, size_t count), void *data);
 void stragglers_detach(struct stragglers_look *look); /* NULL allowed; done() does not come */
 

@@ -53,13 +53,13 @@ static bool stragglers_killed;
 static void (*stragglers_done)(void *data, size_t count);
 
 static inline struct stragglers_look *stragglers_find_fake(void *context,
-                                                           const struct job_members *members,
+                                                           const struct job_identity *identity,
                                                            bool kill,
                                                            void (*done)(void *data, size_t count),
                                                            void *data)
 {
     (void)context, (void)data;
-    stragglers_asked = members->stragglers;
+    stragglers_asked = identity->stragglers;
     stragglers_killed = kill;
     stragglers_done = done;
     return stragglers_left > 0 ? (struct stragglers_look *)&stragglers_asked : NULL;

@@ -269,12 +269,12 @@ static const struct proc_source world_source = {.forks = world_forks,
 
 #define WORLD_OF(name) "CKPT_ALLOCATION_ID=" name " CKPT_DIR=/w/" name " CKPT_RUN=1-42 PATH=/bin"
 
-/* Its leader is started here, by a shell in a session of its own. */
-static void world_job(struct job_members *job, const char *name, const char *environment)
+/* Its main process is started here, by a shell in a session of its own. */
+static void world_job(struct job_identity *job, const char *name, const char *environment)
 {
     const pid_t shell = world_stranger(WORLD_USER);
 
-    *job = (struct job_members){.stragglers = {.uid = WORLD_USER, .start_ticks = world.now_ticks}};
+    *job = (struct job_identity){.stragglers = {.uid = WORLD_USER, .start_ticks = world.now_ticks}};
     snprintf(job->stragglers.allocation_id, sizeof(job->stragglers.allocation_id), "%s", name);
     snprintf(job->stragglers.work_dir, sizeof(job->stragglers.work_dir), "/w/%s", name);
     job->stragglers.run = run_make(1, 42);
@@ -282,8 +282,8 @@ static void world_job(struct job_members *job, const char *name, const char *env
     world_find(job->group)->group = job->group;
 }
 
-/* "101 102!": members by number, those that are lost without descent or knowledge marked. */
-static void name_members(const struct member_table *table, char *text, size_t size)
+/* "101 102!": processes by number, those that are lost without descent or knowledge marked. */
+static void name_processes(const struct job_processes *table, char *text, size_t size)
 {
     size_t used = 0;
 
@@ -298,44 +298,44 @@ static void name_members(const struct member_table *table, char *text, size_t si
 static char world_looked[8192], world_wholly[8192];
 static bool world_unread;
 
-static const char *world_look(const struct job_members *job, enum process_look look)
+static const char *world_look(const struct job_identity *job, enum process_look look)
 {
-    struct member_table table;
+    struct job_processes table;
 
     world.reads = world.lists_all = world.lists_part = world.groups = 0;
-    members_init(&table);
-    members_look_in(&table, job, processes, look);
-    name_members(&table, world_looked, sizeof(world_looked));
+    job_processes_init(&table);
+    job_processes_look_in(&table, job, processes, look);
+    name_processes(&table, world_looked, sizeof(world_looked));
     world_unread = table.unread;
-    members_close(&table);
+    job_processes_close(&table);
     return world_looked;
 }
 
-static const char *world_whole(const struct job_members *job)
+static const char *world_whole(const struct job_identity *job)
 {
-    struct member_table table;
+    struct job_processes table;
     pid_t inside[64];
     size_t inside_count = job->cgroup[0] == '\0' ? 0 : cgroup_pids(job->cgroup, inside, 64);
 
-    members_init(&table);
+    job_processes_init(&table);
     for (size_t i = 0; i < world.count; i++) {
-        const struct world_process *process = &world.items[i];
-        struct member member = {.known = true, .parent = MEMBER_NO_PARENT};
+        const struct world_process *lives = &world.items[i];
+        struct job_process process = {.known = true, .parent = PROCESS_NO_PARENT};
         int result;
 
-        if (process->pid <= 1 || process->unborn)
+        if (lives->pid <= 1 || lives->unborn)
             continue;
-        member.uid = process->uid;
-        assert_int_equal(world_stat(NULL, process->pid, &member.stat), 0);
+        process.uid = lives->uid;
+        assert_int_equal(world_stat(NULL, lives->pid, &process.stat), 0);
         for (size_t k = 0; k < inside_count; k++)
-            member.in_cgroup = member.in_cgroup || inside[k] == process->pid;
-        member.environment = world_bytes(NULL, process->pid, "environ", SIZE_MAX,
-                                         &member.environment_bytes, &result);
-        members_add(&table, &member);
+            process.in_cgroup = process.in_cgroup || inside[k] == lives->pid;
+        process.environment =
+            world_bytes(NULL, lives->pid, "environ", SIZE_MAX, &process.environment_bytes, &result);
+        job_processes_add(&table, &process);
     }
-    members_settle(&table, job);
-    name_members(&table, world_wholly, sizeof(world_wholly));
-    members_close(&table);
+    job_processes_settle(&table, job);
+    name_processes(&table, world_wholly, sizeof(world_wholly));
+    job_processes_close(&table);
     return world_wholly;
 }
 

@@ -26,7 +26,7 @@ extern char **environ;
 enum { REAL_PATIENCE_MS = 20000, REAL_LIFE_S = 60 };
 
 struct real_job {
-    struct job_members members;
+    struct job_identity identity;
     char counter[64]; /* file; also the work folder's name */
     _Atomic uint64_t *count;
 };
@@ -264,14 +264,14 @@ static inline uint64_t real_start_ticks(pid_t pid)
 }
 
 /* As real_still() left it last. */
-static struct job_members real_found;
+static struct job_identity real_found;
 /* What a test that failed has left. */
-static struct job_members real_left[4];
+static struct job_identity real_left[4];
 
-static inline struct job_members *real_left_of(const struct real_job *job)
+static inline struct job_identity *real_left_of(const struct real_job *job)
 {
     for (size_t i = 0; i < ARRAY_COUNT(real_left); i++)
-        if (strcmp(real_left[i].stragglers.allocation_id, job->members.stragglers.allocation_id) ==
+        if (strcmp(real_left[i].stragglers.allocation_id, job->identity.stragglers.allocation_id) ==
             0)
             return &real_left[i];
     fail_msg("more than %zu jobs at a time", ARRAY_COUNT(real_left));
@@ -286,7 +286,7 @@ static inline pid_t real_start(struct real_job *job, const char *role, const cha
     char byte = 'g', run[CHECKPOINT_ID_TEXT_BYTES];
     pid_t pid;
 
-    checkpoint_id_format(job->members.stragglers.run, run);
+    checkpoint_id_format(job->identity.stragglers.run, run);
     assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
     pid = fork();
     assert_true(pid >= 0);
@@ -297,8 +297,8 @@ static inline pid_t real_start(struct real_job *job, const char *role, const cha
             _exit(3);
         setenv("TEST_PROGRAM", program, 1);
         setenv("TEST_COUNTER", job->counter, 1);
-        setenv("CKPT_ALLOCATION_ID", job->members.stragglers.allocation_id, 1);
-        setenv("CKPT_DIR", job->members.stragglers.work_dir, 1);
+        setenv("CKPT_ALLOCATION_ID", job->identity.stragglers.allocation_id, 1);
+        setenv("CKPT_DIR", job->identity.stragglers.work_dir, 1);
         setenv("CKPT_RUN", run, 1);
         if (number != NULL)
             setenv("OMPI_COMM_WORLD_RANK", number, 1);
@@ -309,21 +309,21 @@ static inline pid_t real_start(struct real_job *job, const char *role, const cha
     }
     setpgid(pid, pid);
     close(pipes[0]);
-    if (job->members.group == 0) {
-        job->members.group = pid;
-        job->members.stragglers.start_ticks = real_start_ticks(pid);
-        *real_left_of(job) = job->members;
+    if (job->identity.group == 0) {
+        job->identity.group = pid;
+        job->identity.stragglers.start_ticks = real_start_ticks(pid);
+        *real_left_of(job) = job->identity;
     }
-    if (job->members.cgroup[0] != '\0') {
+    if (job->identity.cgroup[0] != '\0') {
         struct cgroups cgroups;
         char folder[CGROUP_PATH_BYTES];
         struct err err = {0};
-        memcpy(cgroups.jobs, job->members.cgroup, sizeof(cgroups.jobs));
+        memcpy(cgroups.jobs, job->identity.cgroup, sizeof(cgroups.jobs));
         *strrchr(cgroups.jobs, '/') = '\0';
-        if (cgroup_place(&cgroups, job->members.stragglers.allocation_id, run, pid, folder, &err) !=
-            0)
+        if (cgroup_place(&cgroups, job->identity.stragglers.allocation_id, run, pid, folder,
+                         &err) != 0)
             fail_msg("%s", err.text);
-        assert_string_equal(folder, job->members.cgroup);
+        assert_string_equal(folder, job->identity.cgroup);
     }
     close(pipes[1]);
     return pid;
@@ -332,7 +332,7 @@ static inline pid_t real_start(struct real_job *job, const char *role, const cha
 /* `jobs`: the folder of control groups; NULL: by signals. */
 static inline void real_open(struct real_job *job, const char *jobs)
 {
-    struct stragglers *stragglers = &job->members.stragglers;
+    struct stragglers *stragglers = &job->identity.stragglers;
     char run[CHECKPOINT_ID_TEXT_BYTES];
     static int number;
     int fd;
@@ -349,36 +349,36 @@ static inline void real_open(struct real_job *job, const char *jobs)
     stragglers->run = run_make(1, 42);
     stragglers->uid = getuid();
     if (jobs != NULL)
-        snprintf(job->members.cgroup, sizeof(job->members.cgroup), "%s/%s.%s", jobs,
+        snprintf(job->identity.cgroup, sizeof(job->identity.cgroup), "%s/%s.%s", jobs,
                  stragglers->allocation_id, checkpoint_id_format(stragglers->run, run));
     for (size_t i = 0; i < ARRAY_COUNT(real_left); i++)
         if (real_left[i].group == 0) {
-            real_left[i] = job->members;
+            real_left[i] = job->identity;
             break;
         }
 }
 
-/* How many members it has, and how many of them ignore SIGTERM. */
-static inline size_t real_members(const struct real_job *job, size_t *ret_ignoring)
+/* How many processes it has, and how many of them ignore SIGTERM. */
+static inline size_t real_identity(const struct real_job *job, size_t *ret_ignoring)
 {
-    struct member_table table;
+    struct job_processes table;
     size_t count = 0;
 
     *ret_ignoring = 0;
-    members_init(&table);
-    members_look(&table, &job->members, PROCESS_ANEW);
+    job_processes_init(&table);
+    job_processes_look(&table, &job->identity, PROCESS_ANEW);
     for (size_t i = 0; i < table.count; i++) {
-        const struct member *member = &table.items[i];
-        count += member->belongs ? 1 : 0;
-        *ret_ignoring += member->belongs && (member->ignored >> (SIGTERM - 1) & 1) != 0 ? 1 : 0;
+        const struct job_process *process = &table.items[i];
+        count += process->belongs ? 1 : 0;
+        *ret_ignoring += process->belongs && (process->ignored >> (SIGTERM - 1) & 1) != 0 ? 1 : 0;
     }
-    members_close(&table);
+    job_processes_close(&table);
     return count;
 }
 
 struct real_result {
     struct still_result result;
-    struct job_members job; /* with who was found */
+    struct job_identity job; /* with who was found */
 };
 
 static void real_done(void *data, const struct still_result *result)
@@ -395,7 +395,7 @@ static inline struct still_result real_still(const struct real_job *job, enum st
     uv_loop_t loop;
 
     assert_int_equal(uv_loop_init(&loop), 0);
-    assert_non_null(still_start(&loop, &job->members, way, real_done, &real));
+    assert_non_null(still_start(&loop, &job->identity, way, real_done, &real));
     assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
     assert_int_equal(uv_loop_close(&loop), 0);
     assert_true(real.result.rounds > 0);
@@ -416,10 +416,10 @@ static inline void real_end(struct real_job *job)
     if (!result.whole)
         fail_msg("process %d (%s) was not ended", (int)result.stuck, result.stuck_name);
     assert_int_equal(result.count, 0);
-    *real_left_of(job) = (struct job_members){.group = 0};
+    *real_left_of(job) = (struct job_identity){.group = 0};
     real_reap();
-    if (job->members.cgroup[0] != '\0')
-        assert_int_equal(cgroup_remove(job->members.cgroup, NULL), 0);
+    if (job->identity.cgroup[0] != '\0')
+        assert_int_equal(cgroup_remove(job->identity.cgroup, NULL), 0);
     unlink(job->counter);
     munmap((void *)job->count, 4 * sizeof(uint64_t));
 }
@@ -429,15 +429,15 @@ static inline int real_teardown(void **state)
 {
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(real_left); i++) {
-        struct real_job job = {.members = real_left[i]};
-        if (job.members.group != 0) {
+        struct real_job job = {.identity = real_left[i]};
+        if (job.identity.group != 0) {
             real_still(&job, STILL_KILL);
             real_reap();
-            if (job.members.cgroup[0] != '\0')
-                cgroup_remove(job.members.cgroup, NULL);
-            unlink(job.members.stragglers.work_dir);
+            if (job.identity.cgroup[0] != '\0')
+                cgroup_remove(job.identity.cgroup, NULL);
+            unlink(job.identity.stragglers.work_dir);
         }
-        real_left[i] = (struct job_members){.group = 0};
+        real_left[i] = (struct job_identity){.group = 0};
     }
     return 0;
 }

@@ -67,15 +67,15 @@ static void still_path_open_detach(struct path_open *open)
 }
 
 /* Nothing numbers ranks. */
-static struct ranks_look *still_ranks_look(void *context, const struct job_members *members,
+static struct ranks_look *still_ranks_look(void *context, const struct job_identity *identity,
                                            int signal, ranks_done_fn *done, void *data)
 {
-    (void)context, (void)members, (void)signal, (void)done, (void)data;
+    (void)context, (void)identity, (void)signal, (void)done, (void)data;
     return NULL;
 }
 
 /* Done at once. */
-static struct job_still *still_job_still(void *context, const struct job_members *job,
+static struct job_still *still_job_still(void *context, const struct job_identity *job,
                                          enum still_way way, still_done_fn *done, void *data)
 {
     (void)context, (void)job, (void)way, (void)done, (void)data;

@@ -12,7 +12,7 @@ static struct allocation *job;
 static const struct ask_events *heard; /* on the call */
 static bool wiped_here;
 
-/* The leader would die from SIGUSR1. */
+/* The main process would die from SIGUSR1. */
 static int process_read(void *context, pid_t pid, struct proc_stat *ret_stat,
                         struct proc_status *ret_status)
 {
@@ -132,15 +132,15 @@ static void who_has_opened_the_library_has_all_of_the_time(void **state)
 
 static ranks_done_fn *looked;
 static struct ranks_seen seen;
-static struct proc_stat leader;
+static struct proc_stat main_process;
 static const char
     *was; /* what the main process ran when it was read for the first time; NULL: the same */
 static int signals;
 
-static struct ranks_look *ranks_look(void *context, const struct job_members *members, int signal,
+static struct ranks_look *ranks_look(void *context, const struct job_identity *identity, int signal,
                                      ranks_done_fn *done, void *data)
 {
-    (void)context, (void)members, (void)signal;
+    (void)context, (void)identity, (void)signal;
     assert_ptr_equal(data, job);
     looked = done;
     return (struct ranks_look *)&seen;
@@ -156,7 +156,7 @@ static int main_read(void *context, pid_t pid, struct proc_stat *ret_stat,
 {
     (void)context, (void)pid;
     if (ret_stat != NULL) {
-        *ret_stat = leader;
+        *ret_stat = main_process;
         if (was != NULL)
             snprintf(ret_stat->name, sizeof(ret_stat->name), "%s", was);
         was = NULL;
@@ -184,7 +184,7 @@ static void a_program_that_was_executed_after_the_look_is_looked_at_again(void *
     agent.machine.ranks_detach = ranks_look_detach;
     agent.machine.process_read = main_read;
     agent.machine.group_signal = group_signal;
-    leader = (struct proc_stat){
+    main_process = (struct proc_stat){
         .pid = PID, .group = PID, .name = "orted", .state = 'R', .start_ticks = START_TICKS};
     snprintf(seen.main_name, sizeof(seen.main_name), "sh");
     order.checkpoint_id = CHECKPOINT;

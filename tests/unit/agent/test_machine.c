@@ -261,7 +261,7 @@ static void network_file_systems_are_known_by_number(void **state)
 /* ---- processes ---- */
 
 /* A child in a group, or leading one of its own. */
-static pid_t start_member(pid_t group, uint64_t *ret_start_ticks)
+static pid_t start_process(pid_t group, uint64_t *ret_start_ticks)
 {
     struct proc_stat stat;
     pid_t pid = fork();
@@ -322,11 +322,11 @@ static pid_t start_straggler(const char *allocation_id, const char *run, const c
 
 static void what_has_left_the_group_is_killed_and_nothing_else(void **state)
 {
-    struct job_members job = {.stragglers = {.allocation_id = "job-of-test-machine",
-                                             .work_dir = "/work/a",
-                                             .run = UINT64_C(1) << 40 | 7,
-                                             .uid = geteuid()},
-                              .group = INT32_MAX};
+    struct job_identity job = {.stragglers = {.allocation_id = "job-of-test-machine",
+                                              .work_dir = "/work/a",
+                                              .run = UINT64_C(1) << 40 | 7,
+                                              .uid = geteuid()},
+                               .group = INT32_MAX};
     struct stragglers *stragglers = &job.stragglers;
     struct proc_stat stat;
     char run[CHECKPOINT_ID_TEXT_BYTES];
@@ -362,7 +362,7 @@ static void what_cannot_be_read_is_not_taken_for_dead(void **state)
     struct machine_ops machine;
     struct proc_catching catching;
     uint64_t ticks;
-    pid_t pid = start_member(0, &ticks);
+    pid_t pid = start_process(0, &ticks);
     bool alive, group_alive;
     enum proc_catches catches;
     rlim_t before;
@@ -386,9 +386,9 @@ static void what_cannot_be_read_is_not_taken_for_dead(void **state)
 static void a_group_without_its_leader_is_its_users_and_not_older(void **state)
 {
     struct machine_ops machine;
-    uint64_t ticks, member_ticks;
-    pid_t pid = start_member(0, &ticks);
-    pid_t member = start_member(pid, &member_ticks);
+    uint64_t ticks, process_ticks;
+    pid_t pid = start_process(0, &ticks);
+    pid_t process = start_process(pid, &process_ticks);
 
     (void)state;
     machine_uv_ops(NULL, &machine);
@@ -398,14 +398,14 @@ static void a_group_without_its_leader_is_its_users_and_not_older(void **state)
     end(pid);
     assert_true(machine_group_alive(&machine, pid, ticks, geteuid()));
     assert_false(machine_group_alive(&machine, pid, ticks, geteuid() + 1));
-    assert_false(machine_group_alive(&machine, pid, member_ticks + 1, geteuid()));
+    assert_false(machine_group_alive(&machine, pid, process_ticks + 1, geteuid()));
     assert_false(machine_group_alive(&machine, pid, LEDGER_NEVER_STARTED, geteuid()));
-    end(member);
+    end(process);
     assert_false(machine_group_alive(&machine, pid, ticks, geteuid()));
 }
 
 /* As a daemon does: begins a session, leaves a process in it, and ends. */
-static pid_t start_daemon(uint64_t *ret_start_ticks, pid_t *ret_member)
+static pid_t start_daemon(uint64_t *ret_start_ticks, pid_t *ret_process)
 {
     struct proc_stat stat;
     int told[2];
@@ -415,15 +415,15 @@ static pid_t start_daemon(uint64_t *ret_start_ticks, pid_t *ret_member)
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        pid_t member = setsid() < 0 ? -1 : fork();
-        if (member == 0) {
+        pid_t process = setsid() < 0 ? -1 : fork();
+        if (process == 0) {
             alarm(PATIENCE_S);
             for (;;)
                 pause();
         }
-        _exit(write(told[1], &member, sizeof(member)) == sizeof(member) ? 0 : 1);
+        _exit(write(told[1], &process, sizeof(process)) == sizeof(process) ? 0 : 1);
     }
-    assert_int_equal(read(told[0], ret_member, sizeof(*ret_member)), sizeof(*ret_member));
+    assert_int_equal(read(told[0], ret_process, sizeof(*ret_process)), sizeof(*ret_process));
     assert_int_equal(proc_read_stat(pid, &stat), 0); /* not reaped yet */
     *ret_start_ticks = stat.start_ticks;
     assert_int_equal(waitpid(pid, NULL, 0), pid);
@@ -439,15 +439,15 @@ static void a_session_without_its_leader_is_no_application(void **state)
     struct machine_ops machine;
     struct proc_stat stat;
     uint64_t ticks;
-    pid_t member, pid = start_daemon(&ticks, &member);
+    pid_t process, pid = start_daemon(&ticks, &process);
     bool alive;
 
     (void)state;
     machine_uv_ops(NULL, &machine);
-    assert_true(member > 0);
-    assert_int_equal(proc_read_stat(member, &stat), 0);
+    assert_true(process > 0);
+    assert_int_equal(proc_read_stat(process, &stat), 0);
     alive = machine_group_alive(&machine, pid, ticks, geteuid());
-    kill(member, SIGKILL);
+    kill(process, SIGKILL);
     assert_int_equal(stat.group, pid);
     assert_false(alive);
 }

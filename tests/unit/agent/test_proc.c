@@ -153,38 +153,41 @@ static void end(pid_t pid)
 static void group_of_handlers_catches(void **state)
 {
     struct proc_catching catching;
-    pid_t leader = start(0, on_signal);
-    pid_t member = start(leader, SIG_IGN);
+    pid_t main_process = start(0, on_signal);
+    pid_t process = start(main_process, SIG_IGN);
 
     (void)state;
-    assert_int_equal(machine_group_catches(&machine, leader, SIGUSR1, &catching), PROC_CATCHES);
-    end(member);
-    end(leader);
+    assert_int_equal(machine_group_catches(&machine, main_process, SIGUSR1, &catching),
+                     PROC_CATCHES);
+    end(process);
+    end(main_process);
 }
 
-static void one_member_without_handler_is_the_culprit(void **state)
+static void one_process_without_handler_is_the_culprit(void **state)
 {
     struct proc_catching catching;
-    pid_t leader = start(0, on_signal);
-    pid_t member = start(leader, SIG_DFL);
+    pid_t main_process = start(0, on_signal);
+    pid_t process = start(main_process, SIG_DFL);
 
     (void)state;
-    assert_int_equal(machine_group_catches(&machine, leader, SIGUSR1, &catching), PROC_WOULD_DIE);
-    assert_int_equal(catching.culprit, member);
-    end(member);
-    assert_int_equal(machine_group_catches(&machine, leader, SIGUSR1, &catching), PROC_CATCHES);
-    end(leader);
+    assert_int_equal(machine_group_catches(&machine, main_process, SIGUSR1, &catching),
+                     PROC_WOULD_DIE);
+    assert_int_equal(catching.culprit, process);
+    end(process);
+    assert_int_equal(machine_group_catches(&machine, main_process, SIGUSR1, &catching),
+                     PROC_CATCHES);
+    end(main_process);
 }
 
 static void group_that_only_ignores_does_not_catch(void **state)
 {
     struct proc_catching catching;
-    pid_t leader = start(0, SIG_IGN);
+    pid_t main_process = start(0, SIG_IGN);
 
     (void)state;
-    assert_int_equal(machine_group_catches(&machine, leader, SIGUSR1, &catching),
+    assert_int_equal(machine_group_catches(&machine, main_process, SIGUSR1, &catching),
                      PROC_NONE_CATCHES);
-    end(leader);
+    end(main_process);
 }
 
 static void process_is_alive_by_pid_and_start_time_only(void **state)
@@ -247,7 +250,7 @@ int main(void)
         cmocka_unit_test(groups_of_a_process_that_is_two_users_are_not_taken),
         cmocka_unit_test(status_without_masks_is_refused),
         cmocka_unit_test(group_of_handlers_catches),
-        cmocka_unit_test(one_member_without_handler_is_the_culprit),
+        cmocka_unit_test(one_process_without_handler_is_the_culprit),
         cmocka_unit_test(group_that_only_ignores_does_not_catch),
         cmocka_unit_test(process_is_alive_by_pid_and_start_time_only),
         cmocka_unit_test(process_without_its_first_thread_is_alive),

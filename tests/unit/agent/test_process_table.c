@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-static struct job_members job, other;
+static struct job_identity job, other;
 
 /* A second listing of all is needed once: before it there is no number that was the last long
  * enough ago. */
@@ -78,7 +78,7 @@ static void what_has_not_changed_is_not_listed_again(void **state)
     assert_string_equal(world_looked, pids(job.group, 0));
 }
 
-static void another_jobs_members_are_strangers_that_are_known(void **state)
+static void another_jobs_processes_are_strangers_that_are_known(void **state)
 {
     (void)state;
     world_job(&job, "a", WORLD_OF("a"));
@@ -181,27 +181,27 @@ static void a_whole_round_of_numbers_is_seen_by_the_count(void **state)
 
 static void a_number_that_came_again_is_another_process(void **state)
 {
-    pid_t stranger, member;
+    pid_t stranger, process;
 
     (void)state;
     world_job(&job, "a", WORLD_OF("a"));
     for (int i = 0; i < 4 * PROCESS_TURN; i++)
         world_stranger(WORLD_USER); /* it is not found by turns */
     stranger = world_stranger(WORLD_USER);
-    member = world_start(1, WORLD_OF("a"));
-    world_find(member)->uid = WORLD_USER;
-    world_find(member)->group = world_find(member)->session = member;
+    process = world_start(1, WORLD_OF("a"));
+    world_find(process)->uid = WORLD_USER;
+    world_find(process)->group = world_find(process)->session = process;
     settle_world();
-    assert_string_equal(world_looked, pids(job.group, member));
+    assert_string_equal(world_looked, pids(job.group, process));
     world_wait(60 * SECOND);
     world_exit(stranger);
-    world_exit(member);
+    world_exit(process);
     world_put(stranger, 1)->uid = WORLD_USER; /* a rank, where a stranger was */
     world_appear(world_find(stranger));
     world_execute(stranger, WORLD_OF("a"));
-    world_put(member, 1)->uid = WORLD_USER; /* and one of another job, where a member was */
-    world_appear(world_find(member));
-    world_execute(member, WORLD_OF("b"));
+    world_put(process, 1)->uid = WORLD_USER; /* and one of another job, where a process was */
+    world_appear(world_find(process));
+    world_execute(process, WORLD_OF("b"));
     world.forks.last = WORLD_PID_MAX - 1; /* ... after a round of all numbers */
     world.forks.count += 30000;
     world_look(&job, PROCESS_KNOWN);
@@ -278,7 +278,7 @@ static void a_stranger_that_executes_at_last_is_found_by_turns_and_at_once_anew(
     assert_non_null(strstr(world_looked, pids(last, 0)));
 }
 
-static void a_member_that_executes_something_else_is_seen_at_once(void **state)
+static void a_job_process_that_executes_something_else_is_seen_at_once(void **state)
 {
     pid_t rank;
 
@@ -413,7 +413,7 @@ static struct world_process *any_process(void)
 static const char *const environments[] = {"PATH=/bin", WORLD_OF("a"), WORLD_OF("b"),
                                            "CKPT_ALLOCATION_ID=a CKPT_DIR=/w/a CKPT_RUN=1-43"};
 
-/* The leader of a group begins no session. */
+/* The first process of a group begins no session. */
 static bool leads_group(pid_t pid)
 {
     for (size_t i = 0; i < world.count; i++)
@@ -464,7 +464,7 @@ static void compare_worlds(bool executes)
     world_job(&job, "a", WORLD_OF("a"));
     world_job(&other, "b", WORLD_OF("b"));
     for (int step = 0; step < 400; step++) {
-        const struct job_members *asks = draw(3) == 0 ? &other : &job;
+        const struct job_identity *asks = draw(3) == 0 ? &other : &job;
         for (uint64_t i = draw(5); i > 0; i--)
             happen(executes);
         if (draw(40) == 0)
@@ -472,7 +472,7 @@ static void compare_worlds(bool executes)
         if (draw(4) == 0 && job.known_count < 20 && any_process() != NULL) {
             const struct world_process *known = &world.items[draw(world.count)];
             if (known->pid > 1)
-                job.known[job.known_count++] = (struct member_id){known->pid, known->start_ticks};
+                job.known[job.known_count++] = (struct process_id){known->pid, known->start_ticks};
         }
         if (draw(100) == 0)
             job.known_count = 0;
@@ -504,7 +504,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(reads_of_a_look_do_not_grow_with_foreign_processes),
         CASE(what_has_not_changed_is_not_listed_again),
-        CASE(another_jobs_members_are_strangers_that_are_known),
+        CASE(another_jobs_processes_are_strangers_that_are_known),
         CASE(who_is_new_is_found_by_a_part_of_the_list),
         CASE(who_appears_late_is_found),
         CASE(numbers_that_begin_anew_are_found),
@@ -513,7 +513,7 @@ int main(void)
         CASE(a_child_that_waits_is_found_when_it_executes),
         CASE(a_young_stranger_is_read_again),
         CASE(a_stranger_that_executes_at_last_is_found_by_turns_and_at_once_anew),
-        CASE(a_member_that_executes_something_else_is_seen_at_once),
+        CASE(a_job_process_that_executes_something_else_is_seen_at_once),
         CASE(who_joins_the_group_is_found),
         CASE(who_is_moved_into_the_control_group_is_found),
         CASE(a_rank_whose_parent_is_gone_stays_found),

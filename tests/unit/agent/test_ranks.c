@@ -2,30 +2,30 @@
 #include "src/agent/node/ranks.h"
 #include "tests/unit/agent/real_job.h"
 
-enum { UID = 1000, NOT_OURS = 1001, LEADER = 100, START = 5000 };
+enum { UID = 1000, NOT_OURS = 1001, MAIN = 100, START = 5000 };
 #define USR1 0x200
 #define USR2 0x800
 
-static struct member_table table;
-static struct job_members job;
+static struct job_processes table;
+static struct job_identity job;
 static struct ranks_seen seen;
 
 static int begin(void **state)
 {
     (void)state;
-    members_init(&table);
-    job = (struct job_members){.stragglers = {.allocation_id = "j1",
-                                              .work_dir = "/w/j1",
-                                              .start_ticks = START,
-                                              .uid = UID},
-                               .group = LEADER};
+    job_processes_init(&table);
+    job = (struct job_identity){.stragglers = {.allocation_id = "j1",
+                                               .work_dir = "/w/j1",
+                                               .start_ticks = START,
+                                               .uid = UID},
+                                .group = MAIN};
     job.stragglers.run = run_make(1, 42);
     return 0;
 }
 
 static int end(void **state)
 {
-    members_close(&table);
+    job_processes_close(&table);
     return real_teardown(state);
 }
 
@@ -40,7 +40,7 @@ struct text {
     const char *command;
     uid_t uid;     /* 0: the job's */
     char state;    /* 0: S */
-    uint64_t late; /* ticks after the leader's start, plus one */
+    uint64_t late; /* ticks after the main process's start, plus one */
 };
 
 static char *split(const char *words, size_t *ret_bytes)
@@ -56,7 +56,7 @@ static char *split(const char *words, size_t *ret_bytes)
 
 static void add(struct text text)
 {
-    struct member member = {.known = true};
+    struct job_process process = {.known = true};
     struct proc_status status;
     char line[512];
     uid_t uid = text.uid == 0 ? UID : text.uid;
@@ -65,25 +65,25 @@ static void add(struct text text)
              "%d (%s) %c %d %d 7 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 %llu 1 2\n", text.pid,
              text.name, text.state == 0 ? 'S' : text.state, text.parent, text.group,
              (unsigned long long)(START + (text.late == 0 ? (uint64_t)text.pid : text.late - 1)));
-    assert_int_equal(proc_parse_stat(line, &member.stat), 0);
+    assert_int_equal(proc_parse_stat(line, &process.stat), 0);
     snprintf(line, sizeof(line),
              "Name:\tx\nUid:\t%u\t%u\t%u\t%u\nGid:\t1\t1\t1\t1\nGroups:\t1\n"
              "SigIgn:\t0000000000001000\nSigCgt:\t%016x\n",
              uid, uid, uid, uid, text.caught);
     assert_int_equal(proc_parse_status(line, &status), 0);
-    member.uid = status.uid;
-    member.caught = status.caught;
-    member.ignored = status.ignored;
-    member.environment = split(text.variables, &member.environment_bytes);
-    member.command = split(text.command, &member.command_bytes);
-    members_add(&table, &member);
+    process.uid = status.uid;
+    process.caught = status.caught;
+    process.ignored = status.ignored;
+    process.environment = split(text.variables, &process.environment_bytes);
+    process.command = split(text.command, &process.command_bytes);
+    job_processes_add(&table, &process);
 }
 
 #define ADD(...) add((struct text){__VA_ARGS__})
 
-static void leader(const char *name, const char *variables)
+static void main_process(const char *name, const char *variables)
 {
-    ADD(LEADER, 1, LEADER, name, .variables = variables, .late = 1);
+    ADD(MAIN, 1, MAIN, name, .variables = variables, .late = 1);
 }
 
 /* "0:73 1:74! /71": ranks, those that do not catch USR1 marked, then launchers. */
@@ -92,7 +92,7 @@ static const char *found(int signal)
     static char text[4096];
     size_t used = 0;
 
-    members_settle(&table, &job);
+    job_processes_settle(&table, &job);
     ranks_find(&table, &job, signal, &seen);
     text[0] = '\0';
     for (size_t i = 0; i < seen.count; i++) {
@@ -117,9 +117,9 @@ static const char *found(int signal)
 static void mpirun_has_ranks_in_groups_of_their_own(void **state)
 {
     (void)state;
-    leader("mpirun", OURS);
-    ADD(105, LEADER, 105, "heat", .caught = USR1, .variables = OMPI("4", "0"));
-    ADD(103, LEADER, 103, "heat", .caught = USR1 | USR2, .variables = OMPI("5", "1"));
+    main_process("mpirun", OURS);
+    ADD(105, MAIN, 105, "heat", .caught = USR1, .variables = OMPI("4", "0"));
+    ADD(103, MAIN, 103, "heat", .caught = USR1 | USR2, .variables = OMPI("5", "1"));
     ADD(106, 1, 106, "heat", .caught = USR1,
         .variables = "OMPI_COMM_WORLD_RANK=1"); /* of another job */
     assert_string_equal(found(SIGUSR1), "4:105 5:103 /100");
@@ -139,8 +139,8 @@ static void mpirun_has_ranks_in_groups_of_their_own(void **state)
 static void neither_wrapper_scripts_nor_data_loaders_are_the_rank(void **state)
 {
     (void)state;
-    leader("bash", OURS);
-    ADD(101, LEADER, LEADER, "mpirun", .variables = OURS);
+    main_process("bash", OURS);
+    ADD(101, MAIN, MAIN, "mpirun", .variables = OURS);
     ADD(102, 101, 102, "wrapper.sh", .variables = OMPI("0", "0"));
     ADD(103, 102, 102, "time", .variables = OMPI("0", "0"));
     ADD(104, 103, 102, "train", .caught = USR1, .variables = OMPI("0", "0"));
@@ -161,11 +161,11 @@ static void neither_wrapper_scripts_nor_data_loaders_are_the_rank(void **state)
 static void two_that_have_one_number_are_both_named(void **state)
 {
     (void)state;
-    leader("bash", OURS);
-    ADD(101, LEADER, 101, "one", .caught = USR1, .variables = OMPI("3", "0"), .late = 20);
-    ADD(102, LEADER, 102, "two", .caught = USR1, .variables = OMPI("3", "0"), .late = 10);
+    main_process("bash", OURS);
+    ADD(101, MAIN, 101, "one", .caught = USR1, .variables = OMPI("3", "0"), .late = 20);
+    ADD(102, MAIN, 102, "two", .caught = USR1, .variables = OMPI("3", "0"), .late = 10);
     assert_string_equal(found(SIGUSR1), "3:102=101 /100");
-    ADD(103, LEADER, 103, "wrapper", .caught = 0, .variables = OMPI("4", "0"));
+    ADD(103, MAIN, 103, "wrapper", .caught = 0, .variables = OMPI("4", "0"));
     ADD(104, 103, 103, "monitor", .caught = 0, .variables = OMPI("4", "0"));
     ADD(105, 103, 103, "solver", .caught = USR1, .variables = OMPI("4", "0"));
     assert_string_equal(found(SIGUSR1), "3:102=101 4:105 /100");
@@ -179,9 +179,8 @@ static void two_that_have_one_number_are_both_named(void **state)
 static void sruns_tasks_are_ranks_and_sbatchs_script_is_none(void **state)
 {
     (void)state;
-    leader("job.sh", OURS "SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0");
-    ADD(101, LEADER, LEADER, "srun",
-        .variables = OURS "SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_LOCALID=0");
+    main_process("job.sh", OURS "SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0");
+    ADD(101, MAIN, MAIN, "srun", .variables = OURS "SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_LOCALID=0");
     ADD(50, 1, 50, "slurmstepd", .uid = NOT_OURS);
     ADD(151, 50, 151, "solver", .caught = USR1, .variables = SRUN("0", "0", "0"));
     ADD(152, 50, 152, "solver", .caught = USR1, .variables = SRUN("0", "1", "1"));
@@ -193,10 +192,10 @@ static void sruns_tasks_are_ranks_and_sbatchs_script_is_none(void **state)
 static void before_there_is_a_rank_launchers_are_known_by_name(void **state)
 {
     (void)state;
-    leader("job.sh", OURS "SLURM_PROCID=0 SLURM_STEP_ID=4294967291");
-    ADD(101, LEADER, LEADER, "srun", .variables = OURS);
-    ADD(102, LEADER, LEADER, "python3", .command = "python3 -m torch.distributed.run train.py");
-    ADD(103, LEADER, LEADER, "python3", .command = "python3 train.py");
+    main_process("job.sh", OURS "SLURM_PROCID=0 SLURM_STEP_ID=4294967291");
+    ADD(101, MAIN, MAIN, "srun", .variables = OURS);
+    ADD(102, MAIN, MAIN, "python3", .command = "python3 -m torch.distributed.run train.py");
+    ADD(103, MAIN, MAIN, "python3", .command = "python3 train.py");
     ADD(104, 1, 104, "mpirun", .caught = USR1);
     assert_string_equal(found(SIGUSR1), "/101 /102");
 }
@@ -204,17 +203,17 @@ static void before_there_is_a_rank_launchers_are_known_by_name(void **state)
 static void an_application_without_a_launcher_has_no_ranks(void **state)
 {
     (void)state;
-    leader("bash", OURS "RANK=7");
-    ADD(101, LEADER, LEADER, "solver", .caught = USR1,
+    main_process("bash", OURS "RANK=7");
+    ADD(101, MAIN, MAIN, "solver", .caught = USR1,
         .variables = OURS "RANK=7 PMI_RANK=x PMIX_RANK=-1");
-    ADD(102, LEADER, LEADER, "solver", .caught = USR1,
+    ADD(102, MAIN, MAIN, "solver", .caught = USR1,
         .variables = OURS "RANK=8"); /* a common name: no WORLD_SIZE */
     assert_string_equal(found(SIGUSR1), "");
 }
 
 #define TORCH(number) OURS "RANK=" number " LOCAL_RANK=" number " WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 "
 
-/* Every process has srun's number 0, the leader's: it is nobody's. */
+/* Every process has srun's number 0, the main process's: it is nobody's. */
 static void torchruns_ranks_are_its_workers(void **state)
 {
     const char *task = "SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_LOCALID=0";
@@ -222,12 +221,12 @@ static void torchruns_ranks_are_its_workers(void **state)
 
     (void)state;
     snprintf(words, sizeof(words), OURS "%s", task);
-    leader("torchrun", words);
+    main_process("torchrun", words);
     snprintf(words, sizeof(words), TORCH("0") "%s", task);
-    ADD(101, LEADER, LEADER, "python", .caught = USR1, .variables = words);
-    ADD(111, 101, LEADER, "pt_data_worker", .caught = USR1, .variables = words);
+    ADD(101, MAIN, MAIN, "python", .caught = USR1, .variables = words);
+    ADD(111, 101, MAIN, "pt_data_worker", .caught = USR1, .variables = words);
     snprintf(words, sizeof(words), TORCH("1") "%s", task);
-    ADD(102, LEADER, LEADER, "python", .caught = USR1, .variables = words);
+    ADD(102, MAIN, MAIN, "python", .caught = USR1, .variables = words);
     assert_string_equal(found(SIGUSR1), "0:101 1:102 /100");
     assert_int_equal(seen.items[0].local_count, 2);
 }
@@ -237,8 +236,8 @@ static void torchruns_ranks_are_its_workers(void **state)
 static void of_nested_launchers_the_one_that_started_the_most_counts(void **state)
 {
     (void)state;
-    leader("mpirun", OURS);
-    ADD(101, LEADER, 101, "torchrun", .variables = OURS "OMPI_COMM_WORLD_RANK=3");
+    main_process("mpirun", OURS);
+    ADD(101, MAIN, 101, "torchrun", .variables = OURS "OMPI_COMM_WORLD_RANK=3");
     ADD(102, 101, 101, "python", .caught = USR1, .variables = TORCH("6") "OMPI_COMM_WORLD_RANK=3");
     ADD(103, 101, 101, "python", .caught = USR1, .variables = TORCH("7") "OMPI_COMM_WORLD_RANK=3");
     assert_string_equal(found(SIGUSR1), "6:102 7:103 /100 /101");
@@ -248,8 +247,8 @@ static void of_nested_launchers_the_one_that_started_the_most_counts(void **stat
 static void a_leader_that_is_one_of_several_tasks_is_a_rank(void **state)
 {
     (void)state;
-    leader("solver", SRUN("0", "4", "0"));
-    ADD(101, LEADER, LEADER, "helper", .variables = SRUN("0", "4", "0"));
+    main_process("solver", SRUN("0", "4", "0"));
+    ADD(101, MAIN, MAIN, "helper", .variables = SRUN("0", "4", "0"));
     assert_string_equal(found(SIGUSR1), ""); /* alone, it is the job */
     ADD(105, 60, 105, "solver", .caught = USR1, .variables = SRUN("0", "5", "1"));
     assert_string_equal(found(SIGUSR1), "4:100! 5:105");
@@ -259,7 +258,7 @@ static void a_leader_that_is_one_of_several_tasks_is_a_rank(void **state)
 static void the_tasks_of_another_step_may_have_the_leaders_number(void **state)
 {
     (void)state;
-    leader("bash", SRUN("0", "0", "0"));
+    main_process("bash", SRUN("0", "0", "0"));
     ADD(101, 60, 101, "solver", .caught = USR1, .variables = SRUN("1", "0", "0"));
     ADD(102, 60, 102, "solver", .caught = USR1, .variables = SRUN("1", "1", "1"));
     assert_string_equal(found(SIGUSR1), "0:101 1:102");
@@ -269,9 +268,9 @@ static void the_tasks_of_another_step_may_have_the_leaders_number(void **state)
 static void the_ranks_of_another_world_may_have_the_leaders_number(void **state)
 {
     (void)state;
-    leader("torchrun", OURS "RANK=0 WORLD_SIZE=2");
-    ADD(101, LEADER, LEADER, "python", .caught = USR1, .variables = TORCH("0"));
-    ADD(102, LEADER, LEADER, "python", .caught = USR1, .variables = TORCH("1"));
+    main_process("torchrun", OURS "RANK=0 WORLD_SIZE=2");
+    ADD(101, MAIN, MAIN, "python", .caught = USR1, .variables = TORCH("0"));
+    ADD(102, MAIN, MAIN, "python", .caught = USR1, .variables = TORCH("1"));
     assert_string_equal(found(SIGUSR1), "0:101 1:102 /100");
 }
 
@@ -288,8 +287,8 @@ static void hydra_mvapich_and_pmix_are_known(void **state)
 
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         begin(state);
-        leader("mpiexec.hydra", OURS);
-        ADD(101, LEADER, 101, "hydra_pmi_proxy", .variables = OURS);
+        main_process("mpiexec.hydra", OURS);
+        ADD(101, MAIN, 101, "hydra_pmi_proxy", .variables = OURS);
         ADD(102, 101, 102, "solver", .caught = USR1, .variables = words[i][0]);
         ADD(103, 101, 103, "solver", .caught = USR1, .variables = words[i][1]);
         assert_string_equal(found(SIGUSR1), "0:102 1:103 /100 /101");
@@ -298,13 +297,13 @@ static void hydra_mvapich_and_pmix_are_known(void **state)
     }
 }
 
-/* ---- who is a member ---- */
+/* ---- who is a process ---- */
 
-static size_t members(void)
+static size_t processes(void)
 {
     size_t count = 0;
 
-    members_settle(&table, &job);
+    job_processes_settle(&table, &job);
     for (size_t i = 0; i < table.count; i++)
         count += table.items[i].belongs ? 1 : 0;
     return count;
@@ -317,13 +316,13 @@ static size_t members(void)
 static void what_srun_counts_holds_for_ranks_that_pmi_numbers(void **state)
 {
     (void)state;
-    leader("sh", OURS);
+    main_process("sh", OURS);
     ADD(101, 1, 101, "solver", .caught = USR1, .variables = PMI_STEP("4", "PMIX_RANK=4"));
     ADD(102, 1, 102, "solver", .caught = USR1, .variables = PMI_STEP("5", "PMIX_RANK=5"));
     assert_string_equal(found(SIGUSR1), "4:101 5:102"); /* the third has died */
     assert_int_equal(seen.items[0].local_count, 3);
-    members_close(&table);
-    leader("sh", OURS);
+    job_processes_close(&table);
+    main_process("sh", OURS);
     ADD(101, 1, 101, "solver", .caught = USR1, .variables = PMI_STEP("4", "PMI_RANK=4 PMI_SIZE=7"));
     ADD(102, 1, 102, "solver", .caught = USR1, .variables = PMI_STEP("5", "PMI_RANK=5 PMI_SIZE=7"));
     assert_string_equal(found(SIGUSR1), "4:101 5:102");
@@ -335,7 +334,7 @@ static void what_srun_counts_holds_for_ranks_that_pmi_numbers(void **state)
 static void what_srun_counts_does_not_hold_for_the_ranks_of_another(void **state)
 {
     (void)state;
-    leader("sh", OURS);
+    main_process("sh", OURS);
     ADD(101, 1, 101, "solver", .caught = USR1, .variables = PMI_STEP("4", "RANK=4 WORLD_SIZE=6"));
     ADD(102, 101, 101, "solver", .caught = USR1, .variables = PMI_STEP("4", "RANK=5 WORLD_SIZE=6"));
     assert_string_equal(found(SIGUSR1), "4:101 5:102");
@@ -343,56 +342,56 @@ static void what_srun_counts_does_not_hold_for_the_ranks_of_another(void **state
     assert_int_equal(seen.items[0].all_count, 6);
 }
 
-static void members_are_found_by_group_environment_and_descent(void **state)
+static void job_processes_are_found_by_group_environment_and_descent(void **state)
 {
     (void)state;
-    leader("bash", NULL);
-    ADD(101, 1, LEADER, "left", .variables = NULL);
+    main_process("bash", NULL);
+    ADD(101, 1, MAIN, "left", .variables = NULL);
     ADD(102, 1, 102, "daemon's", .variables = OURS);
     ADD(103, 102, 103, "bare", .variables = NULL);
     ADD(104, 103, 104, "below", .variables = NULL);
-    assert_int_equal(members(), 5);
+    assert_int_equal(processes(), 5);
     ADD(105, 1, 105, "other run",
         .variables = "CKPT_ALLOCATION_ID=j1 CKPT_DIR=/w/j1 CKPT_RUN=1-41");
     ADD(106, 1, 106, "other job", .variables = "CKPT_ALLOCATION_ID=j CKPT_DIR=/w/j1 CKPT_RUN=1-42");
     ADD(107, 1, 107, "elsewhere", .variables = "CKPT_ALLOCATION_ID=j1 CKPT_DIR=/w CKPT_RUN=1-42");
     ADD(108, 1, 108, "no one's", .variables = "XCKPT_ALLOCATION_ID=j1 CKPT_DIR= CKPT_RUN");
     ADD(109, 103, 109, "dead", .state = 'Z');
-    assert_int_equal(members(), 5);
-    assert_true(members_find(&table, 104)->belongs);
-    assert_null(members_find(&table, 110));
+    assert_int_equal(processes(), 5);
+    assert_true(job_processes_find(&table, 104)->belongs);
+    assert_null(job_processes_find(&table, 110));
 }
 
 /* Another's process is not signalled for a user who names it, and passes for no rank of a user. */
-static void a_process_of_another_user_is_a_member_of_roots_jobs_alone(void **state)
+static void a_process_of_another_user_belongs_to_roots_jobs_alone(void **state)
 {
     (void)state;
-    leader("bash", NULL);
+    main_process("bash", NULL);
     ADD(102, 1, 102, "liar", .variables = OURS, .uid = NOT_OURS);
-    ADD(103, LEADER, 103, "sudo", .uid = NOT_OURS);
+    ADD(103, MAIN, 103, "sudo", .uid = NOT_OURS);
     ADD(104, 103, 104, "back", .variables = NULL);
-    assert_int_equal(members(), 2);
-    assert_true(members_find(&table, 104)->belongs);
+    assert_int_equal(processes(), 2);
+    assert_true(job_processes_find(&table, 104)->belongs);
     job.stragglers.uid = 0; /* mpirun as root, its ranks as somebody */
-    assert_int_equal(members(), 3);
-    assert_false(members_find(&table, 102)->belongs);
+    assert_int_equal(processes(), 3);
+    assert_false(job_processes_find(&table, 102)->belongs);
 }
 
 static void a_group_whose_number_came_again_is_not_the_jobs(void **state)
 {
     (void)state;
-    ADD(LEADER, 1, LEADER, "new", .late = 100);
-    ADD(101, LEADER, LEADER, "its", .variables = NULL);
-    assert_int_equal(members(), 0);
+    ADD(MAIN, 1, MAIN, "new", .late = 100);
+    ADD(101, MAIN, MAIN, "its", .variables = NULL);
+    assert_int_equal(processes(), 0);
     end(state);
-    ADD(101, 1, LEADER, "left", .variables = NULL);
-    assert_int_equal(members(), 1);
-    table.items[0].stat.session = LEADER; /* a daemon's */
-    assert_int_equal(members(), 0);
+    ADD(101, 1, MAIN, "left", .variables = NULL);
+    assert_int_equal(processes(), 1);
+    table.items[0].stat.session = MAIN; /* a daemon's */
+    assert_int_equal(processes(), 0);
     end(state);
-    ADD(LEADER, 1, LEADER, "ended", .late = 1, .state = 'Z');
-    ADD(101, LEADER, 101, "lives on", .variables = NULL);
-    assert_int_equal(members(), 1);
+    ADD(MAIN, 1, MAIN, "ended", .late = 1, .state = 'Z');
+    ADD(101, MAIN, 101, "lives on", .variables = NULL);
+    assert_int_equal(processes(), 1);
 }
 
 static void more_ranks_than_are_taken_are_said(void **state)
@@ -400,10 +399,10 @@ static void more_ranks_than_are_taken_are_said(void **state)
     char words[128];
 
     (void)state;
-    leader("mpirun", OURS);
+    main_process("mpirun", OURS);
     for (int i = 0; i < RANKS_NODE_MAX + 1; i++) {
         snprintf(words, sizeof(words), OURS "PMIX_RANK=%d", i);
-        ADD(101 + i, LEADER, 101 + i, "solver", .caught = USR1, .variables = words);
+        ADD(101 + i, MAIN, 101 + i, "solver", .caught = USR1, .variables = words);
     }
     found(SIGUSR1);
     assert_int_equal(seen.count, RANKS_NODE_MAX + 1);
@@ -430,7 +429,7 @@ static void look(const struct real_job *real, bool detach)
     int done = 0;
 
     assert_int_equal(uv_loop_init(&loop), 0);
-    look = ranks_start(&loop, &real->members, SIGUSR1, take_seen, &done);
+    look = ranks_start(&loop, &real->identity, SIGUSR1, take_seen, &done);
     if (detach)
         ranks_detach(look);
     ranks_detach(NULL);
@@ -458,7 +457,7 @@ static void the_ranks_of_a_real_job_are_found(void **state)
         ready = 0;
         for (size_t i = 0; i < seen.count; i++)
             ready += seen.items[i].catches_usr1 && !seen.items[i].launcher ? 1 : 0;
-        if (real_members(&real, &ignoring) != 8) /* with a loader for each, and the script */
+        if (real_identity(&real, &ignoring) != 8) /* with a loader for each, and the script */
             ready = 0;
     }
     begun_us = real_now_us();
@@ -507,12 +506,12 @@ static void take_shared(void *data, const struct ranks_seen *result)
     shared->ranks = 0;
     for (size_t i = 0; i < result->count; i++) {
         struct proc_stat stat;
-        const pid_t leader = shared->job->members.group;
+        const pid_t main_process = shared->job->identity.group;
         pid_t at = result->items[i].pid;
         shared->ranks += result->items[i].launcher ? 0 : 1;
-        while (at > 1 && at != leader && proc_read_stat(at, &stat) == 0)
+        while (at > 1 && at != main_process && proc_read_stat(at, &stat) == 0)
             at = stat.parent;
-        if (at != leader)
+        if (at != main_process)
             shared->strange = result->items[i].pid;
     }
     begin_look(shared);
@@ -523,7 +522,8 @@ static void begin_look(struct shared_look *shared)
     if (shared->left == 0)
         return;
     shared->left--;
-    assert_non_null(ranks_start(shared->loop, &shared->job->members, SIGUSR1, take_shared, shared));
+    assert_non_null(
+        ranks_start(shared->loop, &shared->job->identity, SIGUSR1, take_shared, shared));
 }
 
 /* All of them by one table, on several threads, while others begin and end. */
@@ -545,7 +545,7 @@ static void jobs_that_are_looked_at_together_have_their_own_ranks(void **state)
     while (ready < ARRAY_COUNT(jobs) && real_now_us() < end_us) {
         ready = 0;
         for (size_t i = 0; i < ARRAY_COUNT(jobs); i++)
-            ready += real_members(&jobs[i], &ignoring) == 6 ? 1 : 0;
+            ready += real_identity(&jobs[i], &ignoring) == 6 ? 1 : 0;
     }
     assert_int_equal(uv_loop_init(&loop), 0);
     for (size_t i = 0; i < ARRAY_COUNT(looks); i++) {
@@ -581,8 +581,8 @@ int main(int argc, char **argv)
         CASE(hydra_mvapich_and_pmix_are_known),
         CASE(what_srun_counts_holds_for_ranks_that_pmi_numbers),
         CASE(what_srun_counts_does_not_hold_for_the_ranks_of_another),
-        CASE(members_are_found_by_group_environment_and_descent),
-        CASE(a_process_of_another_user_is_a_member_of_roots_jobs_alone),
+        CASE(job_processes_are_found_by_group_environment_and_descent),
+        CASE(a_process_of_another_user_belongs_to_roots_jobs_alone),
         CASE(a_group_whose_number_came_again_is_not_the_jobs),
         CASE(more_ranks_than_are_taken_are_said),
         CASE(the_ranks_of_a_real_job_are_found),

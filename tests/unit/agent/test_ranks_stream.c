@@ -6,7 +6,7 @@
 
 #include "tests/unit/agent/still_agent.h"
 
-enum { RUN = 7, LEADER = 100, FIRST = 201, SECOND = 202, START_TICKS = 5000, CHECKPOINT = 42 };
+enum { RUN = 7, MAIN = 100, FIRST = 201, SECOND = 202, START_TICKS = 5000, CHECKPOINT = 42 };
 
 static struct allocation *job;
 static char told[1024]; /* to the streams, in order */
@@ -14,9 +14,9 @@ static pid_t dead;      /* 0: none */
 static unsigned reads;  /* of the work folder */
 static bool first_done; /* its file is there */
 static char first_stream, second_stream;
-static enum member_verdict verdict; /* on whom comes */
+static enum process_verdict verdict; /* on whom comes */
 static struct {
-    member_done_fn *done; /* NULL: nobody is being looked at */
+    process_done_fn *done; /* NULL: nobody is being looked at */
     void *data;
     pid_t pid;
 } look;
@@ -78,18 +78,18 @@ static const struct rank_stream_ops streams = {.take = takes,
                                                .close = closes,
                                                .refuse = refuses};
 
-static struct member_look *member_look(void *context, const struct job_members *members, pid_t pid,
-                                       member_done_fn *done, void *data)
+static struct job_process_look *job_process_look(void *context, const struct job_identity *identity,
+                                                 pid_t pid, process_done_fn *done, void *data)
 {
     (void)context;
-    assert_int_equal(members->group, LEADER);
+    assert_int_equal(identity->group, MAIN);
     look.done = done;
     look.data = data;
     look.pid = pid;
-    return (struct member_look *)(void *)&look;
+    return (struct job_process_look *)(void *)&look;
 }
 
-static void member_detach(struct member_look *detached)
+static void process_detach(struct job_process_look *detached)
 {
     if (detached != NULL)
         look.done = NULL;
@@ -98,12 +98,12 @@ static void member_detach(struct member_look *detached)
 /* NULL: it is taken. */
 static const char *looked(void)
 {
-    member_done_fn *done = look.done;
+    process_done_fn *done = look.done;
 
     assert_non_null(done);
     look.done = NULL;
     refusal[0] = '\0';
-    done(look.data, look.pid == dead ? MEMBER_ENDED : verdict, START_TICKS);
+    done(look.data, look.pid == dead ? VERDICT_ENDED : verdict, START_TICKS);
     return refusal[0] == '\0' ? NULL : refusal;
 }
 
@@ -114,8 +114,8 @@ static int process_read(void *context, pid_t pid, struct proc_stat *ret_stat,
     if (pid == dead)
         return -1;
     if (ret_stat != NULL)
-        *ret_stat = (struct proc_stat){
-            .pid = pid, .group = LEADER, .state = 'R', .start_ticks = START_TICKS};
+        *ret_stat =
+            (struct proc_stat){.pid = pid, .group = MAIN, .state = 'R', .start_ticks = START_TICKS};
     return 0;
 }
 
@@ -157,13 +157,13 @@ static int set_up(void **state)
     (void)state;
     told[0] = '\0';
     dead = 0;
-    verdict = MEMBER_BELONGS;
+    verdict = VERDICT_BELONGS;
     look.done = NULL;
     first_done = false;
     still_machine_ops(&machine);
     machine.process_read = process_read;
-    machine.member_look = member_look;
-    machine.member_detach = member_detach;
+    machine.job_process_look = job_process_look;
+    machine.process_detach = process_detach;
     machine.folders_remove = folders_remove;
     machine.file_read = file_read;
     machine.file_remove = file_remove;
@@ -172,7 +172,7 @@ static int set_up(void **state)
     agent.rank_streams = &streams;
     job = agent_get(&agent, "job");
     job->entry.run = RUN;
-    process_attached(job, &(struct process_identity){.pid = LEADER, .start_ticks = START_TICKS}, 0,
+    process_attached(job, &(struct process_identity){.pid = MAIN, .start_ticks = START_TICKS}, 0,
                      false);
     job->entry.checkpoint_id = CHECKPOINT;
     job->entry.attempt = 1;
@@ -429,14 +429,14 @@ static void only_processes_of_the_job_are_ranks_of_it(void **state)
     const struct rank_hello hello = {.number = 1, .pid = SECOND, .way = RANK_BARRIER};
 
     (void)state;
-    verdict = MEMBER_STRANGER;
+    verdict = VERDICT_STRANGER;
     assert_string_equal(comes(1, SECOND, true),
                         "process 202 is none of job job; only what its ckpt-run has started can be "
                         "a rank of it");
-    verdict = MEMBER_UNREAD;
+    verdict = VERDICT_UNREAD;
     assert_string_equal(comes(1, SECOND, true),
                         "process 202 cannot be read just now; say hello again");
-    verdict = MEMBER_BELONGS;
+    verdict = VERDICT_BELONGS;
     assert_null(ranks_registered(job, &hello, stream_of(1)));
     job->entry.run++;
     assert_string_equal(looked(), "the run that process 202 is of has ended");
@@ -453,13 +453,13 @@ static void of_two_that_come_with_one_number_the_second_is_refused(void **state)
     (void)state;
     assert_null(ranks_registered(job, &hello, stream_of(1)));
     struct {
-        member_done_fn *done;
+        process_done_fn *done;
         void *data;
     } first = {look.done, look.data};
     const struct rank_hello other = {.number = 1, .pid = SECOND + 1, .way = RANK_BARRIER};
     assert_null(ranks_registered(job, &other, stream_of(0)));
     assert_null(looked());
-    first.done(first.data, MEMBER_BELONGS, START_TICKS);
+    first.done(first.data, VERDICT_BELONGS, START_TICKS);
     assert_contains(refusal, "process 203 is rank 1 already");
 }
 
@@ -553,7 +553,7 @@ static void who_has_registered_stands_for_what_was_seen(void **state)
     seen = (struct ranks_seen){.count = 3};
     seen.items[0] = (struct rank_seen){.number = 1, .pid = 150}; /* its wrapper script */
     seen.items[1] = (struct rank_seen){.number = 2, .pid = 203, .twin = 204};
-    seen.items[2] = (struct rank_seen){.pid = LEADER, .launcher = true};
+    seen.items[2] = (struct rank_seen){.pid = MAIN, .launcher = true};
     assert_null(comes(1, SECOND, true));
     assert_null(comes(0, FIRST, true));
     ranks_lay_over(job, &seen);

@@ -47,7 +47,7 @@ static int group_signal(void *context, pid_t group, int number, struct err *err)
     return -1;
 }
 
-static struct stragglers_look *no_stragglers(void *context, const struct job_members *job,
+static struct stragglers_look *no_stragglers(void *context, const struct job_identity *job,
                                              bool kill, void (*done)(void *data, size_t count),
                                              void *data)
 {

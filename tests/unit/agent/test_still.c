@@ -18,14 +18,14 @@ static void expect_running(const struct real_job *job)
 }
 
 /* Among them one that ignores SIGTERM. */
-static void expect_members(const struct real_job *job, size_t wanted)
+static void expect_processes(const struct real_job *job, size_t wanted)
 {
     const uint64_t end_us = real_now_us() + REAL_PATIENCE_MS * 1000;
     size_t ignoring;
 
-    while (real_now_us() < end_us && (real_members(job, &ignoring) != wanted || ignoring != 1))
+    while (real_now_us() < end_us && (real_identity(job, &ignoring) != wanted || ignoring != 1))
         real_wait_ms(5);
-    assert_int_equal(real_members(job, &ignoring), wanted);
+    assert_int_equal(real_identity(job, &ignoring), wanted);
     real_reap();
 }
 
@@ -42,7 +42,7 @@ static struct still_result expect_whole(const struct real_job *job, enum still_w
 {
     struct still_result result = real_still(job, way);
 
-    print_message("# %s: %zu members, %u rounds, %.1f ms\n", what, result.count, result.rounds,
+    print_message("# %s: %zu processes, %u rounds, %.1f ms\n", what, result.count, result.rounds,
                   (double)result.took_us / 1000);
     if (!result.whole)
         fail_msg("process %d (%s) is stuck", (int)result.stuck, result.stuck_name);
@@ -130,11 +130,11 @@ static void many_processes_in_many_groups_stand_still_by_their_group(void **stat
     stop_and_go("many", true);
 }
 
-/* A daemon of a scheduler starts tasks outside of the group that the leader is in. */
+/* A daemon of a scheduler starts tasks outside of the group that the main process is in. */
 static void what_is_outside_of_the_group_stands_still_as_well(void **state)
 {
     struct still_result result;
-    struct job_members inside;
+    struct job_identity inside;
     struct real_job job;
 
     (void)state;
@@ -142,10 +142,10 @@ static void what_is_outside_of_the_group_stands_still_as_well(void **state)
         skip();
     real_open(&job, cgroups.jobs);
     real_start(&job, "plain", NULL);
-    inside = job.members;
-    job.members.cgroup[0] = '\0';
+    inside = job.identity;
+    job.identity.cgroup[0] = '\0';
     real_start(&job, "ignores", NULL);
-    job.members = inside;
+    job.identity = inside;
     expect_running(&job);
     result = expect_whole(&job, STILL_FREEZE, "freeze");
     assert_int_equal(result.count, 1); /* by signals */
@@ -188,7 +188,7 @@ static void a_process_that_no_signal_reaches_is_named_at_the_limit(void **state)
     snprintf(command, sizeof(command), "echo THAWED > %s/freezer.state", folder);
     assert_int_equal(system(command), 0);
     real_wait_ms(50);
-    kill(job.members.group, SIGKILL);
+    kill(job.identity.group, SIGKILL);
     real_wait_ms(20);
     expect_running(&job); /* that one alone */
     real_end(&job);
@@ -197,7 +197,7 @@ static void a_process_that_no_signal_reaches_is_named_at_the_limit(void **state)
     assert_int_equal(access(folder, F_OK), -1);
 }
 
-static void a_signal_reaches_each_member_once(void **state)
+static void a_signal_reaches_each_process_once(void **state)
 {
     struct still_result result;
     struct real_job job;
@@ -205,12 +205,12 @@ static void a_signal_reaches_each_member_once(void **state)
     (void)state;
     real_open(&job, NULL);
     real_start(&job, "many", NULL);
-    expect_members(&job, 66);
+    expect_processes(&job, 66);
     result = real_still(&job, STILL_END);
     assert_true(result.whole);
     assert_int_equal(result.rounds, 1);
     assert_int_equal(result.count, 66);
-    expect_members(&job, 1);
+    expect_processes(&job, 1);
     expect_running(&job); /* the one that ignores it */
     result = real_still(&job, STILL_END);
     assert_int_equal(result.count, 1);
@@ -253,11 +253,11 @@ static void who_was_stopped_goes_on_when_its_parents_are_dead(void **state)
     expect_whole(&job, STILL_FREEZE, "freeze");
     expect_still(&job);
     assert_int_equal(real_found.known_count, 1);
-    kill(job.members.group, SIGKILL);
+    kill(job.identity.group, SIGKILL);
     real_wait_ms(20);
     real_reap();
-    job.members = real_found;
-    *real_left_of(&job) = job.members;
+    job.identity = real_found;
+    *real_left_of(&job) = job.identity;
     expect_whole(&job, STILL_THAW, "thaw");
     expect_running(&job);
     real_end(&job);
@@ -290,7 +290,7 @@ static void a_freeze_that_is_given_up_leaves_nobody_stopped(void **state)
     real_start(&job, "forks", NULL);
     expect_running(&job);
     assert_int_equal(uv_loop_init(&loop), 0);
-    turning.still = still_start(&loop, &job.members, STILL_FREEZE, turned, &turning);
+    turning.still = still_start(&loop, &job.identity, STILL_FREEZE, turned, &turning);
     uv_run(&loop, UV_RUN_ONCE); /* a round at most */
     assert_int_equal(turning.done, 0);
     still_change(turning.still, STILL_THAW);
@@ -299,7 +299,7 @@ static void a_freeze_that_is_given_up_leaves_nobody_stopped(void **state)
     assert_true(turning.result.whole);
     expect_running(&job);
 
-    turning.still = still_start(&loop, &job.members, STILL_FREEZE, turned, &turning);
+    turning.still = still_start(&loop, &job.identity, STILL_FREEZE, turned, &turning);
     still_change(turning.still, STILL_THAW);
     still_detach(turning.still); /* it goes on to its end all the same */
     uv_run(&loop, UV_RUN_DEFAULT);
@@ -346,7 +346,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_teardown(what_is_outside_of_the_group_stands_still_as_well, real_teardown),
         cmocka_unit_test_teardown(a_process_that_no_signal_reaches_is_named_at_the_limit,
                                   real_teardown),
-        cmocka_unit_test_teardown(a_signal_reaches_each_member_once, real_teardown),
+        cmocka_unit_test_teardown(a_signal_reaches_each_process_once, real_teardown),
         cmocka_unit_test_teardown(ranks_have_their_time_before_their_launcher_is_told_to_end,
                                   real_teardown),
         cmocka_unit_test_teardown(who_was_stopped_goes_on_when_its_parents_are_dead, real_teardown),

@@ -380,10 +380,10 @@ static struct {
     void *data;
 } begun;
 
-static struct job_still *still_begun(void *context, const struct job_members *members,
+static struct job_still *still_begun(void *context, const struct job_identity *identity,
                                      enum still_way way, still_done_fn *done, void *data)
 {
-    (void)context, (void)members;
+    (void)context, (void)identity;
     begun.way = way;
     begun.done = done;
     begun.data = data;

@@ -1,16 +1,16 @@
 /* One process against a job, by itself and those above it alone: the same as what a look at all
- * processes says (node/members.h). */
-#include "src/agent/node/member_look.h"
+ * processes says (node/job_processes.h). */
+#include "src/agent/node/job_process_look.h"
 
 #include "tests/unit/agent/real_job.h"
 
 struct looked {
     unsigned count;
-    enum member_verdict verdict;
+    enum process_verdict verdict;
     uint64_t start_ticks;
 };
 
-static void take_verdict(void *data, enum member_verdict verdict, uint64_t start_ticks)
+static void take_verdict(void *data, enum process_verdict verdict, uint64_t start_ticks)
 {
     struct looked *looked = data;
 
@@ -23,7 +23,7 @@ static struct looked look_at(const struct real_job *job, pid_t pid)
     uv_loop_t loop;
 
     assert_int_equal(uv_loop_init(&loop), 0);
-    assert_non_null(member_look_start(&loop, &job->members, pid, take_verdict, &looked));
+    assert_non_null(job_process_look_start(&loop, &job->identity, pid, take_verdict, &looked));
     assert_int_equal(looked.count, 0);
     assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
     assert_int_equal(looked.count, 1);
@@ -31,46 +31,46 @@ static struct looked look_at(const struct real_job *job, pid_t pid)
     return looked;
 }
 
-static void wait_for_members(const struct real_job *job, size_t wanted)
+static void wait_for_processes(const struct real_job *job, size_t wanted)
 {
     const uint64_t end_us = real_now_us() + 10000000;
     size_t ignoring;
 
-    while (real_members(job, &ignoring) != wanted && real_now_us() < end_us)
+    while (real_identity(job, &ignoring) != wanted && real_now_us() < end_us)
         real_wait_ms(10);
-    assert_int_equal(real_members(job, &ignoring), wanted);
+    assert_int_equal(real_identity(job, &ignoring), wanted);
 }
 
 /* Ranks in groups of their own, a wrapper script, data loaders; and those of a job beside it. */
 static void what_a_launcher_has_started_belongs_and_nothing_else(void **state)
 {
     struct real_job job, other;
-    struct member_table table;
-    size_t members = 0;
+    struct job_processes table;
+    size_t processes = 0;
 
     (void)state;
     real_open(&job, NULL);
     real_start(&job, "launcher", NULL);
     real_open(&other, NULL);
     real_start(&other, "launcher", NULL);
-    wait_for_members(&job, 6);
-    wait_for_members(&other, 6);
-    members_init(&table);
-    members_look(&table, &job.members, PROCESS_ANEW);
+    wait_for_processes(&job, 6);
+    wait_for_processes(&other, 6);
+    job_processes_init(&table);
+    job_processes_look(&table, &job.identity, PROCESS_ANEW);
     for (size_t i = 0; i < table.count; i++) {
-        const struct member *member = &table.items[i];
-        if (!member->belongs)
+        const struct job_process *process = &table.items[i];
+        if (!process->belongs)
             continue;
-        struct looked looked = look_at(&job, member->stat.pid);
-        assert_int_equal(looked.verdict, MEMBER_BELONGS);
-        assert_int_equal(looked.start_ticks, member->stat.start_ticks);
-        assert_int_equal(look_at(&other, member->stat.pid).verdict, MEMBER_STRANGER);
-        members++;
+        struct looked looked = look_at(&job, process->stat.pid);
+        assert_int_equal(looked.verdict, VERDICT_BELONGS);
+        assert_int_equal(looked.start_ticks, process->stat.start_ticks);
+        assert_int_equal(look_at(&other, process->stat.pid).verdict, VERDICT_STRANGER);
+        processes++;
     }
-    members_close(&table);
-    assert_int_equal(members, 6);
-    assert_int_equal(look_at(&job, getpid()).verdict, MEMBER_STRANGER);
-    assert_int_equal(look_at(&job, 1).verdict, MEMBER_ENDED);
+    job_processes_close(&table);
+    assert_int_equal(processes, 6);
+    assert_int_equal(look_at(&job, getpid()).verdict, VERDICT_STRANGER);
+    assert_int_equal(look_at(&job, 1).verdict, VERDICT_ENDED);
     real_end(&job);
     real_end(&other);
 }
@@ -87,9 +87,9 @@ static void what_has_ended_is_nobody(void **state)
     if (zombie == 0)
         _exit(0);
     real_wait_ms(100);
-    assert_int_equal(look_at(&job, zombie).verdict, MEMBER_ENDED);
+    assert_int_equal(look_at(&job, zombie).verdict, VERDICT_ENDED);
     assert_int_equal(waitpid(zombie, NULL, 0), zombie);
-    assert_int_equal(look_at(&job, zombie).verdict, MEMBER_ENDED);
+    assert_int_equal(look_at(&job, zombie).verdict, VERDICT_ENDED);
     real_end(&job);
 }
 
@@ -103,8 +103,8 @@ static void an_orphan_of_the_job_belongs(void **state)
     real_open(&job, NULL);
     real_start(&job, "plain", NULL);
     orphan = real_start(&job, "plain", NULL); /* of this test, in a group of its own */
-    wait_for_members(&job, 2);
-    assert_int_equal(look_at(&job, orphan).verdict, MEMBER_BELONGS);
+    wait_for_processes(&job, 2);
+    assert_int_equal(look_at(&job, orphan).verdict, VERDICT_BELONGS);
     real_end(&job);
 }
 

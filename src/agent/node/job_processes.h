@@ -1,7 +1,7 @@
 /* The living processes of a job, wherever its launcher has put them: one picture of them.
  *
  *   in its control group          all that was started since the job's first process was placed
- *   in the leader's process group the leader is what ckpt-run started
+ *   in its main process's group  the main process is what ckpt-run started
  *   by environment                the variables of ckpt-run name this job, run and work folder:
  *                                 what a daemon (slurmstepd) has started for it (stragglers.h)
  *   by descent                    a child of one of these, and its children
@@ -9,19 +9,21 @@
  *                                 were found by descent alone when the job was made to stand still;
  *                                 and who is in a group or session that such a process has begun
  *
- * Flow     members_look() asks the table of this node's processes (process_table.h) who may belong,
- *          and reads those from /proc: members_add() for each, then members_settle(), which are
- *          pure, so that they are tested with texts. ranks.h and still.h go on from there.
- * Shapes   the picture owns its texts, members_close() frees them. It holds the members, who is
- *          between one of them and another, and perhaps some who turned out to be none.
+ * Flow     job_processes_look() asks the table of this node's processes (process_table.h) who may
+ *          belong, and reads those from /proc: job_processes_add() for each, then
+ *          job_processes_settle(), which are pure, so that they are tested with texts. ranks.h and
+ *          still.h go on from there.
+ * Shapes   the picture owns its texts, job_processes_close() frees them. It holds the job's
+ *          processes, who is between one of them and another, and perhaps some who turned out to be
+ *          none.
  * Errors   `unread`: some process could not be read just now, which says nothing of it.
  * Absent   processes of other users, unless the job is root's: a user cannot make the agent signal
  *          them, nor can they pass as part of another's job. Outside of a control group, processes
  *          that empty their environment, leave the group and lose their parent before they were
  *          seen.
  */
-#ifndef CKPT_AGENT_MEMBERS_H
-#define CKPT_AGENT_MEMBERS_H
+#ifndef CKPT_AGENT_JOB_PROCESSES_H
+#define CKPT_AGENT_JOB_PROCESSES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,9 +43,9 @@ struct stragglers {
     uid_t uid;
 };
 
-enum { MEMBERS_KNOWN_MAX = LEDGER_RANKS_MAX + LEDGER_STRAYS_MAX };
+enum { JOB_PROCESSES_KNOWN_MAX = LEDGER_RANKS_MAX + LEDGER_STRAYS_MAX };
 
-struct member_id {
+struct process_id {
     pid_t pid;
     uint64_t start_ticks;
 };
@@ -51,13 +53,13 @@ struct member_id {
 /* Whom it is about. */
 _Static_assert((int)CGROUP_PATH_BYTES == (int)LEDGER_CGROUP_BYTES,
                "the journal has the folder of a group");
-struct job_members {
-    struct stragglers stragglers;   /* the environment's rule; start_ticks are the leader's */
-    pid_t group;                    /* of the leader, and its pid */
+struct job_identity {
+    struct stragglers stragglers;   /* the environment's rule; start_ticks are the main process's */
+    pid_t group;                    /* of the main process, and its pid */
     char cgroup[CGROUP_PATH_BYTES]; /* its own; "": none */
     /* who was seen to belong to it: whatever has become of its parents and its environment */
     uint32_t known_count;
-    struct member_id known[MEMBERS_KNOWN_MAX];
+    struct process_id known[JOB_PROCESSES_KNOWN_MAX];
     uint32_t ranks_declared; /* on this node, as its user said; 0: nothing said */
 };
 
@@ -69,52 +71,53 @@ enum process_look {
 struct process_table;
 
 enum {
-    MEMBER_NO_PARENT = -1,
-    MEMBER_ENVIRONMENT_BYTES = 262144 /* variables beyond are not seen */
+    PROCESS_NO_PARENT = -1,
+    PROCESS_ENVIRONMENT_BYTES = 262144 /* variables beyond are not seen */
 };
 
-struct member {
+struct job_process {
     struct proc_stat stat;
     uid_t uid;
     uint64_t caught;  /* bit n - 1 is signal n */
     uint64_t ignored; /* likewise */
     bool known;       /* uid and masks are; of what cannot belong they are not read */
     bool in_cgroup;
-    bool belongs;      /* since members_settle() */
+    bool belongs;      /* since job_processes_settle() */
     bool stray;        /* ... but by descent or knowledge alone: it is lost without these */
-    int parent;        /* its place in the table, since members_settle() */
+    int parent;        /* its place in the table, since job_processes_settle() */
     char *environment; /* "NAME=value" with a NUL after each; NULL: none was read */
     size_t environment_bytes;
     char *command; /* words with a NUL after each; NULL: not of interest */
     size_t command_bytes;
 };
 
-struct member_table {
-    struct member *items; /* by pid, since members_settle() */
+struct job_processes {
+    struct job_process *items; /* by pid, since job_processes_settle() */
     size_t count;
     size_t capacity;
     bool unread;
 };
 
-void members_init(struct member_table *table);
-void members_close(struct member_table *table);
-/* Takes over the texts of `member`. */
-void members_add(struct member_table *table, const struct member *member);
+void job_processes_init(struct job_processes *table);
+void job_processes_close(struct job_processes *table);
+/* Takes over the texts of `process`. */
+void job_processes_add(struct job_processes *table, const struct job_process *process);
 /* Adds those that belong by descent alone to those that are known of the job. */
-void members_know(const struct member_table *table, struct job_members *job);
-void members_settle(struct member_table *table, const struct job_members *job);
+void job_processes_know(const struct job_processes *table, struct job_identity *job);
+void job_processes_settle(struct job_processes *table, const struct job_identity *job);
 /* NULL: the process is not there. */
-struct member *members_find(const struct member_table *table, pid_t pid);
+struct job_process *job_processes_find(const struct job_processes *table, pid_t pid);
 /* The variable's value; NULL: it has none. */
-const char *member_variable(const struct member *member, const char *name);
+const char *job_process_variable(const struct job_process *process, const char *name);
 /* As much from the table as `look` says, settled. Not for the loop: an environment may have to be
  * waited for. */
-void members_look(struct member_table *table, const struct job_members *job,
-                  enum process_look look);
+void job_processes_look(struct job_processes *table, const struct job_identity *job,
+                        enum process_look look);
 /* The same, of another table than this node's: for tests. */
-void members_look_in(struct member_table *table, const struct job_members *job,
-                     struct process_table *processes, enum process_look look);
-/* Only that process, those above it and the leader: whether it belongs. Not for the loop either. */
-void members_read_one(struct member_table *table, const struct job_members *job, pid_t pid);
+void job_processes_look_in(struct job_processes *table, const struct job_identity *job,
+                           struct process_table *processes, enum process_look look);
+/* Only that process, those above it and the main process: whether it belongs. Not for the loop
+ * either. */
+void job_processes_read_one(struct job_processes *table, const struct job_identity *job, pid_t pid);
 
 #endif
