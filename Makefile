@@ -103,7 +103,9 @@ all: programs                                   ## build the programs (default)
 programs: $(PROGRAMS:%=$(BUILD)/bin/%) $(SUPPORT:%=$(BUILD)/bin/%) $(APP_FILES)
 
 $(BUILD)/gen/%.pb-c.c $(BUILD)/gen/%.pb-c.h: proto/%.proto
-	@mkdir -p $(BUILD)/gen
+	@mkdir -p $(BUILD)/gen/google/protobuf
+	@# level.proto has options alone, of which no code is made; protoc-c includes what it is made of all the same
+	@test -e $(BUILD)/gen/google/protobuf/descriptor.pb-c.h || : > $(BUILD)/gen/google/protobuf/descriptor.pb-c.h
 	$(Q)protoc --c_out=$(BUILD)/gen -Iproto $<
 	@# the method Register becomes a member named like a C keyword
 	@sed -i 's/(\*register)/(*register_)/' $(BUILD)/gen/$*.pb-c.h
