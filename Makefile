@@ -12,7 +12,9 @@ OPT ?= -O2 -g
 CFLAGS_ALL = -std=c11 -D_GNU_SOURCE -D_FORTIFY_SOURCE=2 -fno-strict-aliasing -fstack-protector-strong -fno-omit-frame-pointer -pthread -MMD -MP -I. -I$(BUILD)/gen -DCKPT_VERSION='"$(VERSION)"' $(OPT) $(SAN)
 # a program depends on the libraries that it calls, not on all of PKGS
 LDFLAGS_ALL = -pthread $(SAN) -Wl,-z,relro,-z,now,--as-needed
-VERSION = 0.1.0
+VERSION = 0.2.0
+# commit and date of what is built, where this folder is a checkout; + where files were changed
+BUILD_ID := $(shell [ "$$(git rev-parse --show-toplevel 2>/dev/null)" = "$(CURDIR)" ] && git log -1 --abbrev=12 --format="%h$$(git diff-index --quiet HEAD -- 2>/dev/null || echo +), %cs" 2>/dev/null)
 # of libckptapp: what is installed, where, and the number in its shared library's name
 PREFIX ?= /usr/local
 PYTHON_FOLDER ?= $(PREFIX)/lib/python3/dist-packages
@@ -62,10 +64,15 @@ USE_app = app
 USE_cli = cli whatif eval client rpc backup dest net tls fsm proto base
 
 PROTOS = $(wildcard proto/ckpt/v1/*.proto proto/ckpt/log/v1/*.proto proto/ckpt/agent/v1/*.proto proto/grpc/health/v1/*.proto proto/grpc/reflection/v1alpha/*.proto)
+# what clients ask for by server reflection: not what an agent writes for itself
+PROTOS_TOLD = $(filter-out proto/ckpt/agent/%,$(PROTOS))
 GEN_C = $(PROTOS:proto/%.proto=$(BUILD)/gen/%.pb-c.c)
 # what `ckptctl register --help` says of a field is its comment in the .proto
 SPEC_HELP = $(BUILD)/gen/ckpt/v1/allocation_spec_help.h
-GEN_H = $(GEN_C:.c=.h) $(SPEC_HELP)
+# what members of earlier builds do not know, of what enters the log and snapshots
+PROTOS_LOGGED = $(addprefix proto/ckpt/,v1/common.proto v1/broker.proto v1/agent.proto log/v1/command.proto log/v1/snapshot.proto)
+LEVELS = $(BUILD)/gen/ckpt/levels.h
+GEN_H = $(GEN_C:.c=.h) $(SPEC_HELP) $(LEVELS)
 
 # *main.c is a program, everything else goes into its layer's archive
 SRC_of = $(filter-out %main.c,$(wildcard $(DIR_$(1))/*.c $(DIR_$(1))/*/*.c))
@@ -97,7 +104,7 @@ PARALLEL = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all programs deps demo test systems systems-long lint unit golden golden-update fuzz-smoke fuzz fuzzers integration kills bench bench-data bench-policy bench-eval t asan ubsan tsan format tidy cover compdb docs clean help install-app
+.PHONY: FORCE all programs deps demo test systems systems-long lint unit golden golden-update fuzz-smoke fuzz fuzzers integration kills bench bench-data bench-policy bench-eval t asan ubsan tsan format tidy cover compdb docs clean help install-app
 
 all: programs                                   ## build the programs (default)
 programs: $(PROGRAMS:%=$(BUILD)/bin/%) $(SUPPORT:%=$(BUILD)/bin/%) $(APP_FILES)
@@ -112,13 +119,21 @@ $(BUILD)/gen/%.pb-c.c $(BUILD)/gen/%.pb-c.h: proto/%.proto
 $(SPEC_HELP): proto/ckpt/v1/common.proto proto/field_help.awk
 	@mkdir -p $(@D)
 	$(Q)awk -v message=AllocationSpec -f proto/field_help.awk $< > $@
-# what clients ask for by server reflection: not what an agent writes for itself
-PROTOS_TOLD = $(filter-out proto/ckpt/agent/%,$(PROTOS))
+$(LEVELS): proto/levels.awk $(PROTOS_LOGGED)
+	@mkdir -p $(@D)
+	$(Q)awk -f $^ > $@
 $(BUILD)/gen/descriptors.bin: $(PROTOS_TOLD)
 	@mkdir -p $(@D)
 	$(Q)protoc -Iproto --include_imports --descriptor_set_out=$@ $(PROTOS_TOLD)
 $(BUILD)/gen/descriptors.o: $(BUILD)/gen/descriptors.bin
 	$(Q)printf '.section .rodata\n.global ckpt_descriptors\n.global ckpt_descriptors_end\nckpt_descriptors:\n.incbin "%s"\nckpt_descriptors_end:\n.byte 0\n.section .note.GNU-stack,"",%%progbits\n' $< | $(CC) -x assembler -c -o $@ -
+
+# into programs alone: tests would be made anew with each commit
+$(BUILD)/gen/build_id.c: FORCE
+	@mkdir -p $(@D)
+	@printf '#include "src/base/build.h"\nconst char build_text[] = "%s";\n' "$(VERSION)$(if $(BUILD_ID), ($(BUILD_ID)))" > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+FORCE:
 
 $(BUILD)/gen/%.o: $(BUILD)/gen/%.c | $(GEN_H)
 	$(Q)$(CC) $(CFLAGS_ALL) -w $(GEN_SAN) -c -o $@ $<
@@ -173,7 +188,7 @@ install-app: $(APP_FILES)                       ## libckptapp and its Python mod
 	install -m 644 python/ckptapp.py $(DESTDIR)$(PYTHON_FOLDER)
 
 define PROGRAM_RULE
-$(BUILD)/bin/$(1): $(patsubst %.c,$(BUILD)/%.o,$(MAIN_$(1))) $(call LIB_of,$(LAYER_$(1)))
+$(BUILD)/bin/$(1): $(patsubst %.c,$(BUILD)/%.o,$(MAIN_$(1))) $(BUILD)/gen/build_id.o $(call LIB_of,$(LAYER_$(1)))
 	@mkdir -p $$(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $$@ $$(filter %.o %.a,$$^) $(PKG_LIBS) -lm
 endef

@@ -32,6 +32,7 @@
 
 #include "ckpt/log/v1/command.pb-c.h"
 #include "ckpt/v1/common.pb-c.h"
+#include "fsm/level.h"
 #include "fsm/limits.h"
 #include "fsm/names.h"
 #include "fsm/records/allocation.h"
@@ -759,10 +760,11 @@ void fsm_snapshot_end(struct fsm_snapshot *snapshot); /* NULL allowed */
 int fsm_snapshot_read(struct fsm *fsm, int (*read)(void *context, void *bytes, size_t length),
                       void *context, char *ret_text, size_t text_size);
 /* The same in two steps. load() makes a new state on any thread, NULL with a text when refused.
- * fsm_swap() lets two states trade places, and the caller frees the old one. A loop thread has no
- * time for a restore of a million allocations, which takes seconds. */
+ * ret_newer: nothing is damaged, a newer build wrote it. fsm_swap() lets two states trade places,
+ * and the caller frees the old one. A loop thread has no time for a restore of a million
+ * allocations, which takes seconds. */
 struct fsm *fsm_snapshot_load(int (*read)(void *context, void *bytes, size_t length), void *context,
-                              char *ret_text, size_t text_size);
+                              char *ret_text, size_t text_size, bool *ret_newer);
 void fsm_swap(struct fsm *a, struct fsm *b); /* snapshots at work cannot go on */
 
 /* Verifies the named invariants over the whole state; calls violation(context, "I21 ...") for each

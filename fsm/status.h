@@ -206,7 +206,10 @@
       "ckptctl job JOB names that one (continued_by): restart or continue it, or this one "        \
       "--from-scratch")                                                                            \
     X(77, WRITES_FULL, 9, "{c} parts are being written to the target, its max_writes is {l}",      \
-      "wait for running writers, or raise it: ckptctl target put TARGET --max-writes N")
+      "wait for running writers, or raise it: ckptctl target put TARGET --max-writes N")           \
+    X(78, FEATURE_LEVEL, 9, "it needs feature level {c}, the cluster has {l}",                     \
+      "upgrade the members that are behind (ckptctl status), then ckptctl policy set "             \
+      "feature_level={c}")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

@@ -286,6 +286,9 @@ enum fsm_status fsm_apply_set_policy(struct fsm *fsm, const fsm_command *command
 
     CHECK(command != NULL);
     CHECK(outcome != NULL);
+    status = fsm_policy_check_level(command->set_policy->policy, fsm_level(fsm), outcome);
+    if (status != FSM_OK)
+        return status;
     fsm_policy_merge(&policy, command->set_policy->policy);
     status = fsm_policy_check_order(&policy, outcome);
     if (status != FSM_OK)

@@ -32,7 +32,8 @@ uint64_t fsm_policy_zeros(const Ckpt__V1__Policy *policy)
     for (size_t i = 0; i < ARRAY_COUNT(fields); i++)
         if (fields[i].value == 0 && fields[i].lowest == 0)
             zeros |= bit_of(fields[i].name);
-    return zeros;
+    return zeros & ~fsm_policy_bits_above(policy->feature_level == 0 ? FSM_LEVEL_FIRST
+                                                                     : policy->feature_level);
 }
 
 void fsm_policy_defaults(Ckpt__V1__Policy *policy)
@@ -113,6 +114,14 @@ enum fsm_status fsm_policy_check_order(const Ckpt__V1__Policy *policy, struct fs
     FSM_POLICY_ORDERED(X)
 #undef X
     return FSM_OK;
+}
+
+enum fsm_status fsm_policy_check_level(const Ckpt__V1__Policy *policy, uint32_t level,
+                                       struct fsm_outcome *outcome)
+{
+    if (policy->feature_level == 0 || policy->feature_level >= level)
+        return FSM_OK;
+    return policy_refuse(outcome, "feature_level", policy->feature_level, level);
 }
 
 /* By the descriptor, so that a new field of the policy needs no line here. */

@@ -192,9 +192,11 @@ static void apply_command(struct fsm *fsm, const struct decoded *decoded,
 
     outcome_start(outcome, fsm->index);
     outcome->status = fsm_validate_packed(command, decoded->packed_bytes, outcome);
-    if (outcome->status !=
-        FSM_OK) /* not proposed by this version's leader, yet decided alike by all */
-        return;
+    if (outcome->status != FSM_OK) {
+        fsm_note_newer(fsm, command, outcome->status);
+        return; /* not proposed by this version's leader, yet decided alike by all */
+    }
+    fsm_note_newer(fsm, command, FSM_OK);
     info = fsm_command_info((uint32_t)command->body_case);
     fsm->now_ms = fsm_max(fsm->now_ms, command->now_ms);
     fsm->command_count++;

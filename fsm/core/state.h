@@ -227,6 +227,7 @@ struct fsm {
     uint64_t epoch, checkpoint_sequence, preemption_sequence;
     uint64_t now_ms, index, term, state_hash, command_count, stamp;
     Ckpt__V1__Policy policy;
+    uint64_t newer_index; /* fsm_newer_index(); of no snapshot */
     Ckpt__Log__V1__MemberFacts *members[FSM_MEMBERS_MAX];
     size_t member_count;
     struct tenant *tenants[FSM_TENANTS_MAX];
@@ -594,12 +595,23 @@ enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec
 /* Ends or requeues what runs on a node that is gone. */
 void fsm_node_lost(struct fsm *fsm, struct node *node);
 
+/* level.c */
+/* Notes a command that holds what this build does not know: see fsm_newer_index(). status: what its
+ * validation found. */
+void fsm_note_newer(struct fsm *fsm, const fsm_command *command, enum fsm_status status);
+/* The bits in `zeros` of the policy's fields of a higher level. */
+uint64_t fsm_policy_bits_above(uint32_t level);
+/* Numbers of a higher level become zero: they are not in the bytes then. */
+void fsm_message_lower(ProtobufCMessage *message, uint32_t level);
 /* policy.c */
 void fsm_policy_defaults(Ckpt__V1__Policy *policy);
 /* INVALID_ARGUMENT with the field in outcome->subject: a value beyond its limits, or a whole policy
  * in which two contradict. */
 enum fsm_status fsm_policy_check_values(const Ckpt__V1__Policy *policy,
                                         struct fsm_outcome *outcome);
+/* The level only rises. */
+enum fsm_status fsm_policy_check_level(const Ckpt__V1__Policy *policy, uint32_t level,
+                                       struct fsm_outcome *outcome);
 enum fsm_status fsm_policy_check_order(const Ckpt__V1__Policy *policy, struct fsm_outcome *outcome);
 void fsm_policy_merge(Ckpt__V1__Policy *policy, const Ckpt__V1__Policy *changes);
 
@@ -616,6 +628,14 @@ const struct fsm_command_info *fsm_command_at(size_t i);          /* NULL: no mo
 
 /* validate_fields.c: unknown fields and enum values, text lengths, at any depth. The message came
  * from, or makes, so many bytes at most. */
+/* How many values a field has, 0 or 1 where it is not repeated, and where the i-th one is. */
+size_t fsm_field_count(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field);
+const void *fsm_field_value(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
+                            size_t i);
+/* Visits the message and all below it. */
+void fsm_walk_messages(const ProtobufCMessage *message,
+                       void (*visit)(void *context, const ProtobufCMessage *message),
+                       void *context);
 enum fsm_status fsm_validate_fields(const ProtobufCMessage *message, size_t packed_bytes,
                                     struct fsm_outcome *outcome);
 

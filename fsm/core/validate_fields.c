@@ -13,7 +13,7 @@ struct frame {
 };
 
 /* A oneof's number says which of its fields is there; the others' memory is that one's. */
-static size_t field_count(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+size_t fsm_field_count(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
     const char *quantifier = (const char *)message + field->quantifier_offset;
 
@@ -25,8 +25,8 @@ static size_t field_count(const ProtobufCMessage *message, const ProtobufCFieldD
 }
 
 /* Address of the i-th value. */
-static const void *field_value(const ProtobufCMessage *message,
-                               const ProtobufCFieldDescriptor *field, size_t i)
+const void *fsm_field_value(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
+                            size_t i)
 {
     const char *at = (const char *)message + field->offset;
     size_t size = field->type == PROTOBUF_C_TYPE_ENUM ? sizeof(uint32_t) : sizeof(void *);
@@ -76,9 +76,9 @@ static const ProtobufCMessage *frame_next(struct frame *frame, bool texts,
         if (plain && field->type != PROTOBUF_C_TYPE_ENUM &&
             (!texts || field->type != PROTOBUF_C_TYPE_STRING))
             continue;
-        count = field_count(frame->message, field);
+        count = fsm_field_count(frame->message, field);
         while (frame->element < count) {
-            const void *value = field_value(frame->message, field, frame->element++);
+            const void *value = fsm_field_value(frame->message, field, frame->element++);
 
             if (!plain && *(const ProtobufCMessage *const *)value != NULL)
                 return *(const ProtobufCMessage *const *)value;
@@ -116,4 +116,31 @@ enum fsm_status fsm_validate_fields(const ProtobufCMessage *message, size_t pack
             status = FSM_UNKNOWN_FIELD;
     }
     return status;
+}
+
+void fsm_walk_messages(const ProtobufCMessage *message,
+                       void (*visit)(void *context, const ProtobufCMessage *message), void *context)
+{
+    struct frame frames[FIELDS_DEPTH_MAX];
+    size_t depth = 1;
+
+    CHECK(visit != NULL);
+    frames[0] = (struct frame){message, 0, 0};
+    visit(context, message);
+    while (depth > 0) {
+        struct fsm_outcome ignored;
+        enum fsm_status also_ignored = FSM_OK;
+        const ProtobufCMessage *below =
+            frame_next(&frames[depth - 1], false, &ignored, &also_ignored);
+
+        if (below == NULL && also_ignored != FSM_OK)
+            continue; /* it goes on behind a value that is not known */
+        if (below == NULL) {
+            depth--;
+            continue;
+        }
+        CHECK(depth < FIELDS_DEPTH_MAX);
+        frames[depth++] = (struct frame){below, 0, 0};
+        visit(context, below);
+    }
 }

@@ -21,6 +21,7 @@ struct loader {
     uint64_t record_count;
     int stage; /* of the last record: see record_stage() */
     const char *problem;
+    bool newer; /* the problem is this build's, not the snapshot's */
     char violation[256];
 };
 
@@ -97,6 +98,7 @@ static bool loader_run(struct loader *loader)
             return loader_footer(loader, record->footer);
         if (fsm_validate_fields(&record->base, SIZE_MAX, &ignored) != FSM_OK) {
             loader->problem = "a record holds what this version does not know";
+            loader->newer = true;
             return false;
         }
         if (!fsm_restore_record(loader->fsm, record)) {
@@ -118,7 +120,7 @@ static void loader_violation(void *context, const char *text)
 }
 
 struct fsm *fsm_snapshot_load(int (*read)(void *context, void *bytes, size_t length), void *context,
-                              char *ret_text, size_t text_size)
+                              char *ret_text, size_t text_size, bool *ret_newer)
 {
     struct loader loader = {.read = read,
                             .context = context,
@@ -126,17 +128,20 @@ struct fsm *fsm_snapshot_load(int (*read)(void *context, void *bytes, size_t len
                             .buffer = check_alloc(SNAPSHOT_RECORD_MAX)};
 
     CHECK(ret_text != NULL || text_size == 0);
+    CHECK(ret_newer != NULL);
     if (loader_run(&loader)) {
         fsm_read_restore_lines(loader.fsm);
         fsm_check(loader.fsm, loader_violation, &loader);
     }
     free(loader.buffer);
+    *ret_newer = false;
     loader.fsm->moved.count = 0; /* fsm_check has looked at every record */
     if (loader.problem == NULL)
         return loader.fsm;
     if (text_size > 0)
         snprintf(ret_text, text_size, "snapshot refused: %s (record %llu)", loader.problem,
                  (unsigned long long)loader.record_count);
+    *ret_newer = loader.newer;
     fsm_free(loader.fsm);
     return NULL;
 }
@@ -155,7 +160,8 @@ void fsm_swap(struct fsm *a, struct fsm *b)
 int fsm_snapshot_read(struct fsm *fsm, int (*read)(void *context, void *bytes, size_t length),
                       void *context, char *ret_text, size_t text_size)
 {
-    struct fsm *loaded = fsm_snapshot_load(read, context, ret_text, text_size);
+    bool newer;
+    struct fsm *loaded = fsm_snapshot_load(read, context, ret_text, text_size, &newer);
 
     CHECK(fsm != NULL);
     if (loaded == NULL)

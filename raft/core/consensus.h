@@ -36,6 +36,8 @@ enum {
     CONSENSUS_MEMBERS_MAX = 9,
     CONSENSUS_ADDRESS_BYTES = 256,
     CONSENSUS_NAME_BYTES = 129,
+    CONSENSUS_BUILD_BYTES = 96,
+    CONSENSUS_LEVEL_FIRST = 1,
     CONSENSUS_NOTE_MAX_BYTES = 64,
     CONSENSUS_FOUNDING_BYTES = 512,
     /* entries that a learner may be behind when it becomes a voter */
@@ -73,6 +75,13 @@ struct consensus_member {
     char contact[CONSENSUS_ADDRESS_BYTES];
 };
 
+/* A member's build, as it says of itself. Passed on to the others only. */
+struct consensus_build {
+    /* The newest feature level that it knows; CONSENSUS_LEVEL_FIRST where none is said. */
+    uint32_t level;
+    char text[CONSENSUS_BUILD_BYTES]; /* version, commit and date; "": not told */
+};
+
 /* The configuration of a member. The four tables and their contexts must live until closed(). The
  * rest is copied, or not needed after consensus_open(). */
 struct consensus_config {
@@ -80,6 +89,7 @@ struct consensus_config {
     const char *cluster_id; /* id_valid(); peers and folders of another cluster are refused */
     const char *data_dir;   /* created 0700 when bootstrap is true */
     const char *listen_address;
+    struct consensus_build build; /* of this member */
     /* Addresses to begin with, this member's own among them; with bootstrap also the initial
      * configuration. An address that another member says of itself later goes before the one given
      * here. */
@@ -235,6 +245,11 @@ void consensus_member_remove(struct consensus *consensus, uint64_t member_id,
 void consensus_member_put(struct consensus *consensus, const struct consensus_member *member);
 /* The contact of a member's last hello; "": it has not spoken yet. Valid until the loop turns. */
 const char *consensus_member_contact(const struct consensus *consensus, uint64_t member_id);
+
+/* As it said when it was heard last, now or before a connection was lost. False: it has not spoken
+ * since this member started, and ret_build is that of who says nothing. */
+bool consensus_member_build(const struct consensus *consensus, uint64_t member_id,
+                            struct consensus_build *ret_build);
 
 /* Append only. */
 enum consensus_member_role {

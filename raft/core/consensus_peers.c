@@ -66,6 +66,22 @@ const char *consensus_member_contact(const struct consensus *consensus, uint64_t
     return peer != NULL ? peer->contact : "";
 }
 
+bool consensus_member_build(const struct consensus *consensus, uint64_t member_id,
+                            struct consensus_build *ret_build)
+{
+    const struct peer *peer = transport_peer(&consensus->transport, member_id);
+    bool own = member_id == consensus->config.member_id;
+
+    *ret_build = (struct consensus_build){.level = CONSENSUS_LEVEL_FIRST};
+    if (own)
+        *ret_build = consensus->config.build;
+    else if (peer != NULL && peer->build.level != 0)
+        *ret_build = peer->build;
+    else
+        return false;
+    return true;
+}
+
 void consensus_member_put(struct consensus *consensus, const struct consensus_member *member)
 {
     CHECK(member != NULL);

@@ -78,6 +78,12 @@ static void text_encode(struct buf *buf, const char *text)
     buf_append(buf, text, length);
 }
 
+static void build_encode(struct buf *buf, const struct consensus_build *build)
+{
+    buf_put(buf, build->level, 4);
+    text_encode(buf, build->text);
+}
+
 /* Fields are only added at the end, here and in the reply: frame_decode() passes over what it does
  * not know there. */
 static void hello_encode(struct buf *buf, const struct frame_hello *hello)
@@ -92,6 +98,7 @@ static void hello_encode(struct buf *buf, const struct frame_hello *hello)
     buf_put(buf, hello->last_index, 8);
     text_encode(buf, hello->contact);
     buf_put(buf, hello->founding, 8);
+    build_encode(buf, &hello->build);
 }
 
 static void reply_encode(struct buf *buf, const struct frame_hello_reply *reply)
@@ -112,6 +119,7 @@ static void reply_encode(struct buf *buf, const struct frame_hello_reply *reply)
         buf_put(buf, reply->founders.list[i].id, 8);
         buf_put(buf, reply->founders.list[i].number, 8);
     }
+    build_encode(buf, &reply->build);
 }
 
 static void snapshot_encode(struct buf *buf, enum frame_type type,
@@ -386,6 +394,18 @@ static void text_decode(struct bytes_reader *reader, char *text, size_t size)
     text[length] = '\0';
 }
 
+/* Builds before the first that has a level end here. */
+static void build_decode(struct bytes_reader *reader, struct consensus_build *build)
+{
+    *build = (struct consensus_build){.level = CONSENSUS_LEVEL_FIRST};
+    if (reader->failed || reader->left == 0)
+        return;
+    build->level = (uint32_t)reader_get(reader, 4);
+    text_decode(reader, build->text, sizeof(build->text));
+    if (build->level < CONSENSUS_LEVEL_FIRST)
+        build->level = CONSENSUS_LEVEL_FIRST;
+}
+
 static int hello_decode(struct bytes_reader *reader, struct frame_hello *hello)
 {
     hello->from = reader_get(reader, 8);
@@ -398,6 +418,7 @@ static int hello_decode(struct bytes_reader *reader, struct frame_hello *hello)
     hello->last_index = reader_get(reader, 8);
     text_decode(reader, hello->contact, sizeof(hello->contact));
     hello->founding = reader_get(reader, 8);
+    build_decode(reader, &hello->build);
     return reader->failed || hello->from == 0 || !id_valid(hello->name) || hello->address[0] == '\0'
                ? -1
                : 0;
@@ -424,6 +445,7 @@ static int reply_decode(struct bytes_reader *reader, struct frame_hello_reply *r
         reply->founders.list[i].id = reader_get(reader, 8);
         reply->founders.list[i].number = reader_get(reader, 8);
     }
+    build_decode(reader, &reply->build);
     return reader->failed || welcome >= FRAME_WELCOME_END ? -1 : 0;
 }
 

@@ -68,6 +68,7 @@ struct frame_hello {
     char contact[CONSENSUS_ADDRESS_BYTES]; /* of the sender */
     /* number of the sender's folder, which is no member yet (founding.h); else 0 */
     uint64_t founding;
+    struct consensus_build build; /* of the sender; an earlier one says none */
 };
 
 /* Append only. */
@@ -106,6 +107,7 @@ struct frame_hello_reply {
     uint64_t founding;              /* number of the folder of who answers */
     uint64_t basis;                 /* the state that it begins, or began, with */
     struct frame_founders founders; /* of the incarnation; none: it is not agreed on */
+    struct consensus_build build;   /* of who answers; an earlier one says none */
 };
 
 /* The three frames of a snapshot on its way (snapshot_transfer.h); each uses a part of the

@@ -66,6 +66,7 @@ static void probe_opened(void *data)
     hello->to = probe->member.id;
     hello->incarnation = transport->incarnation;
     hello->probe = true;
+    hello->build = transport->build;
     snprintf(hello->name, sizeof(hello->name), "%s", transport->self.name);
     snprintf(hello->address, sizeof(hello->address), "%s", transport->self.address);
     buf_init(&buf);

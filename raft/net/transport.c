@@ -195,6 +195,7 @@ static void out_opened(void *data)
     snprintf(hello.hello.address, sizeof(hello.hello.address), "%s", transport->self.address);
     snprintf(hello.hello.contact, sizeof(hello.hello.contact), "%s", transport->self.contact);
     hello.hello.founding = transport->founding;
+    hello.hello.build = transport->build;
     peer->out_ready = true;
     frame_send(transport, peer->out, &hello);
 }
@@ -227,8 +228,10 @@ static void out_received(void *data, const uint8_t *bytes, size_t length)
         if (frame.type != FRAME_HELLO_REPLY || frame_decode(&frame, &message, NULL) != 0)
             break;
         if (strcmp(reply->cluster_id, transport->cluster_id) == 0 &&
-            reply->member_id == peer->member.id)
+            reply->member_id == peer->member.id) {
             answered_as(transport, peer, reply->incarnation);
+            peer->build = reply->build;
+        }
         if (strcmp(reply->cluster_id, transport->cluster_id) != 0 ||
             reply->member_id != peer->member.id || reply->welcome != FRAME_WELCOME) {
             out_end(peer);
@@ -469,11 +472,14 @@ static struct peer *hello_answer(struct inbound *in, const struct frame_hello *h
     reply->member_id = transport->self.id;
     reply->incarnation = transport->incarnation;
     snprintf(reply->contact, sizeof(reply->contact), "%s", transport->self.contact);
+    reply->build = transport->build;
     if (strcmp(hello->cluster_id, transport->cluster_id) != 0 || hello->to != transport->self.id ||
         hello->from == transport->self.id) {
         reply->welcome = FRAME_WELCOME_OTHER;
         return NULL;
     }
+    if (peer != NULL)
+        peer->build = hello->build;
     if (hello->founding != 0 || transport->founding != 0) {
         transport->events.founder(transport->events.context, hello, reply);
         return NULL;
@@ -493,6 +499,7 @@ static struct peer *hello_answer(struct inbound *in, const struct frame_hello *h
     if (peer == NULL)
         return NULL;
     snprintf(peer->contact, sizeof(peer->contact), "%s", hello->contact);
+    peer->build = hello->build;
     return peer;
 }
 
@@ -634,6 +641,7 @@ void transport_init(struct transport *transport, const struct consensus_config *
     transport->network = config->network;
     transport->clock = config->clock;
     transport->events = *events;
+    transport->build = config->build;
     snprintf(transport->cluster_id, sizeof(transport->cluster_id), "%s", config->cluster_id);
     list_init(&transport->greeting);
     transport->in_config = config->members;

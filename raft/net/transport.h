@@ -81,6 +81,8 @@ struct peer {
     char address_in_config[CONSENSUS_ADDRESS_BYTES]; /* "": none */
     bool dials_config;                               /* the next dial goes there */
     char contact[CONSENSUS_ADDRESS_BYTES];           /* as its last hello said; "": none yet */
+    /* as it said last, whatever the purpose; level 0: it has not spoken */
+    struct consensus_build build;
     bool stranger;
     uint64_t drop_us; /* 0: stays */
     struct network_stream *out;
@@ -113,9 +115,10 @@ struct transport {
     struct network_listener *listener;
     char cluster_id[FRAME_CLUSTER_BYTES];
     struct consensus_member self;
-    uint64_t incarnation; /* set before the first dial; 0: not known yet (folder.h) */
-    uint64_t founding;    /* number of this folder, which is no member yet; else 0 */
-    bool unfilled;        /* this member has joined and holds nothing yet */
+    struct consensus_build build; /* of this member */
+    uint64_t incarnation;         /* set before the first dial; 0: not known yet (folder.h) */
+    uint64_t founding;            /* number of this folder, which is no member yet; else 0 */
+    bool unfilled;                /* this member has joined and holds nothing yet */
     uint64_t accepted_count;
     const struct consensus_member *in_config; /* the configuration file's; the caller's */
     size_t in_config_count;

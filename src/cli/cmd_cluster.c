@@ -5,6 +5,7 @@
 
 #include "ckpt/v1/broker.pb-c.h"
 #include "ckpt/v1/operator.pb-c.h"
+#include "src/base/build.h"
 #include "src/base/check.h"
 #include "src/cli/call.h"
 #include "src/cli/commands.h"
@@ -311,8 +312,8 @@ enum cli_exit command_policy_set(struct cli *cli)
 enum cli_exit command_version(struct cli *cli)
 {
     if (cli_is_json(cli))
-        output_json(cli, "ckptctl", json_pack("{s:s}", "version", CKPT_VERSION));
-    else if (!output_name(cli, CKPT_VERSION))
-        fprintf(cli->out, "ckptctl %s\n", CKPT_VERSION);
+        output_json(cli, "ckptctl", json_pack("{s:s}", "version", build_text));
+    else if (!output_name(cli, build_text))
+        fprintf(cli->out, "ckptctl %s\n", build_text);
     return CLI_OK;
 }

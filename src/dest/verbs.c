@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "src/base/build.h"
 #include "src/base/check.h"
 #include "src/dest/become.h"
 #include "src/dest/destination.h"
@@ -557,7 +558,7 @@ static bool print_asked(const char *word, FILE *out)
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
         fputs(usage, out);
     else if (strcmp(word, "--version") == 0)
-        fputs("ckpt-worker " CKPT_VERSION "\n", out);
+        fprintf(out, "ckpt-worker %s\n", build_text);
     else
         return false;
     return true;

@@ -10,6 +10,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 import form
 import graph
+import levels
 import logs
 import named
 import rows
@@ -116,7 +117,7 @@ def check_layering():
 def check_include_paths():
     for name in C_FILES:
         for quote, path in includes(name):
-            generated = path.startswith(("ckpt/", "grpc/")) and path.endswith((".pb-c.h", "_help.h"))
+            generated = path.startswith(("ckpt/", "grpc/")) and path.endswith((".pb-c.h", "_help.h", "/levels.h"))
             if quote == '"' and not generated and not os.path.isfile(path):
                 yield f"{name}: \"{path}\" is not written from the root"
 
@@ -510,8 +511,12 @@ def check_access_table():
 def check_samples():
     """Each check finds its samples, and leaves the look-alikes."""
     yield from selfcheck.problems(CALL, FOREIGN, INCLUDE)
-    for module in (form, graph, logs, named, rows, sentences, sizes, words):
+    for module in (form, graph, levels, logs, named, rows, sentences, sizes, words):
         yield from module.selfcheck()
+
+
+def check_levels():
+    yield from levels.problems(TEXT)
 
 
 CHECKS = [
@@ -538,6 +543,7 @@ CHECKS = [
     ("few files call each other in a ring", lambda: graph.problems(BUILD)),
     ("layout is clang-format's", check_format),
     ("what is known to break a rule of form grows nowhere", lambda: form.problems(TEXT)),
+    ("what came after the last release carries its level", check_levels),
     ("generated documents are current", check_generated_documents),
     ("documented commands exist", check_documented_commands),
     ("commands that texts name exist", check_named_commands),

@@ -198,9 +198,10 @@ class Member:
         self.config = cluster.config
         self.prefix = []  # command that starts the member, such as nsenter
         self.extra = []   # further options of ckptd
+        self.program = None  # another ckptd than the cluster's
 
     def start(self, wait=True):
-        arguments = [*self.prefix, str(self.cluster.bin / "ckptd"), "--config", str(self.config), "--name", self.name,
+        arguments = [*self.prefix, str(self.program or self.cluster.bin / "ckptd"), "--config", str(self.config), "--name", self.name,
                      "--data-dir", str(self.data_dir)]
         if not self.started_before:
             arguments.append("--join" if self.joins else "--bootstrap")

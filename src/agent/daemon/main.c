@@ -28,6 +28,7 @@
 #include "src/agent/node/adopt.h"
 #include "src/agent/node/memory_mount.h"
 #include "src/agent/node/platform.h"
+#include "src/base/build.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/dest/worker.h"
@@ -164,7 +165,7 @@ static void parse_flags(int argc, char **argv, struct flags *ret_flags)
             flags.check = true;
             break;
         case 'v':
-            puts("ckpt-agentd " CKPT_VERSION);
+            printf("ckpt-agentd %s\n", build_text);
             exit(EXIT_SUCCESS);
         case 'h':
             fputs(usage, stdout);
@@ -369,7 +370,7 @@ static int daemon_run(struct daemon *daemon)
     watch_signal(daemon, &daemon->terminate, SIGTERM, daemon_stop);
     watch_signal(daemon, &daemon->interrupt, SIGINT, daemon_stop);
     watch_signal(daemon, &daemon->hangup, SIGHUP, daemon_reload);
-    log_info("started", "version=%s socket=%s state_dir=%s brokers=\"%s\"", CKPT_VERSION,
+    log_info("started", "version=\"%s\" socket=%s state_dir=%s brokers=\"%s\"", build_text,
              daemon->config.socket, daemon->config.state_dir, daemon->config.brokers);
     if (daemon->config.insecure && daemon->config.http[0] != '\0')
         log_warning("insecure", "text=\"everyone who reaches %s reads the metrics\"",

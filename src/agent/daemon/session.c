@@ -9,6 +9,7 @@
 #include "src/agent/daemon/vitals.h"
 #include "src/agent/job/allocation.h"
 #include "src/base/buf.h"
+#include "src/base/build.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/text.h"
@@ -146,7 +147,7 @@ static void send_hello(struct session *session)
 
     hello.node_id = text_message(agent->node_id);
     hello.boot_id = text_message(agent->boot_id);
-    hello.version = text_message(CKPT_VERSION);
+    hello.version = text_message(build_text);
     hello.machine = text_message(agent->architecture);
     hello.os = text_message(agent->os);
     hello.domain = text_message(agent->domain);

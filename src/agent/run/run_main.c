@@ -31,6 +31,7 @@
 #include "src/agent/run/run_status.h"
 #include "src/agent/run/words.h"
 #include "src/base/buf.h"
+#include "src/base/build.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/rpc/client.h"
@@ -767,7 +768,7 @@ int main(int argc, char **argv)
         if (run.options.help)
             run_usage(stdout);
         else
-            puts("ckpt-run " CKPT_VERSION);
+            printf("ckpt-run %s\n", build_text);
         return EXIT_SUCCESS;
     }
     signal(SIGPIPE, SIG_IGN);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "fsm/core/unpack.h"
+#include "src/base/build.h"
 #include "src/base/check.h"
 #include "src/base/spare.h"
 #include "src/broker/api/methods.h"
@@ -278,7 +279,7 @@ static void service_on_message(struct rpc_call *call, void *data, const uint8_t 
     if (method->kind == METHOD_ABSENT) {
         snprintf(text, sizeof(text),
                  "UNIMPLEMENTED: %s is not part of version %s; see the release notes",
-                 strrchr(method->path, '/') + 1, CKPT_VERSION);
+                 strrchr(method->path, '/') + 1, build_text);
         rpc_call_finish(call, RPC_UNIMPLEMENTED, text);
         return;
     }

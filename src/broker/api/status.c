@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "fsm/quota.h"
+#include "src/base/build.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/broker/api/damaged.h"
@@ -35,6 +36,7 @@ struct status {
     struct fsm_summary summary;
     uint64_t state_ms; /* the state's time now: ages of what is in it */
     Ckpt__V1__StatusReply *reply;
+    struct consensus_build builds[CONSENSUS_MEMBERS_MAX + 1]; /* of reply->members */
 };
 
 static const struct consensus_peer_status *status_peer(const struct consensus_status *raft,
@@ -56,7 +58,8 @@ static void status_self(const struct status *status, Ckpt__V1__MemberStatus *mem
     member->reachable = true;
     member->match_index = status->raft.last_index;
     member->clock_offset_ms = status->reply->clock_offset_ms;
-    member->version = translate_text(CKPT_VERSION);
+    member->version = translate_text(build_text);
+    member->feature_level = FSM_LEVEL_NEWEST;
 }
 
 /* Who answers where it is dialled holds another history. A copy that only calls says nothing of the
@@ -70,14 +73,22 @@ static bool status_is_foreign(const struct consensus_status *raft, uint64_t id)
 }
 
 /* What is known of another member depends on who leads: a follower hears the leader alone. */
-static void status_other(const struct status *status, Ckpt__V1__MemberStatus *member)
+static void status_other(struct status *status, Ckpt__V1__MemberStatus *member)
 {
     const struct consensus_status *raft = &status->raft;
     const struct consensus_peer_status *peer = status_peer(raft, member->member_id);
     const Ckpt__Log__V1__MemberFacts *facts = answer_facts(status->broker, member->member_id);
+    struct consensus_build *build;
 
     if (facts != NULL)
         member->version = facts->version;
+    CHECK(status->reply->n_members <= CONSENSUS_MEMBERS_MAX);
+    build = &status->builds[status->reply->n_members];
+    if (replica_member_build(status->broker->replica, member->member_id, build)) {
+        member->feature_level = build->level;
+        if (build->text[0] != '\0')
+            member->version = build->text;
+    }
     member->role = translate_text("unknown");
     member->last_contact_ms = UINT64_MAX;
     if (peer == NULL)
@@ -688,7 +699,8 @@ void status_answer(struct request *request, struct scratch *scratch)
     fsm_get_summary(replica_fsm(broker->replica), &status.summary);
     reply.now_ms = broker_wall_ms(broker);
     status.state_ms = replica_state_ms(broker->replica);
-    reply.version = translate_text(CKPT_VERSION);
+    reply.version = translate_text(build_text);
+    reply.feature_level = fsm_level(replica_fsm(broker->replica));
     reply.loop_lag_max_ms = broker->counters.loop_lag_max_ms;
     reply.certificate_expires_ms = (uint64_t)broker->counters.tls_expiry_s * 1000;
     reply.ca_expires_ms = (uint64_t)broker->counters.tls_ca_expiry_s * 1000;

@@ -11,6 +11,7 @@
 #include "fsm/cluster/policy_fields.h"
 #include "src/base/address.h"
 #include "src/base/buf.h"
+#include "src/base/build.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/text.h"
@@ -459,5 +460,5 @@ void config_fill_initial(const struct config *config, Ckpt__Log__V1__ClusterInit
     ret_facts->name = config->self->name;
     ret_facts->api_address = config->self->api;
     ret_facts->raft_address = config->self->raft;
-    ret_facts->version = (char *)(uintptr_t)CKPT_VERSION;
+    ret_facts->version = (char *)(uintptr_t)build_text;
 }

@@ -12,6 +12,7 @@
 #include <uv.h>
 
 #include "raft/uv_io.h"
+#include "src/base/build.h"
 #include "src/base/check.h"
 #include "src/broker/api/answer.h"
 #include "src/broker/api/service.h"
@@ -157,6 +158,8 @@ int daemon_exit_code(const struct err *err, int otherwise)
 {
     if (err->code == ERR_REMOVED)
         return DAEMON_EXIT_REMOVED;
+    if (err->code == ERR_NEWER)
+        return DAEMON_EXIT_NEWER;
     return err->code == ERR_CORRUPT || err->code == ERR_DISK ? DAEMON_EXIT_DATA : otherwise;
 }
 
@@ -570,9 +573,10 @@ static void daemon_report_start(struct daemon *daemon)
 
     replica_get_status(daemon->broker.replica, &status);
     log_info("started",
-             "version=%s cluster=%s member=%" PRIu64 " api=%s raft=%s http=%s data_dir=%s "
+             "version=\"%s\" level=%d cluster=%s member=%" PRIu64 " api=%s raft=%s http=%s "
+             "data_dir=%s "
              "last_index=%" PRIu64 " snapshot_index=%" PRIu64,
-             CKPT_VERSION, config->cluster_id, config->self->id, config->self->api,
+             build_text, FSM_LEVEL_NEWEST, config->cluster_id, config->self->id, config->self->api,
              config->self->raft, config->self->http, config->data_dir, status.last_index,
              status.snapshot_index);
     daemon_founding(daemon);

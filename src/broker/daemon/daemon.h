@@ -9,7 +9,8 @@
  *          disk fails or stored bytes are damaged, at the start or later, it is DAEMON_EXIT_DATA:
  *          starting again cannot help, and a supervisor must not try. One that was removed from the
  *          cluster, or that begins anew where the others hold its cluster's data, ends with
- *          DAEMON_EXIT_REMOVED, likewise.
+ *          DAEMON_EXIT_REMOVED, likewise. One that meets what its build does not know ends with
+ *          DAEMON_EXIT_NEWER: nothing is damaged, and another build goes on.
  * When     daemon_run() once in a process: it installs signal handlers and owns the loop. The
  *          configuration must live as long as it runs.
  */
@@ -22,6 +23,7 @@ enum {
     DAEMON_EXIT_FATAL = 3,
     DAEMON_EXIT_DATA = 4,
     DAEMON_EXIT_REMOVED = 5, /* likewise: no supervisor should start it again */
+    DAEMON_EXIT_NEWER = 6,   /* of an older build than the cluster: may be tried again */
     DAEMON_TRANSFER_MAX_MS = 3000,
     DAEMON_STALLED_MS = 5000, /* between two lines about peers that do not read */
     DAEMON_DRAIN_MS = 1000,

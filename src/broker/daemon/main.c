@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/build.h"
 #include "src/base/check.h"
 #include "src/broker/daemon/config.h"
 #include "src/broker/daemon/config_htcondor.h"
@@ -184,7 +185,7 @@ static int parse_options(int argc, char **argv, struct options *options)
             options->print_config = true;
             break;
         case 'v':
-            puts("ckptd " CKPT_VERSION);
+            printf("ckptd %s\n", build_text);
             return EXIT_SUCCESS;
         case 'h':
             fputs(usage, stdout);

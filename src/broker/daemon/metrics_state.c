@@ -8,6 +8,7 @@
 
 #include "fsm/names.h"
 #include "fsm/quota.h"
+#include "src/base/build.h"
 #include "src/base/check.h"
 #include "src/broker/broker.h"
 #include "src/broker/daemon/metrics.h"
@@ -523,7 +524,7 @@ static void read_counters(struct metrics *metrics, const struct broker *broker)
 
     replica_clock_get(broker->replica, &clock);
     set_value(metrics, METRIC_CLOCK_OFFSET, (double)clock.offset_ms / 1e3);
-    metrics_set(metrics, METRIC_BUILD_INFO, CKPT_VERSION, NULL, 1);
+    metrics_set(metrics, METRIC_BUILD_INFO, build_text, NULL, 1);
     set_value(metrics, METRIC_START_TIME, (double)counters->started_at_ms / 1e3);
     set_value(metrics, METRIC_LOOP_LAG, (double)counters->loop_lag_max_ms / 1e3);
     set_value(metrics, METRIC_LOOP_LAG_CPU, (double)counters->loop_lag_cpu_max_ms / 1e3);

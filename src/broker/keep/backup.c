@@ -9,6 +9,7 @@
 
 #include "raft/snap/export.h"
 #include "src/backup/backup.h"
+#include "src/base/build.h"
 #include "src/base/check.h"
 #include "src/broker/api/answer.h"
 #include "src/broker/broker.h"
@@ -135,7 +136,7 @@ static int write_header(const struct backup_take *take, struct backup_writer *wr
     header.age_ms = take->age_ms;
     header.member_id = raft.member_id;
     header.member_name = broker->config->self->name;
-    header.version = (char *)(uintptr_t)CKPT_VERSION;
+    header.version = (char *)(uintptr_t)build_text;
     header.members = pointers;
     fill_members(broker, &raft, &header, members);
     for (size_t i = 0; i < header.n_members; i++)

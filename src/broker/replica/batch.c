@@ -100,6 +100,8 @@ void batch_fill_first(struct batch *batch, const struct batch_first *first)
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__Log__V1__LeaderElected elected = CKPT__LOG__V1__LEADER_ELECTED__INIT;
     Ckpt__Log__V1__NewEpoch epoch = CKPT__LOG__V1__NEW_EPOCH__INIT;
+    Ckpt__Log__V1__ClusterInit init;
+    Ckpt__V1__Policy policy;
     struct fsm_summary summary;
 
     CHECK(batch->count == 0);
@@ -110,7 +112,14 @@ void batch_fill_first(struct batch *batch, const struct batch_first *first)
      * is then refused by the state. */
     if (!summary.initialised && first->initial != NULL) {
         command.body_case = CKPT__LOG__V1__COMMAND__BODY_CLUSTER_INIT;
-        command.cluster_init = (Ckpt__Log__V1__ClusterInit *)(uintptr_t)first->initial;
+        init = *first->initial;
+        ckpt__v1__policy__init(&policy);
+        if (init.policy != NULL)
+            policy = *init.policy;
+        if (policy.feature_level == 0 && first->level > FSM_LEVEL_FIRST)
+            policy.feature_level = first->level;
+        init.policy = &policy;
+        command.cluster_init = &init;
         append_own(batch, &command);
     }
     if (summary.initialised && summary.epoch < first->epoch_min) {

@@ -42,6 +42,7 @@ struct batch_first {
     uint64_t member_id, term;
     const Ckpt__Log__V1__ClusterInit *initial; /* NULL: none */
     const Ckpt__Log__V1__MemberFacts *facts;   /* NULL: none */
+    uint32_t level;                            /* a new cluster's */
 };
 
 struct batch *batch_new(void);

@@ -148,7 +148,8 @@ static void replica_propose_first(struct replica *replica)
                                 .member_id = replica->member_id,
                                 .term = replica->term,
                                 .initial = replica->initial,
-                                .facts = replica->facts};
+                                .facts = replica->facts,
+                                .level = level_of_all(replica)};
     struct batch *batch = replica_take_batch(replica);
     struct err err;
 
@@ -391,6 +392,8 @@ void replica_propose(struct replica *replica, Ckpt__Log__V1__Command *command,
     outcome.status = fsm_validate_packed(command, size, &outcome);
     if (outcome.status == FSM_OK)
         outcome.status = fsm_validate_new(command, &outcome);
+    if (outcome.status == FSM_OK)
+        outcome.status = level_check(replica, command, &outcome);
     if (outcome.status == FSM_OK && size > FSM_COMMAND_MAX_BYTES) {
         outcome.status = FSM_TOO_LARGE;
         outcome.current = size;
@@ -539,6 +542,10 @@ static void replica_apply(void *context, uint64_t index, uint64_t term, const ui
     replica_compare(replica, index, term, bytes, length);
     fsm_apply_entry(replica->fsm, &(struct fsm_entry){index, term, bytes, length},
                     batch == NULL ? NULL : replica_outcome, batch);
+    if (fsm_newer_index(replica->fsm) != 0) {
+        level_newer_entry(replica);
+        return;
+    }
     if (batch != NULL) {
         first = batch->first;
         CHECK(replica->in_flight_count > 0);
@@ -605,12 +612,15 @@ static int replica_snapshot_load(void *context, const struct consensus_reader *r
 {
     struct replica_stream stream = {.reader = reader, .err = err};
     char text[ERR_TEXT_BYTES / 2] = "";
+    bool newer;
 
     (void)context;
     err->text[0] = '\0';
-    *ret_state = fsm_snapshot_load(stream_read, &stream, text, sizeof(text));
+    *ret_state = fsm_snapshot_load(stream_read, &stream, text, sizeof(text), &newer);
     if (*ret_state != NULL)
         return 0;
+    if (newer)
+        return level_newer_snapshot(err, text);
     if (err->text[0] == '\0')
         return err_set(err, ERR_CORRUPT, "snapshot of the state does not decode: %s", text);
     return err_wrap(err, "reading the snapshot of the state");
@@ -680,9 +690,11 @@ int replica_open(const struct consensus_config *config, const Ckpt__Log__V1__Clu
                                           .members_changed = replica_members_changed,
                                           .note = replica_clock_note,
                                           .noted = replica_clock_noted};
+    struct consensus_config own = *config;
     struct consensus_status status;
 
     CHECK(fatal != NULL);
+    level_own(&own.build);
     list_init(&replica->observers);
     list_init(&replica->queued);
     list_init(&replica->spare);
@@ -697,7 +709,7 @@ int replica_open(const struct consensus_config *config, const Ckpt__Log__V1__Clu
     replica->replayed_index = UINT64_MAX;
     replica->fsm = fsm_new();
     replica->flush_timer = replica->clock.timer_new(replica->clock.context, replica_flush, replica);
-    if (consensus_open(config, &hooks, &replica->consensus, err) != 0) {
+    if (consensus_open(&own, &hooks, &replica->consensus, err) != 0) {
         replica->clock.timer_free(replica->flush_timer);
         fsm_free(replica->fsm);
         free(replica);

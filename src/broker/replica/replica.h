@@ -123,6 +123,9 @@ void replica_member_promote(struct replica *replica, uint64_t member_id, replica
 void replica_member_remove(struct replica *replica, uint64_t member_id, replica_done_fn *done,
                            void *data);
 void replica_member_put(struct replica *replica, const struct consensus_member *member);
+/* False: it has not spoken yet, and ret_build is that of a member without levels. */
+bool replica_member_build(const struct replica *replica, uint64_t member_id,
+                          struct consensus_build *ret_build);
 const char *replica_member_contact(struct replica *replica, uint64_t member_id);
 
 /* This member leads and has applied an entry of its own term: it may answer for the cluster. False

@@ -1,10 +1,12 @@
-/* The inside of struct replica, shared by replica.c, which changes it, and replica_clock.c and
- * replica_status.c, which look at it. */
+/* The inside of struct replica, shared by replica.c, which changes it, and levels.c,
+ * replica_clock.c and replica_status.c, which look at it. */
 #ifndef CKPT_BROKER_REPLICA_INTERNAL_H
 #define CKPT_BROKER_REPLICA_INTERNAL_H
 
 #include "src/broker/replica/replica.h"
 #include "src/broker/replica/state_clock.h"
+
+enum { REPLICA_LEVEL_TEXT_BYTES = 512 };
 
 /* A hand-over of leadership; done is NULL when there is none. It outlives the leadership until it
  * is known who has that. */
@@ -56,12 +58,26 @@ struct replica {
     size_t hash_count;       /* ever written since the last snapshot that was adopted */
     uint64_t replayed_index; /* the log's end when this process began */
     const char *data_dir;    /* the configuration's */
+    char level_text[REPLICA_LEVEL_TEXT_BYTES]; /* of the last refusal, for its outcome */
 };
 
 static inline uint64_t replica_now_us(const struct replica *replica)
 {
     return replica->clock.monotonic_us(replica->clock.context);
 }
+
+/* levels.c. The build as this member tells it. */
+void level_own(struct consensus_build *ret_build);
+/* The lowest level of all members' builds. */
+uint32_t level_of_all(const struct replica *replica);
+/* FEATURE_LEVEL, with the members that are behind: the command needs a level that the cluster has
+ * not, or sets one that a member's build does not know. */
+enum fsm_status level_check(struct replica *replica, const Ckpt__Log__V1__Command *command,
+                            struct fsm_outcome *outcome);
+/* This member met what its build does not know (fsm_newer_index()): it is told, and stops. */
+void level_newer_entry(struct replica *replica);
+/* ERR_NEWER. text: what the state machine said. */
+int level_newer_snapshot(struct err *err, const char *text);
 
 /* replica_clock.c: consensus_hooks.note and noted. */
 size_t replica_clock_note(void *context, uint64_t to, uint8_t bytes[CONSENSUS_NOTE_MAX_BYTES]);

@@ -36,6 +36,7 @@ struct consensus {
     bool reluctant;
     void (*read_done)(void *data, int status, const struct err *err);
     void *read_data;
+    size_t peer_count; /* n2 and so on, whose level is fake_level */
 };
 
 static struct consensus fake;
@@ -132,6 +133,11 @@ void consensus_get_status(const struct consensus *consensus, struct consensus_st
     ret_status->term = consensus->term;
     ret_status->role = consensus->role;
     ret_status->member_role = CONSENSUS_VOTER;
+    ret_status->peer_count = consensus->peer_count;
+    for (size_t i = 0; i < consensus->peer_count; i++) {
+        ret_status->peers[i].id = i + 2;
+        snprintf(ret_status->peers[i].name, sizeof(ret_status->peers[i].name), "n%zu", i + 2);
+    }
 }
 
 void consensus_set_reluctant(struct consensus *consensus, bool reluctant)

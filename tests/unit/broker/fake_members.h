@@ -3,6 +3,8 @@
 #ifndef CKPT_TESTS_UNIT_BROKER_FAKE_MEMBERS_H
 #define CKPT_TESTS_UNIT_BROKER_FAKE_MEMBERS_H
 
+#include <stdio.h>
+
 #include "raft/core/consensus.h"
 
 void consensus_member_probe(struct consensus *consensus, const struct consensus_member *member,
@@ -43,6 +45,18 @@ const char *consensus_member_contact(const struct consensus *consensus, uint64_t
     (void)consensus;
     (void)member_id;
     return "";
+}
+
+/* Of all members but the first; a test sets it. */
+static uint32_t fake_level = 1;
+
+bool consensus_member_build(const struct consensus *consensus, uint64_t member_id,
+                            struct consensus_build *ret_build)
+{
+    (void)consensus;
+    *ret_build = (struct consensus_build){.level = member_id == 1 ? 1000 : fake_level};
+    snprintf(ret_build->text, sizeof(ret_build->text), "0.1.%u", (unsigned)fake_level);
+    return true;
 }
 
 #endif

@@ -12,6 +12,7 @@ struct answer {
     enum err_code failed;
     enum fsm_status status;
     bool repeated;
+    char text[512];
 };
 
 static inline void take_answer(void *data, const struct err *failed,
@@ -24,6 +25,7 @@ static inline void take_answer(void *data, const struct err *failed,
     if (outcome != NULL) {
         answer->status = outcome->status;
         answer->repeated = outcome->repeated;
+        fsm_outcome_text(outcome, answer->text, sizeof(answer->text));
     }
 }
 

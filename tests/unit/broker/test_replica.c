@@ -436,6 +436,77 @@ static struct replica_hash newest_hash(void)
     return newest;
 }
 
+static void propose_level(uint32_t level, const char *request_id, struct answer *answer)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__SetPolicy set = CKPT__LOG__V1__SET_POLICY__INIT;
+    Ckpt__V1__Policy raised = CKPT__V1__POLICY__INIT;
+
+    raised.feature_level = level;
+    set.policy = &raised;
+    command.request_id = (char *)(uintptr_t)request_id;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_SET_POLICY;
+    command.set_policy = &set;
+    memset(answer, 0, sizeof(*answer));
+    replica_propose(replica, &command, take_answer, answer);
+    turn();
+    if (fake.count > 0)
+        commit_one();
+}
+
+/* U-001: the level waits for the last member, and says which one that is. */
+static void the_level_rises_when_all_members_know_it(void **state)
+{
+    struct answer answer;
+
+    (void)state;
+    fake.peer_count = 2;
+    fake_level = 1;
+    serve(1);
+    assert_int_equal(fsm_level(replica_fsm(replica)), 1); /* the lowest one of who founded it */
+    propose_level(2, "r1", &answer);
+    assert_int_equal(answer.status, FSM_FEATURE_LEVEL);
+    assert_non_null(strstr(answer.text, "(behind: n2, 0.1.1; n3, 0.1.1): it needs feature level 2, "
+                                        "the cluster has 1"));
+    propose_level(FSM_LEVEL_NEWEST + 1, "r2", &answer);
+    assert_int_equal(answer.status, FSM_INVALID_ARGUMENT);
+    fake_level = FSM_LEVEL_NEWEST;
+    propose_level(FSM_LEVEL_NEWEST, "r3", &answer);
+    assert_int_equal(answer.status, FSM_OK);
+    assert_int_equal(fsm_level(replica_fsm(replica)), FSM_LEVEL_NEWEST);
+    fake_level = 1; /* it only rises */
+    propose_level(1, "r4", &answer);
+    assert_int_equal(answer.status, FSM_INVALID_ARGUMENT);
+}
+
+/* A member with an older build than the cluster's stops, and its data is not called damaged. */
+static void an_entry_of_a_newer_build_stops_the_member(void **state)
+{
+    Ckpt__Log__V1__Entry entry = CKPT__LOG__V1__ENTRY__INIT;
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT, *commands[] = {&command};
+    Ckpt__Log__V1__SetPolicy set = CKPT__LOG__V1__SET_POLICY__INIT;
+    Ckpt__V1__Policy later = CKPT__V1__POLICY__INIT;
+    uint8_t bytes[64];
+
+    (void)state;
+    serve(1);
+    fake.peer_count = 1;
+    fake_level = FSM_LEVEL_NEWEST + 1;
+    later.feature_level = FSM_LEVEL_NEWEST + 1;
+    set.policy = &later;
+    command.request_id = (char *)(uintptr_t) "r";
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_SET_POLICY;
+    command.set_policy = &set;
+    entry.n_commands = 1;
+    entry.commands = commands;
+    follow(2, 2);
+    fatal_awaited = true;
+    fake.hooks.apply(fake.hooks.context, ++fake.index, fake.term, bytes,
+                     ckpt__log__v1__entry__pack(&entry, bytes), NULL);
+    assert_int_equal(fatal_seen.code, ERR_NEWER);
+    assert_non_null(strstr(fatal_seen.text, "start this member with the build of n2 (0.1."));
+}
+
 /* I10 */
 static void a_member_with_another_state_than_the_leader_stops(void **state)
 {
@@ -521,6 +592,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(entries_of_other_members_are_applied_without_a_waiter,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(reads_wait_for_serving_and_fail_with_leadership, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(the_level_rises_when_all_members_know_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_entry_of_a_newer_build_stops_the_member, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_member_with_another_state_than_the_leader_stops, setup,
                                         teardown),

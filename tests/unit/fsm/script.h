@@ -19,11 +19,16 @@ static inline enum fsm_status script_init_cluster(struct script *script,
     Ckpt__Log__V1__ClusterInit init = CKPT__LOG__V1__CLUSTER_INIT__INIT;
     Ckpt__V1__TargetSpec targets[2] = {CKPT__V1__TARGET_SPEC__INIT, CKPT__V1__TARGET_SPEC__INIT};
     Ckpt__V1__TargetSpec *pointers[2] = {&targets[0], &targets[1]};
+    Ckpt__V1__Policy policy = CKPT__V1__POLICY__INIT;
 
     init.cluster_id = script_text(script_value(script, "cluster", "demo"));
     init.epoch = script_number(script, "epoch", 1);
     init.n_targets = script_flag(script, "bare") ? 0 : 2;
     init.targets = pointers;
+    policy.feature_level = (uint32_t)script_number(script, "level", FSM_LEVEL_NEWEST);
+    if (policy.feature_level == FSM_LEVEL_FIRST) /* it is not said */
+        policy.feature_level = 0;
+    init.policy = &policy;
     for (size_t i = 0; i < 2; i++) {
         targets[i].target_id = script_text(i == 0 ? "scratch" : "other");
         targets[i].prefix = script_text(i == 0 ? "/scratch" : "/other");
@@ -426,6 +431,7 @@ static inline enum fsm_status script_policy(struct script *script, Ckpt__Log__V1
     policy.node_chooses_target = (uint32_t)script_number(script, "node_chooses", 0);
     policy.domain_rule = (Ckpt__V1__DomainRule)script_enum(
         script, &ckpt__v1__domain_rule__descriptor, "DOMAIN_RULE_", "domain_rule", "unspecified");
+    policy.feature_level = (uint32_t)script_number(script, "level", 0);
     set.policy = &policy;
     SCRIPT_BODY(SET_POLICY, set_policy, &set);
     return script_apply(script, command);

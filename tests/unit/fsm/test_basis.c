@@ -126,6 +126,7 @@ static void snapshots_carry_inputs_and_slots_of_policies(void **unused)
     struct fsm *copy;
     const struct fsm_checkpoint *checkpoint;
     char text[160] = "";
+    bool newer;
 
     (void)unused;
     begin(&script);
@@ -134,7 +135,7 @@ static void snapshots_carry_inputs_and_slots_of_policies(void **unused)
     expect_ok(&script, "decide j3 inputs=13 basis=5");
     expect_ok(&script, "cancel 1-2"); /* slot 1 is free again */
     assert_int_equal(fsm_snapshot_write(script.fsm, script_write, &bytes), 0);
-    copy = fsm_snapshot_load(script_read, &bytes, text, sizeof(text));
+    copy = fsm_snapshot_load(script_read, &bytes, text, sizeof(text), &newer);
     assert_string_equal(text, "");
     assert_non_null(copy);
     checkpoint = fsm_checkpoint_find(copy, checkpoint_id_make(1, 3));

@@ -61,6 +61,7 @@ static void appends_come_back_entry_by_entry(void **state)
 static void a_hello_comes_back(void **state)
 {
     struct frame_message message = {.type = FRAME_HELLO}, got;
+    struct frame frame;
     struct buf buf;
 
     (void)state;
@@ -88,6 +89,19 @@ static void a_hello_comes_back(void **state)
     message.hello.founding = UINT64_MAX;
     buf = encode(&message);
     got = decode_ok(&buf);
+    assert_uint_equal(got.hello.founding, UINT64_MAX);
+    assert_uint_equal(got.hello.build.level, 1); /* a member that says none */
+    buf_close(&buf);
+    message.hello.build = (struct consensus_build){.level = 7, .text = "0.7.0 (abc)"};
+    buf = encode(&message);
+    got = decode_ok(&buf);
+    assert_uint_equal(got.hello.build.level, 7);
+    assert_string_equal(got.hello.build.text, "0.7.0 (abc)");
+    assert_int_equal(frame_parse(buf.bytes, buf.length, &frame, NULL), 1);
+    frame.length -= 4 + 1 + strlen("0.7.0 (abc)"); /* a build from before levels ends there */
+    assert_int_equal(frame_decode(&frame, &got, NULL), 0);
+    assert_uint_equal(got.hello.build.level, 1);
+    assert_string_equal(got.hello.build.text, "");
     assert_uint_equal(got.hello.founding, UINT64_MAX);
     buf_close(&buf);
 }
