@@ -35,6 +35,7 @@
 #include "fsm/level.h"
 #include "fsm/limits.h"
 #include "fsm/names.h"
+#include "fsm/passive.h"
 #include "fsm/records/allocation.h"
 #include "fsm/records/checkpoint.h"
 #include "fsm/records/cluster.h"

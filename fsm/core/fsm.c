@@ -175,6 +175,8 @@ static void apply_fresh(struct fsm *fsm, const struct decoded *decoded,
     }
     if (!fsm->initialised && !info->before_init)
         outcome->status = FSM_NOT_INITIALISED;
+    else if (fsm->passive_since_ms != 0 && !info->while_passive)
+        outcome->status = FSM_PASSIVE;
     else
         outcome->status = info->apply(fsm, decoded->command, outcome);
     if (remember)

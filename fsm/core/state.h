@@ -227,6 +227,7 @@ struct fsm {
     uint64_t epoch, checkpoint_sequence, preemption_sequence;
     uint64_t now_ms, index, term, state_hash, command_count, stamp;
     Ckpt__V1__Policy policy;
+    uint64_t passive_since_ms, adopted_at_ms, adopted_shift_ms; /* passive.c */
     uint64_t newer_index; /* fsm_newer_index(); of no snapshot */
     Ckpt__Log__V1__MemberFacts *members[FSM_MEMBERS_MAX];
     size_t member_count;
@@ -581,7 +582,7 @@ typedef enum fsm_status fsm_handler(struct fsm *fsm, const fsm_command *command,
                                     struct fsm_outcome *outcome);
 fsm_handler fsm_apply_put_tenant, fsm_apply_expire_over_quota;
 fsm_handler fsm_apply_pin, fsm_apply_expire, fsm_apply_verify, fsm_apply_verified,
-    fsm_apply_remove_orphans;
+    fsm_apply_remove_orphans, fsm_apply_adopt_cluster;
 fsm_handler fsm_apply_cluster_init, fsm_apply_member_facts, fsm_apply_member_role,
     fsm_apply_register, fsm_apply_update, fsm_apply_end, fsm_apply_report_queue,
     fsm_apply_request_checkpoint, fsm_apply_cancel, fsm_apply_preemption, fsm_apply_migration,
@@ -620,15 +621,15 @@ struct fsm_command_info {
     uint32_t number; /* field number in ckpt.log.v1.Command */
     const char *name;
     fsm_handler *apply;
-    bool from_client; /* needs a request id, its outcome is remembered */
-    bool before_init; /* taken by a cluster that is not initialised */
+    bool from_client;   /* needs a request id, its outcome is remembered */
+    bool before_init;   /* taken by a cluster that is not initialised */
+    bool while_passive; /* and by one that is passive: passive.h */
 };
 const struct fsm_command_info *fsm_command_info(uint32_t number); /* NULL: unknown */
 const struct fsm_command_info *fsm_command_at(size_t i);          /* NULL: no more */
 
-/* validate_fields.c: unknown fields and enum values, text lengths, at any depth. The message came
- * from, or makes, so many bytes at most. */
-/* How many values a field has, 0 or 1 where it is not repeated, and where the i-th one is. */
+/* validate_fields.c. How many values a field has, 0 or 1 where it is not repeated, and where the
+ * i-th one is. */
 size_t fsm_field_count(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field);
 const void *fsm_field_value(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
                             size_t i);
@@ -636,6 +637,8 @@ const void *fsm_field_value(const ProtobufCMessage *message, const ProtobufCFiel
 void fsm_walk_messages(const ProtobufCMessage *message,
                        void (*visit)(void *context, const ProtobufCMessage *message),
                        void *context);
+/* Unknown fields and enum values, text lengths, at any depth. The message came
+ * from, or makes, so many bytes at most. */
 enum fsm_status fsm_validate_fields(const ProtobufCMessage *message, size_t packed_bytes,
                                     struct fsm_outcome *outcome);
 

@@ -704,6 +704,7 @@ static validator *const validators[] = {
     V(EXPIRE_OVER_QUOTA) = validate_expire_over_quota,
     V(SCAN_TARGET) = validate_scan_target,
     V(REMOVE_ORPHANS) = validate_remove_orphans,
+    V(ADOPT_CLUSTER) = validate_nothing,
 #undef V
 };
 

@@ -53,7 +53,9 @@ static bool restore_header(struct fsm *fsm, const Ckpt__Log__V1__SnapshotHeader 
     if (header->version != SNAPSHOT_VERSION || strlen(header->cluster_id) >= FSM_ID_BYTES ||
         header->n_checkpoints_total != FSM_STATES_CHECKPOINT || header->epoch > FSM_EPOCH_MAX ||
         !header_numbers_within(header) || header->undeleted_hand >= FSM_UNDELETED_MAX ||
-        header->now_ms > FSM_TIME_MAX_MS || header->next_event_sequence == 0)
+        header->now_ms > FSM_TIME_MAX_MS || header->next_event_sequence == 0 ||
+        header->passive_since_ms > FSM_TIME_MAX_MS || header->adopted_at_ms > header->now_ms ||
+        header->adopted_shift_ms > header->adopted_at_ms)
         return false;
     fsm->initialised = header->initialised;
     fsm_copy_id(fsm->cluster_id, header->cluster_id);
@@ -72,6 +74,9 @@ static bool restore_header(struct fsm *fsm, const Ckpt__Log__V1__SnapshotHeader 
     fsm->undeleted_hand = header->undeleted_hand;
     fsm->undeleted_forgotten = header->undeleted_forgotten;
     fsm->undeleted_forgotten_bytes = header->undeleted_forgotten_bytes;
+    fsm->passive_since_ms = header->passive_since_ms;
+    fsm->adopted_at_ms = header->adopted_at_ms;
+    fsm->adopted_shift_ms = header->adopted_shift_ms;
     fsm->members_index = header->applied_index;
     return restore_fleet(fsm, header);
 }

@@ -65,6 +65,7 @@ enum cli_exit command_node_remove(struct cli *cli);
 enum cli_exit command_placement(struct cli *cli);
 enum cli_exit command_queue_report(struct cli *cli);
 enum cli_exit command_queue_clear(struct cli *cli);
+enum cli_exit command_cluster_adopt(struct cli *cli);
 enum cli_exit command_policy_get(struct cli *cli);
 enum cli_exit command_policy_set(struct cli *cli);
 enum cli_exit command_transfer(struct cli *cli);

@@ -460,6 +460,9 @@ static void play_line(struct transcript *out, struct script *script, const char 
         show(out, script);
     } else if (strcmp(script_word(script, 0), "snapshot") == 0) {
         snapshot(out, script);
+    } else if (strcmp(script_word(script, 0), "backup") == 0) { /* ... and restored */
+        snapshot(out, script);
+        fsm_begin_passive(script->fsm);
     } else {
         memset(&script->outcome, 0, sizeof(script->outcome));
         script_run(script, "%s", line);

@@ -258,6 +258,7 @@ def a_restore_on_a_full_disk_asks_for_room_and_to_be_begun_again():
             member.started_before = False
             member.start()
             wait_until("it takes changes", lambda: metric(member.http, "ckpt_disk_accepts_writes") == 1, 10)
+            cluster.ctl("cluster", "adopt", "--yes")
             fill(cluster, 20, "after")
             assert (member.data_dir / "reserve").stat().st_size == 32 << 20
             cluster.debug_check()

@@ -11,7 +11,8 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, broker_pb2, common_pb2, fill, http_status, load_json, metric, tail, tap, wait_until  # noqa: E402
+from cluster import BIN, Cluster, broker_pb2, checkpoint_text, common_pb2, fill, http_status, load_json, metric, tail, tap, wait_until  # noqa: E402
+from jobs import MIB, POLICY, all_run, complete, heat  # noqa: E402
 
 
 def names(cluster):
@@ -294,6 +295,7 @@ def a_restored_cluster_goes_on_where_the_backup_was():
         assert names(cluster) == {f"a{i}" for i in range(120)} | {"again"}
         repeated = cluster.register("again", [("n", 1, 1)], request_id="once")
         assert repeated.repeated and repeated.index == outcome.index
+        cluster.ctl("cluster", "adopt", "--yes")
         after = checkpoint_id(cluster, "a7")
         assert after[0] == 2 and after > late > before, (before, late, after)
         assert {c.checkpoint_id >> 40 for c in cluster.checkpoints("a5")} == {1, 2}
@@ -321,7 +323,47 @@ def restore_all(cluster, file):
     leader = cluster.wait_leader()
     for member in cluster.members:
         member.extra = []
+    cluster.ctl("cluster", "adopt", "--yes")
     return leader
+
+
+def a_restored_copy_is_passive_beside_the_cluster_that_runs_on():
+    """V-010: the weekly trial of a backup. It names production's targets, nodes and jobs, and touches none of them until somebody adopts them."""
+    policy = {**POLICY, "retention": "1s", "node_down_after": "1s", "node_degraded_after": "500ms"}
+    with Cluster(agents=("a",), policy=policy, heartbeat_ms=100) as real, Cluster(members=1) as copy:
+        real.start()
+        real.register("job", [("a", 1, MIB)])
+        real.run_job("a", "job", heat(real, "job.a"))
+        all_run(real)
+        pinned = complete(real, "job")
+        real.ctl("checkpoint", "pin", checkpoint_text(pinned.checkpoint_id))
+        file = real.dir / "a.ckptbackup"
+        real.ctl("checkpoint", "unpin", checkpoint_text(pinned.checkpoint_id))  # the backup has it as one that may go
+        real.ctl("backup", "save", str(file))
+        real.ctl("checkpoint", "pin", checkpoint_text(pinned.checkpoint_id))
+        before = sorted(str(path) for path in real.scratch.rglob("*") if "/1-1/" in str(path))
+        assert before
+        copy.config.write_text(copy.config.read_text().replace("cluster_id: demo", "cluster_id: trial"))
+        copy.members[0].extra = ["--restore", str(file), "--new-cluster-id"]
+        copy.start()
+        shown = load_json(copy.ctl("-o", "json", "status", check=False))["status"]
+        assert shown["passive_since_ms"] > 0 and shown["warnings"][0].startswith("PASSIVE"), shown
+        assert "PASSIVE: this cluster began from a backup" in copy.ctl("status", check=False).stdout
+        refused = copy.ctl("register", "--alloc", "x", "--tenant", "t", "--project", "p", "--node", "a:1:1GiB", check=False)
+        assert refused.returncode == 4 and "PASSIVE" in refused.stderr and "ckptctl cluster adopt" in refused.stderr, refused.stderr
+        time.sleep(3)  # longer than the retention, and than a silent node would be up
+        assert sorted(str(path) for path in real.scratch.rglob("*") if "/1-1/" in str(path)) == before
+        assert load_json(copy.ctl("-o", "json", "nodes"))["nodes"][0]["state"] == "ready"
+        assert not any(name.startswith(".ckpt-probe") for name in os.listdir(real.scratch) if "trial" in name)
+        plan = copy.ctl("cluster", "adopt", "--dry-run", check=False)
+        assert str(real.scratch) in plan.stderr + plan.stdout and "job" in plan.stderr + plan.stdout, plan
+        assert load_json(copy.ctl("-o", "json", "status", check=False))["status"]["passive_since_ms"] > 0, "a plan changes nothing"
+        needs_yes = copy.ctl("cluster", "adopt", check=False)
+        assert needs_yes.returncode == 2 and "--yes" in needs_yes.stderr, needs_yes
+        real.stop()
+        copy.ctl("cluster", "adopt", "--yes")
+        assert load_json(copy.ctl("-o", "json", "status", check=False))["status"].get("passive_since_ms", 0) == 0
+        wait_until("it acts now: the silent node goes down", lambda: load_json(copy.ctl("-o", "json", "nodes"))["nodes"][0]["state"] == "down", 20, 0.2)
 
 
 def a_member_of_a_restored_cluster_that_is_restored_again_is_refused():
@@ -412,12 +454,17 @@ def a_file_that_is_restored_twice_needs_a_higher_epoch():
                     wait_until("it leads", lambda: http_status(member.http, "/leader") == 200, 10)
                     member.kill()
                     member.start()
+                cluster.ctl("cluster", "adopt", "--yes")
                 wait_until("the agent obeys it", lambda: metric(member.http, "ckpt_agent_connected") == 1, 15)
             elif epoch == 2:
+                wait_until("it leads", lambda: http_status(member.http, "/leader") == 200, 10)
+                cluster.ctl("cluster", "adopt", "--yes")
                 warning = wait_until("it says so", lambda: [line for line in cluster.ctl("status", check=False).stdout.splitlines()
                                                             if "refuse this cluster" in line], 20)[0]
                 assert "--epoch 3" in warning, warning
             else:
+                wait_until("it leads", lambda: http_status(member.http, "/leader") == 200, 10)
+                cluster.ctl("cluster", "adopt", "--yes")
                 wait_until("the agent obeys it", lambda: "epoch=3" in cluster.agents["a"].log.read_text(), 20)
                 assert "refuse this cluster" not in cluster.ctl("status", check=False).stdout
 
@@ -497,6 +544,7 @@ if __name__ == "__main__":
                   a_member_that_is_behind_is_not_recovered_unnoticed,
                   folders_that_end_alike_with_different_states_are_not_recovered_unnoticed, too_many_folders_to_compare_are_a_usage_error,
                   a_restored_cluster_goes_on_where_the_backup_was,
+                  a_restored_copy_is_passive_beside_the_cluster_that_runs_on,
                   a_member_of_a_restored_cluster_that_is_restored_again_is_refused, applications_live_through_a_restore_and_agents_obey_the_new_epoch,
                   a_file_that_is_restored_twice_needs_a_higher_epoch, wrong_files_are_refused_before_anything_is_written,
                   members_restored_from_different_files_do_not_form_a_cluster, a_removed_member_does_not_go_on_alone]))

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""U-001, U-002: members of the last release and of this build in one cluster, in both orders, under load. The release is built from the history (a minute
+"""U-001, U-002, V-013: members of the last release and of this build in one cluster, in both orders, under load. The release is built from the history (a minute
 of two cores, once); a build that is yet to come is this one with one field more."""
 import pathlib
 import random

@@ -102,6 +102,15 @@ static bool answer_leader(const struct broker *broker, struct answer_member *ret
 }
 
 /* Clients follow the trailer without reading the text; people read the text. */
+void answer_passive(struct rpc_call *call)
+{
+    char text[ANSWER_TEXT_BYTES];
+
+    snprintf(text, sizeof(text), "%s: %s; %s", fsm_status_name(FSM_PASSIVE),
+             fsm_status_text(FSM_PASSIVE), fsm_status_next(FSM_PASSIVE));
+    rpc_call_finish(call, RPC_FAILED_PRECONDITION, text);
+}
+
 void answer_not_leader(struct broker *broker, struct rpc_call *call)
 {
     struct answer_member leader = {NULL, ""};

@@ -24,6 +24,8 @@ void answer_reply(struct rpc_call *call, const ProtobufCMessage *reply);
 void answer_outcome(struct rpc_call *call, const struct fsm_outcome *outcome);
 void answer_status(struct rpc_call *call, enum fsm_status status, uint64_t current, uint64_t limit);
 void answer_not_leader(struct broker *broker, struct rpc_call *call);
+/* To an agent of a cluster that is passive (fsm/passive.h): it waits, and asks again. */
+void answer_passive(struct rpc_call *call);
 void answer_failed(struct broker *broker, struct rpc_call *call, const struct err *failed);
 /* What the member said of itself when it last began to lead; NULL: it never did. */
 const Ckpt__Log__V1__MemberFacts *answer_facts(const struct broker *broker, uint64_t member_id);

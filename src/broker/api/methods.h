@@ -47,6 +47,7 @@ union method_body {
     Ckpt__Log__V1__ExpireCheckpoints expire_checkpoints;
     Ckpt__Log__V1__VerifyCheckpoints verify_checkpoints;
     Ckpt__Log__V1__RemoveOrphans remove_orphans;
+    Ckpt__Log__V1__AdoptCluster adopt_cluster;
 };
 
 /* A row of a table. What the kind needs is set, everything else is zero; service_new() checks

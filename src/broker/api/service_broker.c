@@ -242,8 +242,8 @@ static void get_restart_point(struct request *request, struct scratch *scratch)
     struct fsm_part asking;
     struct fsm_summary summary;
 
-    if (allocation == NULL) {
-        request_refuse(request, FSM_ALLOCATION_NOT_FOUND, 0, 0);
+    if (allocation == NULL || fsm_passive_since_ms(fsm) != 0) {
+        request_refuse(request, allocation == NULL ? FSM_ALLOCATION_NOT_FOUND : FSM_PASSIVE, 0, 0);
         return;
     }
     asked_part(fsm, allocation, asked->node_id, &asking);

@@ -159,6 +159,16 @@ static enum fsm_status fill_remove_orphans(const ProtobufCMessage *message,
     return FSM_OK;
 }
 
+static enum fsm_status fill_adopt_cluster(const ProtobufCMessage *message,
+                                          Ckpt__Log__V1__Command *command, union method_body *body,
+                                          struct fsm_outcome *ret_outcome)
+{
+    (void)message, (void)ret_outcome;
+    ckpt__log__v1__adopt_cluster__init(&body->adopt_cluster);
+    command->adopt_cluster = &body->adopt_cluster;
+    return FSM_OK;
+}
+
 /* ---- reads ---- */
 
 /* By id, as ListCheckpoints has them; each page looks at so many records at most. */
@@ -303,6 +313,8 @@ const struct method service_operator_methods[] = {
     MUTATION("RunGc", ROLE_OPERATOR, run_gc_request, EXPIRE_CHECKPOINTS, fill_gc),
     MUTATION("VerifyCheckpoints", ROLE_OPERATOR, verify_request, VERIFY_CHECKPOINTS, fill_verify),
     METHOD(METHOD_READ, "ListOrphans", ROLE_OPERATOR, list_orphans_request, orphans_answer),
+    MUTATION("AdoptCluster", ROLE_OPERATOR, adopt_cluster_request, ADOPT_CLUSTER,
+             fill_adopt_cluster),
     MUTATION("RemoveOrphans", ROLE_OPERATOR, remove_orphans_request, REMOVE_ORPHANS,
              fill_remove_orphans),
     MUTATION("PinCheckpoint", ROLE_OPERATOR, pin_request, PIN_CHECKPOINT, fill_pin),

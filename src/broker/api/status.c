@@ -232,6 +232,18 @@ static void status_warn_founding(struct status *status)
                                status->broker->config->self->name, status->raft.founding));
 }
 
+/* Before all others: the one that was backed up may run on. */
+static void status_warn_passive(struct status *status)
+{
+    if (status->reply->passive_since_ms != 0)
+        status_warn(status,
+                    scratch_printf(status->scratch,
+                                   "PASSIVE: this cluster began from a backup (%" PRIu64
+                                   " s old); it gives no orders, and writes and removes nothing at "
+                                   "targets: ckptctl cluster adopt, when nobody else uses them",
+                                   (status->state_ms - status->reply->passive_since_ms) / 1000));
+}
+
 /* The worst first: no member, no quorum, no tolerance, then each that is not reachable. */
 static void status_warn_members(struct status *status)
 {
@@ -700,6 +712,7 @@ void status_answer(struct request *request, struct scratch *scratch)
     reply.now_ms = broker_wall_ms(broker);
     status.state_ms = replica_state_ms(broker->replica);
     reply.version = translate_text(build_text);
+    reply.passive_since_ms = fsm_passive_since_ms(replica_fsm(broker->replica));
     reply.feature_level = fsm_level(replica_fsm(broker->replica));
     reply.loop_lag_max_ms = broker->counters.loop_lag_max_ms;
     reply.certificate_expires_ms = (uint64_t)broker->counters.tls_expiry_s * 1000;
@@ -711,6 +724,7 @@ void status_answer(struct request *request, struct scratch *scratch)
     status_fill_state(&status);
     status_members(&status);
     reply.n_targets = status_targets(broker, scratch, &reply.targets);
+    status_warn_passive(&status);
     if (status.raft.founding[0] != '\0')
         status_warn_founding(&status);
     else

@@ -293,6 +293,7 @@ struct evaluator *evaluator_new(struct broker *broker)
     evaluator->learner = learner_new(broker);
     evaluator->timer = broker->clock.timer_new(broker->clock.context, on_timer, evaluator);
     evaluator->observer = (struct replica_observer){.context = evaluator,
+                                                    .acts = true,
                                                     .serving = on_serving,
                                                     .not_serving = on_not_serving,
                                                     .applied = on_applied};

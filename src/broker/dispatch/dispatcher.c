@@ -320,6 +320,7 @@ struct dispatcher *dispatcher_new(struct broker *broker)
     dispatcher->grant_timer =
         broker->clock.timer_new(broker->clock.context, on_grant_timer, dispatcher);
     dispatcher->observer = (struct replica_observer){.context = dispatcher,
+                                                     .acts = true,
                                                      .serving = on_serving,
                                                      .not_serving = on_not_serving,
                                                      .applied = on_applied};

@@ -649,7 +649,10 @@ static void on_request(struct rpc_call *call, void *data)
     struct session *session;
 
     if (!dispatcher->serving) {
-        answer_not_leader(dispatcher->broker, call);
+        if (replica_serving(dispatcher->broker->replica))
+            answer_passive(call);
+        else
+            answer_not_leader(dispatcher->broker, call);
         return;
     }
     session = check_calloc(1, sizeof(*session));

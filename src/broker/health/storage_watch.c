@@ -440,7 +440,7 @@ struct storage_watch *storage_watch_new(struct broker *broker)
     watch->broker = broker;
     watch->timer = broker->clock.timer_new(broker->clock.context, on_timer, watch);
     watch->observer = (struct replica_observer){
-        .context = watch, .serving = on_serving, .not_serving = on_not_serving};
+        .context = watch, .acts = true, .serving = on_serving, .not_serving = on_not_serving};
     replica_observe(broker->replica, &watch->observer);
     return watch;
 }

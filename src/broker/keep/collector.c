@@ -296,7 +296,7 @@ struct collector *collector_new(struct broker *broker)
     collector->broker = broker;
     collector->timer = broker->clock.timer_new(broker->clock.context, on_timer, collector);
     collector->observer = (struct replica_observer){
-        .context = collector, .serving = on_serving, .not_serving = on_not_serving};
+        .context = collector, .acts = true, .serving = on_serving, .not_serving = on_not_serving};
     replica_observe(broker->replica, &collector->observer);
     return collector;
 }

@@ -134,7 +134,7 @@ struct quotas *quotas_new(struct broker *broker)
     quotas->broker = broker;
     quotas->timer = broker->clock.timer_new(broker->clock.context, on_timer, quotas);
     quotas->observer = (struct replica_observer){
-        .context = quotas, .serving = on_serving, .not_serving = on_not_serving};
+        .context = quotas, .acts = true, .serving = on_serving, .not_serving = on_not_serving};
     replica_observe(broker->replica, &quotas->observer);
     return quotas;
 }

@@ -51,6 +51,8 @@ static uint64_t digest_of(const struct config *config, const struct backup_loade
     sha256_update(&sha256, loaded->sha256, sizeof(loaded->sha256));
     bytes_put(number, epoch, 8);
     sha256_update(&sha256, number, sizeof(number));
+    bytes_put(number, FSM_LEVEL_NEWEST, 8); /* of the build: see fsm_begin_passive() */
+    sha256_update(&sha256, number, sizeof(number));
     sha256_update(&sha256, config->cluster_id, strlen(config->cluster_id) + 1);
     for (size_t i = 0; i < config->member_count; i++) {
         bytes_put(number, config->members[i].id, 8);
@@ -127,6 +129,9 @@ static int restore_into(const struct config *config, const struct restore_option
             " becomes %" PRIu64 "\n",
             config->data_dir, options->path, header->state_hash, header->index, header->epoch,
             epoch);
+    fprintf(out,
+            "the cluster begins passive: it gives no orders, and writes and removes nothing at "
+            "targets, until ckptctl cluster adopt\n");
     if (options->epoch == NULL)
         fprintf(out,
                 "was anything restored or recovered since the file was written? Then epoch %" PRIu64
@@ -144,6 +149,7 @@ int restore_run(const struct config *config, const struct restore_options *optio
     int status = backup_load(options->path, fsm, &loaded, err);
 
     if (status == 0) {
+        fsm_begin_passive(fsm);
         status = restore_into(config, options, fsm, &loaded, out, err);
         backup_loaded_close(&loaded);
     }

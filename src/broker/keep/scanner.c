@@ -434,6 +434,7 @@ struct scanner *scanner_new(struct broker *broker)
     scanner->broker = broker;
     scanner->timer = broker->clock.timer_new(broker->clock.context, on_timer, scanner);
     scanner->observer = (struct replica_observer){.context = scanner,
+                                                  .acts = true,
                                                   .serving = on_serving,
                                                   .not_serving = on_not_serving,
                                                   .applied = on_applied};

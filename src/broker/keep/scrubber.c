@@ -263,7 +263,7 @@ struct scrubber *scrubber_new(struct broker *broker)
     scrubber->broker = broker;
     scrubber->timer = broker->clock.timer_new(broker->clock.context, on_timer, scrubber);
     scrubber->observer = (struct replica_observer){
-        .context = scrubber, .serving = on_serving, .not_serving = on_not_serving};
+        .context = scrubber, .acts = true, .serving = on_serving, .not_serving = on_not_serving};
     replica_observe(broker->replica, &scrubber->observer);
     return scrubber;
 }

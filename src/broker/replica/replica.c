@@ -172,19 +172,30 @@ static void read_done(void *data, int status, const struct err *err)
     free(read);
 }
 
+/* Each once in a leadership; those that act hear it when the cluster is adopted. */
+static void replica_tell_serving(struct replica *replica)
+{
+    bool passive = fsm_passive_since_ms(replica->fsm) != 0;
+
+    for (struct list *node = replica->observers.next; node != &replica->observers;
+         node = node->next) {
+        struct replica_observer *observer = LIST_ITEM(node, struct replica_observer, node);
+
+        if (observer->told || (observer->acts && passive))
+            continue;
+        observer->told = true;
+        if (observer->serving != NULL)
+            observer->serving(observer->context);
+    }
+}
+
 /* The first entry of this leadership is applied, and with it everything before: the duties begin,
  * then what has collected since the election is proposed. */
 static void replica_start_serving(struct replica *replica)
 {
-    struct list *node;
-
     CHECK(replica->leading && !replica->serving);
     replica->serving = true;
-    for (node = replica->observers.next; node != &replica->observers; node = node->next) {
-        struct replica_observer *observer = LIST_ITEM(node, struct replica_observer, node);
-        if (observer->serving != NULL)
-            observer->serving(observer->context);
-    }
+    replica_tell_serving(replica);
     replica_schedule(replica, 0);
 }
 
@@ -266,8 +277,9 @@ static void replica_stop_leading(struct replica *replica)
         replica->serving = false;
         for (node = replica->observers.next; node != &replica->observers; node = node->next) {
             struct replica_observer *observer = LIST_ITEM(node, struct replica_observer, node);
-            if (observer->not_serving != NULL)
+            if (observer->told && observer->not_serving != NULL)
                 observer->not_serving(observer->context);
+            observer->told = false;
         }
     }
     while (!list_empty(&replica->queued))
@@ -489,6 +501,9 @@ static void replica_after_apply(struct replica *replica)
         if (observer->applied != NULL)
             observer->applied(observer->context);
     }
+    if (replica->passive && fsm_passive_since_ms(replica->fsm) == 0 && replica->serving)
+        replica_tell_serving(replica);
+    replica->passive = fsm_passive_since_ms(replica->fsm) != 0;
 }
 
 /* The newest first: a leader proposes but a few entries ahead. */

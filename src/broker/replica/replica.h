@@ -57,6 +57,10 @@ typedef void replica_done_fn(void *data, const struct err *failed,
 struct replica_observer {
     struct list node;
     void *context;
+    /* A duty that gives orders or touches targets: it is not told to serve while the cluster is
+     * passive (fsm/passive.h). */
+    bool acts;
+    bool told; /* the replica's: serving was told, and not_serving not yet */
     /* This member leads and an entry of its own term is applied: start duties, re-derive all. */
     void (*serving)(void *context);
     /* Stop at once; also told at shutdown. */

@@ -49,6 +49,7 @@ struct replica {
     bool leading;
     bool first_proposed; /* the own entry of this leadership is on its way, or applied */
     bool serving;
+    bool passive;         /* the state was, after the last entry */
     bool closing;         /* nothing is taken any more */
     bool flush_scheduled; /* for the next turn of the loop */
 

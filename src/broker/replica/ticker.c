@@ -114,6 +114,7 @@ struct ticker *ticker_new(struct broker *broker)
     ticker->broker = broker;
     ticker->timer = broker->clock.timer_new(broker->clock.context, on_timer, ticker);
     ticker->observer = (struct replica_observer){.context = ticker,
+                                                 .acts = true,
                                                  .serving = on_serving,
                                                  .not_serving = on_not_serving,
                                                  .applied = on_applied};

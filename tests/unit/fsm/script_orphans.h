@@ -39,4 +39,12 @@ static inline enum fsm_status script_orphans(struct script *script, Ckpt__Log__V
     return script_apply(script, command);
 }
 
+static inline enum fsm_status script_adopt(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__AdoptCluster adopt = CKPT__LOG__V1__ADOPT_CLUSTER__INIT;
+
+    SCRIPT_BODY(ADOPT_CLUSTER, adopt_cluster, &adopt);
+    return script_apply(script, command);
+}
+
 #endif

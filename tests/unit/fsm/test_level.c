@@ -44,7 +44,7 @@ static uint64_t bits_above_level_1(void)
     return bits;
 }
 
-/* U-001: members of an older build meet nothing that they do not know. */
+/* U-001, V-013: members of an older build meet nothing that they do not know. */
 static void a_state_of_level_1_writes_nothing_of_a_higher_one(void **unused)
 {
     struct script_bytes bytes = {NULL, 0, 0, 0};

@@ -157,6 +157,7 @@ static const char *const elsewhere[] = {
     "OUTCOME_UNKNOWN",      /* src/broker/replica/replica.c: never a replicated outcome */
     "REQUEST_NOT_FOUND",    /* src/broker/api/service_broker.c: of a read */
     "FEATURE_LEVEL",        /* test_level.c: of a proposal, never of an entry */
+    "PASSIVE",              /* test_passive.c */
 };
 
 static void every_row_ends_with_its_status(void **unused)
