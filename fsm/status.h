@@ -212,7 +212,9 @@
       "feature_level={c}")                                                                         \
     X(79, PASSIVE, 9,                                                                              \
       "the cluster began from a backup and is passive: it gives no orders and touches no target",  \
-      "ckptctl cluster adopt, when no other cluster uses these nodes and targets")
+      "ckptctl cluster adopt, when no other cluster uses these nodes and targets")                 \
+    X(80, INVALID_FOLDER, 3, "a tenant or project names a folder, and cannot begin with - or .",   \
+      "choose another name")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

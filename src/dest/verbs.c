@@ -3,6 +3,7 @@
 #include "src/dest/verbs.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <inttypes.h>
 #include <pwd.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 
 #include "src/base/build.h"
 #include "src/base/check.h"
+#include "src/base/id.h"
 #include "src/dest/become.h"
 #include "src/dest/destination.h"
 #include "src/dest/keep.h"
@@ -330,6 +332,26 @@ static int run_user(const struct request *request, FILE *out, struct err *err)
     return 0;
 }
 
+/* By name, with commas between; one that cannot be an id is none here. */
+static void tell_groups(const struct passwd *user, FILE *out)
+{
+    gid_t groups[BECOME_GROUPS_MAX];
+    int count = BECOME_GROUPS_MAX, told = 0;
+
+    if (user == NULL)
+        return;
+    if (getgrouplist(user->pw_name, user->pw_gid, groups, &count) < 0)
+        count = BECOME_GROUPS_MAX;
+    fputs("groups=", out);
+    for (int i = 0; i < count; i++) {
+        const struct group *group = getgrgid(groups[i]);
+
+        if (group != NULL && id_valid(group->gr_name))
+            fprintf(out, "%s%s", told++ == 0 ? "" : ",", group->gr_name);
+    }
+    fputs("\n", out);
+}
+
 /* The other way round, by the same directory. A user without a name has the number for one. */
 static int run_name(const struct request *request, FILE *out, struct err *err)
 {
@@ -344,6 +366,7 @@ static int run_name(const struct request *request, FILE *out, struct err *err)
     if (user == NULL && errno != 0 && errno != ENOENT && errno != ESRCH)
         return err_set(err, ERR_IO, "user %.16s: %s", uid, strerror(errno));
     fprintf(out, "name=%s\n", user == NULL ? uid : user->pw_name);
+    tell_groups(user, out);
     return 0;
 }
 

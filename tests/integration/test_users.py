@@ -90,7 +90,7 @@ class Users(Cluster):
         pathlib.Path(tempfile.gettempdir()).chmod(0o1777)
         super().__init__(members=1, agents=("a",), policy={**POLICY, **({"owner_rule": rule} if rule else {})}, tls=tls)
         if owners_register:
-            self.agent_config.write_text(self.agent_config.read_text() + f"owners_register: {owners_register}\n")
+            self.agent_config.write_text(self.agent_config.read_text() + f"owners_register: {owners_register}\nowners_tenants: \"physics=*\"\n")
         self.let_others_in()
         shutil.copytree(BUILD / "pygen", self.dir / "pygen")
         (self.dir / "pygen").chmod(0o755)
@@ -290,6 +290,10 @@ def an_owner_registers_a_job_of_the_own_without_a_key():
         cluster.start()
         wait_until("the leader is there", lambda: json.loads(cluster.asks(ALICE, "status", "-o", "json")[1])["leader"], 10)
         words = ("--tenant", "physics", "--project", "heat", "--walltime", "2h", "--gpus", "1", "--grace", "1s")
+        code, out, error = cluster.asks(ALICE, "register", "--alloc", "mine", "--tenant", "chemistry", *words[2:])
+        assert code == 4 and "TENANT_NOT_YOURS" in error and "owners_tenants" in error, (code, error)  # V-019
+        code, out, error = cluster.asks(ALICE, "register", "--alloc", "named", "--tenant", ALICE.pw_name, *words[2:])
+        assert code == 0, (code, error)
         code, out, error = cluster.asks(ALICE, "register", "--alloc", "mine", *words)
         assert code == 0 and f"job mine of {ALICE.pw_name} is registered on node a" in out, (code, out, error)
         spec = cluster.allocation("mine").spec

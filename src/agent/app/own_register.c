@@ -8,6 +8,7 @@
 
 #include "ckpt/v1/app.pb-c.h"
 #include "ckpt/v1/broker.pb-c.h"
+#include "src/agent/app/own_tenant.h"
 #include "src/agent/job/allocation.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
@@ -27,14 +28,15 @@ enum {
     AT_ONCE_MAX = 4,          /* of one user */
     NOT_STARTED_MAX = 100,    /* likewise */
     TEXT_BYTES = 600,
+    GROUPS_BYTES = 8192,
     REQUEST_ID_BYTES = 40
 };
 
 struct own_registrar {
     struct agent *agent;
     struct rpc_follow *follow;
-    bool allowed;
-    struct list asked; /* struct own_request */
+    const char *tenants; /* the site's table; NULL: nobody may */
+    struct list asked;   /* struct own_request */
 };
 
 struct own_request {
@@ -192,6 +194,26 @@ static void up_ask(void *data)
 
 /* ---- whose it is ---- */
 
+/* Else it is refused. Root speaks for everybody. */
+static bool tenant_is_theirs(struct own_request *request, const char *output)
+{
+    const char *tenant = request->message->tenant;
+    char groups[GROUPS_BYTES], text[TEXT_BYTES];
+
+    if (worker_output_get(output, "groups", groups, sizeof(groups)) != 0)
+        groups[0] = '\0';
+    if (request->uid == 0 ||
+        own_tenant_is(tenant, request->owner, groups, request->registrar->tenants))
+        return true;
+    snprintf(text, sizeof(text),
+             "TENANT_NOT_YOURS: tenant %.100s is neither your name nor one of your groups (%.100s; "
+             "%.150s), and owners_tenants in ckpt-agentd.yaml does not give it to you: register "
+             "with --tenant \"$(id -gn)\", or ask the site",
+             tenant, request->owner, groups);
+    request_refuse(request, RPC_PERMISSION_DENIED, text);
+    return false;
+}
+
 /* A name that the cluster cannot hold is left for the number, by which the agent finds the user as
  * well. */
 static void name_found(void *data, const struct worker_result *result)
@@ -214,7 +236,8 @@ static void name_found(void *data, const struct worker_result *result)
         text_copy(request->owner, sizeof(request->owner), name);
     else
         snprintf(request->owner, sizeof(request->owner), "%u", (unsigned)request->uid);
-    up_ask(request);
+    if (tenant_is_theirs(request, result->output))
+        up_ask(request);
 }
 
 static void name_find(struct own_request *request)
@@ -263,7 +286,7 @@ static enum rpc_status caller_wrong(const struct own_registrar *registrar,
 {
     *ret_text = "this site does not take jobs from their owners; a scheduler or an operator "
                 "registers them (owners_register: yes in ckpt-agentd.yaml allows it)";
-    if (registrar == NULL || !registrar->allowed || !peer->local)
+    if (registrar == NULL || registrar->tenants == NULL || !peer->local)
         return RPC_PERMISSION_DENIED;
     *ret_text =
         "allocation_id, tenant and project must be 1 to 128 characters of A-Z a-z 0-9 . _ -";
@@ -339,13 +362,13 @@ static void on_cancel(struct rpc_call *call, void *data)
 
 /* ---- life ---- */
 
-int own_registrar_new(struct agent *agent, const char *brokers, bool allowed,
+int own_registrar_new(struct agent *agent, const char *brokers, const char *tenants,
                       struct own_registrar **ret_registrar, struct err *err)
 {
     const struct rpc_channel_config config = {.tls = agent->tls};
     struct own_registrar *registrar = check_calloc(1, sizeof(*registrar));
 
-    *registrar = (struct own_registrar){.agent = agent, .allowed = allowed};
+    *registrar = (struct own_registrar){.agent = agent, .tenants = tenants};
     list_init(&registrar->asked);
     if (rpc_follow_new(agent->loop, brokers, &config, &registrar->follow, err) != 0) {
         free(registrar);

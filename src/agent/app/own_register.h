@@ -18,8 +18,9 @@
 
 struct own_registrar;
 
-/* allowed false: every call is refused, with the key that allows it. */
-int own_registrar_new(struct agent *agent, const char *brokers, bool allowed,
+/* tenants: the site's table (own_tenant.h), which lives as long; NULL: every call is refused, with
+ * the key that allows it. */
+int own_registrar_new(struct agent *agent, const char *brokers, const char *tenants,
                       struct own_registrar **ret_registrar, struct err *err);
 /* After the server, which ends its calls. */
 void own_registrar_free(struct own_registrar *registrar);

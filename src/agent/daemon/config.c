@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "src/agent/app/own_tenant.h"
 #include "src/agent/daemon/config_htcondor.h"
 #include "src/agent/node/platform.h"
 #include "src/base/address.h"
@@ -42,6 +43,7 @@ static const struct settings_row rows[] = {
     TEXT(AGENT_ROOT, "machine", machine, ""),
     TEXT(AGENT_ROOT, "os", os, ""),
     TEXT(AGENT_ROOT, "domain", domain, ""),
+    TEXT(AGENT_ROOT, "owners_tenants", owners_tenants, ""),
     {AGENT_ROOT, &settings_yes_no, "insecure", offsetof(struct agent_config, insecure), 0, 0, "no"},
     {AGENT_COPIES, &settings_count, "max_bytes", offsetof(struct agent_config, copies_max_bytes), 0,
      COPIES_MOST, "68719476736"},
@@ -195,7 +197,8 @@ int agent_config_check(struct agent_config *config, struct err *err)
                        config->cgroup);
     if (check_platform("machine", config->machine, err) != 0 ||
         check_platform("os", config->os, err) != 0 || check_domain(config->domain, err) != 0 ||
-        check_memory(config, err) != 0 || check_stores(config, err) != 0)
+        own_tenants_check(config->owners_tenants, err) != 0 || check_memory(config, err) != 0 ||
+        check_stores(config, err) != 0)
         return -1;
     return check_http(config, err);
 }

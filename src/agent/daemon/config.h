@@ -43,8 +43,9 @@ struct agent_config {
     bool owners_register;              /* users register jobs of their own on this node */
     /* "auto", "off", or the absolute path of the control group below which each job's own lies */
     char *cgroup;
-    char *machine, *os; /* what the node is to be called; "": as its system says */
-    char *domain;       /* whose target its checkpoints go to; "": none */
+    char *machine, *os;   /* what the node is to be called; "": as its system says */
+    char *domain;         /* whose target its checkpoints go to; "": none */
+    char *owners_tenants; /* own_tenant.h */
     uint64_t heartbeat_ms;
     uint64_t worker_idle_ms; /* how long a worker waits for a next task; 0: not at all */
     /* of what jobs wrote, kept on their node; 0: nothing is */

@@ -75,6 +75,7 @@ static const char usage[] =
     "                   [--version]\n"
     "The agent of one compute node. FILE is YAML: brokers, state_dir, socket, http, heartbeat_ms,\n"
     "worker_idle_ms, sysfs, cgroup, machine, os, domain, log_level, insecure, owners_register, "
+    "owners_tenants, "
     "tls: {ca, cert, "
     "key},\n"
     "local_copies: {max_bytes, keep_free}, memory: {path, max_bytes}, htcondor, and s3, a list of\n"
@@ -341,7 +342,8 @@ static int daemon_open(struct daemon *daemon, struct err *err)
     agent->os = daemon->platform.os;
     if (restart_points_new(agent, daemon->config.brokers, &agent->restart_points, err) != 0)
         return -1;
-    if (own_registrar_new(agent, daemon->config.brokers, daemon->config.owners_register,
+    if (own_registrar_new(agent, daemon->config.brokers,
+                          daemon->config.owners_register ? daemon->config.owners_tenants : NULL,
                           &agent->own_registrar, err) != 0)
         return -1;
     if (session_new(agent, daemon->config.brokers, daemon->config.heartbeat_ms, &agent->session,

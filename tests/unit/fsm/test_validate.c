@@ -349,6 +349,32 @@ static void one_kept_checkpoint_is_taken_of_a_log_and_not_anew(void **unused)
     }
 }
 
+/* V-019: folders of tenants and projects are seen, and are no options. */
+static void a_hidden_folder_is_no_tenant_and_no_project(void **unused)
+{
+    static const char *const names[] = {"-x", ".hidden", "..", "ok.", "a-b"};
+    Ckpt__V1__AllocationSpec spec = CKPT__V1__ALLOCATION_SPEC__INIT;
+    Ckpt__V1__RegisterAllocationRequest job = CKPT__V1__REGISTER_ALLOCATION_REQUEST__INIT;
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+
+    (void)unused;
+    job.spec = &spec;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REGISTER_ALLOCATION;
+    command.register_allocation = &job;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        for (int of_project = 0; of_project < 2; of_project++) {
+            struct fsm_outcome outcome = {.status = FSM_OK};
+
+            spec.tenant = (char *)(uintptr_t)(of_project ? "physics" : names[i]);
+            spec.project = (char *)(uintptr_t)(of_project ? names[i] : "heat");
+            assert_int_equal(fsm_validate_new(&command, &outcome),
+                             i < 3 ? FSM_INVALID_FOLDER : FSM_OK);
+            if (i < 3)
+                assert_string_equal(outcome.subject, of_project ? "project" : "tenant");
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -365,6 +391,7 @@ int main(void)
         cmocka_unit_test(a_platform_is_a_short_printable_text),
         cmocka_unit_test(malformed_entries_change_nothing),
         cmocka_unit_test(one_kept_checkpoint_is_taken_of_a_log_and_not_anew),
+        cmocka_unit_test(a_hidden_folder_is_no_tenant_and_no_project),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
