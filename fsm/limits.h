@@ -43,7 +43,8 @@ enum {
     FSM_EVENTS_MAX = 65536,
     FSM_MEMBERS_MAX = 64, /* removed ones included; the one removed first gives way */
     FSM_VICTIMS_MAX = 16,
-    FSM_PREEMPTIONS_MAX = 1024, /* kept; the oldest ended one gives way */
+    FSM_REVIEW_PER_TICK_MAX = 1000, /* jobs, when retention has changed */
+    FSM_PREEMPTIONS_MAX = 1024,     /* kept; the oldest ended one gives way */
     /* candidates in place of lost victims; the next Tick goes on */
     FSM_VICTIMS_LOOKED_PER_TICK_MAX = 65536,
     FSM_DECISIONS_PER_COMMAND_MAX = 4096,

@@ -174,6 +174,7 @@ enum fsm_status fsm_apply_put_tenant(struct fsm *fsm, const fsm_command *command
                                      struct fsm_outcome *outcome)
 {
     const Ckpt__Log__V1__PutTenant *put = command->put_tenant;
+    uint64_t retention_ms;
     uint32_t slot;
     struct tenant *tenant = quota_named(fsm, put->spec->tenant, &slot);
 
@@ -183,12 +184,15 @@ enum fsm_status fsm_apply_put_tenant(struct fsm *fsm, const fsm_command *command
         outcome->limit = FSM_TENANTS_MAX - 1;
         return FSM_TENANTS_FULL;
     }
+    retention_ms = tenant->quota.retention_ms;
     if (put->spec->max_bytes != 0 || (put->zeros >> MAX_BYTES & 1) != 0)
         tenant->quota.max_bytes = put->spec->max_bytes;
     if (put->spec->keep_complete != 0 || (put->zeros >> KEEP_COMPLETE & 1) != 0)
         tenant->quota.keep_complete = put->spec->keep_complete;
     if (put->spec->retention_ms != 0 || (put->zeros >> RETENTION & 1) != 0)
         tenant->quota.retention_ms = put->spec->retention_ms;
+    if (tenant->quota.retention_ms != retention_ms)
+        fsm_retention_changed(fsm);
     tenant->quota.refused_at_ms = 0;
     tenant->quota.wanted_bytes = 0;
     fsm_moved(fsm, FSM_RECORD_TENANT, slot);
@@ -219,4 +223,20 @@ uint64_t fsm_retention_ms(const struct fsm *fsm, const struct allocation *alloca
     if (allocation->view.retention_ms != 0)
         return allocation->view.retention_ms;
     return quota->retention_ms != 0 ? quota->retention_ms : fsm->policy.retention_ms;
+}
+
+/* An instant before the adoption of a cluster from a backup moves by the time that nobody was
+ * there. */
+uint64_t fsm_kept_until_ms(const struct fsm *fsm, const struct allocation *allocation,
+                           uint64_t since_ms)
+{
+    CHECK(allocation->view.id != NULL);
+    return fsm_add(fsm_add(since_ms, fsm_retention_ms(fsm, allocation)),
+                   since_ms < fsm->adopted_at_ms ? fsm->adopted_shift_ms : 0);
+}
+
+void fsm_retention_changed(struct fsm *fsm)
+{
+    if (fsm_level(fsm) >= 2)
+        fsm->retention_review = 1;
 }

@@ -283,6 +283,7 @@ enum fsm_status fsm_apply_set_policy(struct fsm *fsm, const fsm_command *command
     struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_POLICY};
     Ckpt__V1__Policy policy = fsm->policy;
     enum fsm_status status;
+    bool retention_changed;
 
     CHECK(command != NULL);
     CHECK(outcome != NULL);
@@ -295,7 +296,10 @@ enum fsm_status fsm_apply_set_policy(struct fsm *fsm, const fsm_command *command
         return status;
     if (policy.node_chooses_target != fsm->policy.node_chooses_target)
         fsm_destinations_changed(fsm);
+    retention_changed = policy.retention_ms != fsm->policy.retention_ms;
     fsm->policy = policy;
+    if (retention_changed)
+        fsm_retention_changed(fsm);
     fsm_read_review(fsm);
     fsm_event_emit(fsm, &event);
     return FSM_OK;
@@ -414,6 +418,7 @@ enum fsm_status fsm_apply_tick(struct fsm *fsm, const fsm_command *command,
     CHECK(outcome != NULL);
     (void)command;
     fsm->victims_looked = 0;
+    fsm_retention_pass(fsm);
     for (uint32_t i = 0;
          i < FSM_TIMERS_PER_TICK_MAX && fsm->victims_looked < FSM_VICTIMS_LOOKED_PER_TICK_MAX;
          i++) {

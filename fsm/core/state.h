@@ -228,7 +228,8 @@ struct fsm {
     uint64_t now_ms, index, term, state_hash, command_count, stamp;
     Ckpt__V1__Policy policy;
     uint64_t passive_since_ms, adopted_at_ms, adopted_shift_ms; /* passive.c */
-    uint64_t newer_index; /* fsm_newer_index(); of no snapshot */
+    uint32_t retention_review; /* 1 + the slot that comes next; 0: no pass is under way */
+    uint64_t newer_index;      /* fsm_newer_index(); of no snapshot */
     Ckpt__Log__V1__MemberFacts *members[FSM_MEMBERS_MAX];
     size_t member_count;
     struct tenant *tenants[FSM_TENANTS_MAX];

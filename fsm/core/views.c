@@ -332,6 +332,8 @@ uint64_t fsm_next_deadline_ms(const struct fsm *fsm)
 {
     const struct timer *timer = fsm_timer_first(&fsm->timers);
 
+    if (fsm->retention_review != 0)
+        return fsm->now_ms;
     return timer == NULL ? UINT64_MAX : timer->at_ms;
 }
 

@@ -15,10 +15,7 @@ static uint64_t allocation_due_ms(const struct fsm *fsm, const struct allocation
         if (view->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED &&
             view->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED)
             return 0;
-        return allocation->expired
-                   ? 0
-                   : fsm_add(fsm_add(view->state_since_ms, fsm_retention_ms(fsm, allocation)),
-                             view->state_since_ms < fsm->adopted_at_ms ? fsm->adopted_shift_ms : 0);
+        return allocation->expired ? 0 : fsm_kept_until_ms(fsm, allocation, view->state_since_ms);
     }
     if (view->terminating)
         return view->active_checkpoint_id != 0 ? allocation->grace_end_ms

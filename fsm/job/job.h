@@ -346,6 +346,12 @@ void fsm_quota_refused(struct fsm *fsm, const struct allocation *allocation,
 void fsm_quota_event(struct fsm *fsm, uint32_t tenant_slot, const struct fsm_event *of);
 uint32_t fsm_keep_complete(const struct fsm *fsm, const struct allocation *allocation);
 uint64_t fsm_retention_ms(const struct fsm *fsm, const struct allocation *allocation);
+/* The end of its retention for what is kept since then. */
+uint64_t fsm_kept_until_ms(const struct fsm *fsm, const struct allocation *allocation,
+                           uint64_t since_ms);
+/* Of the policy or of a tenant: all jobs that have ended are looked at again, by Ticks. */
+void fsm_retention_changed(struct fsm *fsm);
+void fsm_retention_pass(struct fsm *fsm);
 /* over_quota.c: the sums of all tenants are those of their checkpoints. */
 bool fsm_quota_counted(const struct fsm *fsm);
 

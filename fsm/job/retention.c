@@ -13,7 +13,8 @@
  *          An operator pins complete ones, which then stay whatever their age, and lets others go
  *          before their time (expire), as far as the rules above do not need them.
  * Shapes   expiry is never taken back: between listing and removal nothing may start to need the
- *          folder. A changed policy reaches an allocation at its next review.
+ *          folder. A changed policy reaches an allocation at its next review. A changed retention
+ *          reaches all of them in one pass of Ticks, FSM_REVIEW_PER_TICK_MAX in each.
  */
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
@@ -82,8 +83,7 @@ void fsm_retention_review(struct fsm *fsm, struct allocation *allocation)
         struct checkpoint *checkpoint = LIST_ITEM(at, struct checkpoint, in_allocation);
 
         if (retention_complete(checkpoint)) {
-            uint64_t at_ms =
-                fsm_add(checkpoint->view.completed_at_ms, fsm_retention_ms(fsm, allocation));
+            uint64_t at_ms = fsm_kept_until_ms(fsm, allocation, checkpoint->view.completed_at_ms);
 
             if (rank < keep && !checkpoint->view.damaged)
                 at_ms = 0;
@@ -104,6 +104,30 @@ void fsm_retention_review(struct fsm *fsm, struct allocation *allocation)
         }
     }
     fsm_copies_review(fsm, allocation);
+}
+
+/* A job that may start again keeps what it would start from, for as long as it was told when it
+ * ended. */
+void fsm_retention_pass(struct fsm *fsm)
+{
+    CHECK(fsm->allocations.slot_end <= UINT32_MAX - 1);
+    for (uint32_t i = 0; i < FSM_REVIEW_PER_TICK_MAX && fsm->retention_review != 0; i++) {
+        uint32_t slot = fsm->retention_review - 1;
+        struct allocation *allocation;
+
+        if (slot >= fsm->allocations.slot_end) {
+            fsm->retention_review = 0;
+            return;
+        }
+        fsm->retention_review++;
+        allocation = allocation_edit(fsm, allocation_find_slot(fsm, slot));
+        if (allocation == NULL || allocation->assigned)
+            continue;
+        fsm_hold_allocation(fsm, allocation);
+        fsm_retention_review(fsm, allocation);
+        if (!fsm_allocation_restartable(allocation))
+            fsm_allocation_arm(fsm, allocation);
+    }
 }
 
 /* What the job would compute again grows by what the lost one had saved: a new one is worth that

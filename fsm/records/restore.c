@@ -74,6 +74,7 @@ static bool restore_header(struct fsm *fsm, const Ckpt__Log__V1__SnapshotHeader 
     fsm->undeleted_hand = header->undeleted_hand;
     fsm->undeleted_forgotten = header->undeleted_forgotten;
     fsm->undeleted_forgotten_bytes = header->undeleted_forgotten_bytes;
+    fsm->retention_review = header->retention_review;
     fsm->passive_since_ms = header->passive_since_ms;
     fsm->adopted_at_ms = header->adopted_at_ms;
     fsm->adopted_shift_ms = header->adopted_shift_ms;

@@ -104,6 +104,7 @@ static void write_header(struct snapshot_writer *writer, const struct fsm *fsm)
     header.undeleted_hand = fsm->undeleted_hand;
     header.undeleted_forgotten = fsm->undeleted_forgotten;
     header.undeleted_forgotten_bytes = fsm->undeleted_forgotten_bytes;
+    header.retention_review = fsm->retention_review;
     header.passive_since_ms = fsm->passive_since_ms;
     header.adopted_at_ms = fsm->adopted_at_ms;
     header.adopted_shift_ms = fsm->adopted_shift_ms;

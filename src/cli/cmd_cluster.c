@@ -9,6 +9,7 @@
 #include "src/base/check.h"
 #include "src/cli/call.h"
 #include "src/cli/commands.h"
+#include "src/cli/gc.h"
 #include "src/cli/human.h"
 #include "src/cli/output.h"
 #include "src/cli/reflect.h"
@@ -286,6 +287,30 @@ enum cli_exit command_policy_get(struct cli *cli)
     return CLI_OK;
 }
 
+/* A retention that falls deletes what is older, of jobs that have ended too: that is shown
+ * before. */
+static enum cli_exit confirm_retention(struct cli *cli, uint64_t retention_ms)
+{
+    const Ckpt__V1__Policy *now;
+    ProtobufCMessage *message;
+    struct gc_count older = {0, 0};
+    char text[256], before[HUMAN_BYTES], after[HUMAN_BYTES], bytes[HUMAN_BYTES];
+    enum cli_exit code = call_policy(cli, &now, &message);
+
+    if (code != CLI_OK)
+        return code;
+    if (retention_ms < now->retention_ms)
+        code = gc_count_older(cli, retention_ms, &older);
+    snprintf(text, sizeof(text),
+             "plan: retention falls from %s to %s: %" PRIu64
+             " checkpoints (%s) are older and go soon, but for those of jobs with a retention of "
+             "their own; none that a restart needs",
+             human_duration(now->retention_ms, before), human_duration(retention_ms, after),
+             older.count, human_size(older.size_bytes, bytes));
+    call_free(message);
+    return code == CLI_OK && older.count > 0 ? call_confirm(cli, text) : code;
+}
+
 enum cli_exit command_policy_set(struct cli *cli)
 {
     Ckpt__V1__SetPolicyRequest request = CKPT__V1__SET_POLICY_REQUEST__INIT;
@@ -304,6 +329,12 @@ enum cli_exit command_policy_set(struct cli *cli)
             return cli_fail(cli, CLI_USAGE, "ckptctl policy get", "%s", err.text);
         if (value[0] == '0' && strpbrk(value, "123456789") == NULL)
             policy.zeros |= UINT64_C(1) << reflect_field(policy.base.descriptor, key)->id;
+    }
+    if (policy.retention_ms != 0) {
+        enum cli_exit code = confirm_retention(cli, policy.retention_ms);
+
+        if (code != CLI_OK)
+            return code;
     }
     request.policy = &policy;
     return call_mutate_simple(cli, "set the policy", "OperatorService/SetPolicy", &request.base);

@@ -7,12 +7,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "ckpt/v1/operator.pb-c.h"
 #include "src/base/check.h"
 #include "src/cli/call.h"
 #include "src/cli/checkpoints.h"
 #include "src/cli/commands.h"
+#include "src/cli/gc.h"
 #include "src/cli/human.h"
 #include "src/cli/output.h"
 
@@ -101,6 +103,38 @@ enum cli_exit command_gc_plan(struct cli *cli)
                  plan.count, human_size(plan.size_bytes, bytes));
     free(plan.ids);
     return code;
+}
+
+static void count_older(struct gc_count *count, const Ckpt__V1__GcReply *reply, uint64_t before_ms)
+{
+    for (size_t i = 0; i < reply->n_checkpoints; i++) {
+        if (reply->checkpoints[i]->state_since_ms >= before_ms)
+            continue;
+        count->count++;
+        count->size_bytes += reply->checkpoints[i]->size_bytes;
+    }
+}
+
+enum cli_exit gc_count_older(struct cli *cli, uint64_t age_ms, struct gc_count *ret_count)
+{
+    Ckpt__V1__GcRequest request = CKPT__V1__GC_REQUEST__INIT;
+    const uint64_t now_ms = (uint64_t)time(NULL) * 1000;
+
+    *ret_count = (struct gc_count){0, 0};
+    do {
+        ProtobufCMessage *message;
+        enum cli_exit code = call_read(cli, "plan gc", "OperatorService/PlanGc", &request.base,
+                                       &ckpt__v1__gc_reply__descriptor, &message);
+
+        if (code != CLI_OK)
+            return code;
+        const Ckpt__V1__GcReply *reply = (const Ckpt__V1__GcReply *)message;
+
+        count_older(ret_count, reply, now_ms > age_ms ? now_ms - age_ms : 0);
+        request.after_checkpoint_id = reply->next_after_checkpoint_id;
+        call_free(message);
+    } while (request.after_checkpoint_id != 0);
+    return CLI_OK;
 }
 
 static enum cli_exit plan_run(struct cli *cli, const struct plan *plan)

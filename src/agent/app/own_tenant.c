@@ -1,4 +1,4 @@
-/* Whose a tenant is. See own_tenant.h. */
+/* The tenants of a user. See own_tenant.h. */
 #include "src/agent/app/own_tenant.h"
 
 #include <stddef.h>

@@ -1,8 +1,8 @@
-/* Whose a tenant is, where users register jobs of their own: one that is named like the user or one
- * of the user's groups, or that the site's table gives.
+/* The tenants that a user may register jobs of the own for: those that are named like the user or
+ * one of the user's groups, and those that the site's table gives.
  *
- * Shapes   the table is one line of TENANT=WHO,WHO... with blanks between; a WHO is a user, @GROUP or
- *          * for all. Groups are names with commas between.
+ * Shapes   the table is one line of TENANT=WHO,WHO... with blanks between. A WHO is a user, @GROUP
+ *          or * for all. Groups are names with commas between.
  * Errors   a table that is none names the word.
  */
 #ifndef CKPT_AGENT_OWN_TENANT_H

@@ -1,4 +1,4 @@
-/* Whose a tenant is, where users register jobs of their own. */
+/* The tenants that a user may register jobs of the own for. */
 #include "tests/support/test.h"
 
 #include "src/agent/app/own_tenant.h"
@@ -26,13 +26,13 @@ static void the_sites_table_gives_others(void **state)
     assert_false(own_tenant_is("bio", "biology", "x", table)); /* a user who is named like it */
     assert_true(own_tenant_is("shared", "anyone", "", table));
     assert_false(own_tenant_is("physic", "bob", "bob", table));
-    assert_false(own_tenant_is("bob", "ann", "ann", table)); /* who is no tenant */
+    assert_false(own_tenant_is("bob", "ann", "ann", table)); /* a user, no tenant */
 }
 
 static void a_wrong_table_is_refused_with_the_word(void **state)
 {
-    static const char *const wrong[] = {"physics", "physics=", "=ann", "a/b=ann", "physics=ann=bob",
-                                        "ok=ann wrong"};
+    static const char *const wrong[] = {"physics", "physics=",        "=ann",
+                                        "a/b=ann", "physics=ann=bob", "ok=ann wrong"};
     struct err err;
 
     (void)state;

@@ -609,11 +609,72 @@ static void ids_are_never_used_twice(void **unused)
     script_close(&script);
 }
 
+static void ended_job(struct script *script, const char *init, const char *end)
+{
+    script_open(script);
+    expect_ok(script, "%s", init);
+    expect_ok(script, "policy min_interval=1 retention=3600000 keep=2");
+    expect_ok(script, "register j1 nodes=n1");
+    for (uint64_t i = 1; i <= 4; i++)
+        complete(script, i);
+    expect_ok(script, "%s", end);
+    expect_ok(script, "after 60000");
+    expect_ok(script, "policy retention=30000");
+    expect_ok(script, "tick");
+}
+
+/* ... also of jobs that had ended before, but for what a restart needs: of a job that failed. */
+static void a_shorter_retention_reaches_jobs_that_have_ended(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    ended_job(&script, "init", "end j1 completed");
+    assert_int_equal(collectable(&script), 4);
+    script_close(&script);
+    ended_job(&script, "init", "end j1 failed");
+    assert_int_equal(collectable(&script), 2);
+    assert_non_null(fsm_restart_point(script.fsm, "j1", 0));
+    expect_ok(&script, "collected 1-1 1-2");
+    expect_ok(&script, "after 3500000"); /* it was told an hour when it ended */
+    expect_ok(&script, "tick");
+    assert_non_null(fsm_restart_point(script.fsm, "j1", 0));
+    script_close(&script);
+    ended_job(&script, "init level=1", "end j1 completed"); /* as earlier builds decide */
+    assert_int_equal(collectable(&script), 0);
+    script_close(&script);
+}
+
+/* However many there are: each Tick has its share, and the next one is due at once. */
+static void a_pass_over_all_jobs_is_of_bounded_ticks(void **unused)
+{
+    struct script script;
+    uint32_t ticks = 0;
+
+    (void)unused;
+    script_start(&script);
+    script.unchecked = true;
+    expect_ok(&script, "policy retention=3600000");
+    for (int i = 0; i < 2 * FSM_REVIEW_PER_TICK_MAX + 10; i++) {
+        expect_ok(&script, "register j%d nodes=n1", i);
+        expect_ok(&script, "end j%d completed", i);
+    }
+    expect_ok(&script, "policy retention=7200000");
+    while (fsm_next_deadline_ms(script.fsm) <= script.now_ms && ticks++ < 10)
+        expect_ok(&script, "tick");
+    assert_int_equal(ticks, 3);
+    script.unchecked = false;
+    expect_ok(&script, "tick");
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_newest_ones_of_a_running_job_are_kept),
         cmocka_unit_test(failed_attempts_leave_a_folder_to_collect),
+        cmocka_unit_test(a_shorter_retention_reaches_jobs_that_have_ended),
+        cmocka_unit_test(a_pass_over_all_jobs_is_of_bounded_ticks),
         cmocka_unit_test(records_of_an_allocation_are_bounded),
         cmocka_unit_test(checkpoints_go_on_when_no_folder_can_be_removed),
         cmocka_unit_test(a_full_list_makes_room_before_the_collector_came),
