@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/base/start.h"
 #include "src/broker/daemon/config.h"
 #include "src/broker/daemon/config_htcondor.h"
 #include "src/broker/daemon/credentials.h"
@@ -261,6 +262,7 @@ int main(int argc, char **argv)
     struct err err;
     int status;
 
+    start_program(NULL);
     privacy_begin();
     status = parse_options(argc, argv, &options);
     if (status >= 0)

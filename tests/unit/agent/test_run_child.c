@@ -10,9 +10,12 @@
 #include <unistd.h>
 
 #include "src/agent/run/run_child.h"
+#include "src/base/check.h"
 #include "tests/support/test.h"
 
-static const struct run_environment environment = {.allocation_id = "job",
+static struct start_signals found; /* nothing is blocked or ignored */
+static const struct run_environment environment = {.signals = &found,
+                                                   .allocation_id = "job",
                                                    .node_id = "n1",
                                                    .work_dir = "/nowhere",
                                                    .restore_dir = "",
@@ -141,6 +144,30 @@ static void the_command_knows_its_place_only_where_it_is_known(void **state)
     unsetenv("CKPT_PART");
 }
 
+/* As nohup and a shell's background start it (V-011). */
+static void what_the_caller_ignored_and_blocked_stays_so_but_for_what_asks_and_ends(void **state)
+{
+    static const int ignored[] = {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGCHLD};
+    static const int blocked[] = {SIGALRM, SIGTERM, SIGUSR2};
+    char shell[] = "/bin/sh", dash_c[] = "-c";
+    char as_expected[] = "set -- $(sed -n 's/^SigBlk:.//p; s/^SigIgn:.//p' /proc/self/status);"
+                         "test $((0x$1 & 0x16a00)) = $((1 << 13)) && test $((0x$2 & 0x14203)) = 3";
+    char *command[] = {shell, dash_c, as_expected, NULL};
+    struct start_signals before = {0};
+    struct run_environment environs = environment;
+    struct run_child child;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(ignored); i++)
+        sigaddset(&before.ignored, ignored[i]);
+    for (size_t i = 0; i < ARRAY_COUNT(blocked); i++)
+        sigaddset(&before.blocked, blocked[i]);
+    environs.signals = &before;
+    assert_int_equal(run_child_start(command, &environs, &child), 0);
+    assert_int_equal(run_child_release(&child), 0);
+    assert_int_equal(wait_of(child.pid), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +178,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_held_child_dies_of_a_signal_and_its_release_is_no_failure,
                                         make_mark_name, remove_mark),
         cmocka_unit_test(what_cannot_be_run_is_told),
+        cmocka_unit_test(what_the_caller_ignored_and_blocked_stays_so_but_for_what_asks_and_ends),
         cmocka_unit_test(the_command_knows_its_place_only_where_it_is_known),
     };
 
