@@ -5,8 +5,8 @@
  *          this one had found, a child calls start_restore().
  * Shapes   from then on nothing is blocked, ended children can be waited for, and descriptors 0 to
  *          2 are open. A number that the caller left free would go to the next file or pipe, which
- *          the program would then read or write as its own input, output or log. What else was
- *          ignored stays so until the program catches it.
+ *          the program would then read or write as its own input, output or log. Other
+ *          ignored signals stay so until the program catches them.
  * Errors   none: what cannot be is a failed CHECK.
  */
 #ifndef CKPT_BASE_START_H

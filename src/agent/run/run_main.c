@@ -22,9 +22,11 @@
 #include "src/agent/run/run_call.h"
 #include "src/agent/run/run_child.h"
 #include "src/agent/run/run_folder.h"
+#include "src/agent/run/run_input.h"
 #include "src/agent/run/run_names.h"
 #include "src/agent/run/run_note.h"
 #include "src/agent/run/run_options.h"
+#include "src/agent/run/run_output.h"
 #include "src/agent/run/run_register.h"
 #include "src/agent/run/run_say.h"
 #include "src/agent/run/run_status.h"
@@ -97,6 +99,7 @@ static void give_up(uv_timer_t *timer);
 
 __attribute__((noreturn)) static void leave(int code)
 {
+    run_input_close();
     fflush(NULL);
     _exit(code);
 }
@@ -244,7 +247,8 @@ static void application_ended(int wait_status)
 
     run.wait_status = wait_status;
     run.ended_at_ms = wall_ms();
-    run.will_restart = !run.ended && run_restarts(&run.options, wait_status, run.restart_count);
+    run.will_restart = !run.ended && run_restarts(&run.options, wait_status, run.restart_count) &&
+                       run_input_again();
     if (run.will_restart)
         kill(-run.pid, SIGKILL); /* what is left of this run must not write beside the next one */
     run.state = RUN_ENDED;
@@ -374,6 +378,15 @@ static void say_started(const Ckpt__V1__AttachReady *ready)
     say_lost(ready);
 }
 
+/* A start that follows another one finds the input as that one did, and its output goes on. */
+static void prepare_streams(void)
+{
+    run_input_prepare(run.options.stay || (run.options.restarts_max > 0 &&
+                                           run.options.restart_on != RUN_RESTART_NEVER));
+    if (run.ran)
+        run_output_continue();
+}
+
 static void start_application(const Ckpt__V1__AttachReady *ready)
 {
     char run_number[CHECKPOINT_ID_TEXT_BYTES], socket[PATH_MAX];
@@ -397,6 +410,8 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
     run_note_drop();
     if (proc_socket_name(run.options.socket, socket) != 0)
         socket[0] = '\0';
+    if (failure == 0)
+        prepare_streams();
     if (failure == 0)
         failure = run_child_start(run.options.command, &environment, &run.child);
     if (failure != 0) {
@@ -604,6 +619,8 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
                 : run.waits_for_run ? STAY_AGAIN_MS
                                     : ATTACH_AGAIN_MS,
                 attach_fire);
+    else if (run.ended_by_cluster && !run_input_again())
+        leave(run_exit_code(run.wait_status));
     else if (run.ended_by_cluster) { /* also when the next run was decided upon before */
         stay_on();
         wait_ms(STAY_AGAIN_MS, attach_fire);
@@ -681,6 +698,7 @@ int main(int argc, char **argv)
     struct err err;
 
     start_program(&run.found);
+    run_input_open();
     if (argc > 1 && strcmp(argv[1], "status") == 0)
         return run_status(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "register") == 0)

@@ -1,4 +1,4 @@
-/* What ckpt-run says on standard error. See run_say.h. */
+/* The lines of ckpt-run on standard error. See run_say.h. */
 #include "src/agent/run/run_say.h"
 
 #include <stdarg.h>
@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+
+#include "src/agent/run/run_output.h"
 
 enum { LINE_BYTES = 4096, CAUSE_BYTES = 512 };
 
@@ -30,7 +32,7 @@ static void say_line(const char *format, va_list arguments)
 
     vsnprintf(text, sizeof(text), format, arguments);
     snprintf(line, sizeof(line), "ckpt-run: %s\n", text);
-    fputs(line, stderr);
+    run_output_line(line);
 }
 
 void run_say_quiet(bool quiet)

@@ -1,4 +1,4 @@
-/* What ckpt-run says on standard error, one line each.
+/* The lines of ckpt-run on standard error.
  *
  * Flow     run_say_quiet() once. run_say_waiting() says why nothing happens: at once, when it is
  *          another reason than before, and again every 10 s, until run_say_over().
@@ -13,13 +13,13 @@ enum { RUN_SAY_AGAIN_MS = 10000 };
 
 /* Say only why ckpt-run itself fails. */
 void run_say_quiet(bool quiet);
-/* Why ckpt-run itself fails. */
+/* The reason for which ckpt-run itself fails. */
 __attribute__((format(printf, 1, 2))) void run_say_error(const char *format, ...);
-/* What happens to the job. */
+/* News of the job. */
 __attribute__((format(printf, 1, 2))) void run_say(const char *format, ...);
-/* What was said with more behind it (--stay) is the same reason. */
+/* A text that was said with more behind it (--stay) is the same reason. */
 __attribute__((format(printf, 1, 2))) void run_say_waiting(const char *format, ...);
-/* What was waited for has come, or another wait begins. */
+/* This wait has ended. */
 void run_say_over(void);
 /* Why nothing happens, as it was said; "": not yet in this wait. */
 const char *run_say_cause(void);

@@ -1,4 +1,4 @@
-/* However a program is started, it begins alike; and what its caller had can be handed on (V-011). */
+/* However a program is started, it begins alike; its caller's signals can be handed on (V-011). */
 #include "src/base/start.h"
 
 #include <fcntl.h>
