@@ -1,10 +1,14 @@
 #!/usr/bin/python3
 """ckpt-run as shells, nohup, cron and terminals start it: what the application finds of that, at its first start and when it is started again."""
+import fcntl
 import os
 import pathlib
+import pty
+import re
 import signal
 import subprocess
 import sys
+import termios
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import BIN, Cluster, Job, common_pb2, tap, wait_until  # noqa: E402
@@ -98,6 +102,129 @@ def an_input_that_is_whole_and_unread_hinders_no_restart():
         assert "restart 1 of 3" in job.log.read_text() and (cluster.dir / "here.out").read_text() == "text\n"
 
 
+class Terminal:
+    """A terminal with an interactive shell, or another program, as its session."""
+
+    def __init__(self, cluster, command=("bash", "--norc", "--noprofile", "-i")):
+        self.master, slave = pty.openpty()
+        self.text, self.seen = "", 0
+        self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, cwd=cluster.dir, start_new_session=True,
+                                        env={**os.environ, "PS1": "$ ", "TERM": "dumb", "HISTFILE": "/dev/null"},
+                                        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        os.close(slave)
+        os.set_blocking(self.master, False)
+
+    def read(self):
+        try:
+            while chunk := os.read(self.master, 65536):
+                self.text += chunk.decode(errors="replace")
+        except OSError:
+            pass
+        return self.text[self.seen:]
+
+    def type(self, keys):
+        os.write(self.master, keys.encode())
+
+    def shows(self, pattern):
+        """Behind what was awaited before."""
+        try:
+            found = wait_until(f"the terminal shows /{pattern}/", lambda: re.search(pattern, self.read()), 20)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; it shows:\n{self.text}") from None
+        self.seen += found.end()
+        return found
+
+    def starts(self, line):
+        """The pid of the application."""
+        self.type(line + "\n")
+        return int(self.shows(r"started pid (\d+)")[1])
+
+    def foreground(self, pid):
+        wait_until("the application has the terminal", lambda: os.tcgetpgrp(self.master) == pid, 20)
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        os.close(self.master)
+
+
+def state_of(pid):
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
+def in_state(pid, state):
+    wait_until(f"pid {pid} is {state}", lambda: state_of(pid) in state, 10)
+
+
+def at_a_terminal(cluster, *names):
+    """`./r NAME COMMAND...` there runs a job, as its users type it."""
+    cluster.start()
+    for name in names:
+        cluster.register(name, [("a", 1, MIB)])
+    script = cluster.dir / "r"
+    script.write_text(f'#!/bin/bash\nname=$1; shift; exec {BIN}/ckpt-run --alloc $name --work-dir {cluster.dir}/work/$name '
+                      f'--socket {cluster.agents["a"].socket} -- "$@"\n')
+    script.chmod(0o755)
+
+
+def an_application_has_its_terminal_as_without_ckpt_run():
+    """It reads and sets the terminal; Ctrl-Z, fg, bg and Ctrl-C do what they do to any job of a shell; in the background it is told why it does
+    not go on. Some 10 s, 5 of them until that is told."""
+    names = ("back", "sets", "keys", "bare")
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        at_a_terminal(cluster, *names)
+        terminal = Terminal(cluster)
+        try:
+            pid = terminal.starts("""./r back bash -c 'read -r x; echo "got $x."' &""")
+            in_state(pid, "T")
+            status = subprocess.run([str(BIN / "ckpt-run"), "status", "--socket", str(cluster.agents["a"].socket)], capture_output=True, text=True,
+                                    timeout=20, check=True).stdout
+            assert re.search(r"job back: running, but stopped by a signal, .*, pid \d+", status), status
+            terminal.shows(rf"the application \(pid {pid}\) is stopped and computes nothing: it reads from the terminal, .*\(fg\)")
+            terminal.type("fg\n")
+            terminal.foreground(pid)
+            terminal.type("one\n")
+            terminal.shows(r"got one\.")
+            allocation_in(cluster, "back", COMPLETED)
+
+            terminal.starts("""stty tostop; ./r sets bash -c 'echo out.; stty -echo; stty echo; echo "set."'""")
+            terminal.shows(r"out\.\s+set\.")
+            allocation_in(cluster, "sets", COMPLETED)
+
+            pid = terminal.starts("""./r keys bash -c 'read -r x; echo "got $x."; read -r x; echo "got $x."; read -r x'""")
+            terminal.type("one\n")
+            terminal.shows(r"got one\.")
+            terminal.foreground(pid)
+            terminal.type("\x1a")
+            terminal.shows("Stopped")
+            in_state(pid, "T")
+            terminal.type("fg\ntwo\n")
+            terminal.shows(r"got two\.")
+            terminal.foreground(pid)
+            terminal.type("\x03")
+            terminal.shows("the application was ended at the terminal")
+            terminal.type("echo code=$?.\n")
+            terminal.shows(r"code=130\.")
+            allocation_in(cluster, "keys", ENDED_FAILED)
+
+            pid = terminal.starts("./r bare sh -c 'while :; do sleep 0.1; done'")
+            terminal.type("\x1a")
+            terminal.shows("Stopped")
+            in_state(pid, "T")
+            terminal.type("bg\n")
+            in_state(pid, "SRD")
+            terminal.type("fg\n")
+            wait_until("the shell has given the terminal away", lambda: os.tcgetpgrp(terminal.master) != terminal.process.pid, 20)
+            terminal.type("\x03")
+            terminal.shows("ended by signal 2")
+            terminal.type("echo code=$?.\n")
+            terminal.shows(r"code=130\.")
+            allocation_in(cluster, "bare", ENDED_FAILED)
+            assert "restart 1" not in terminal.text, terminal.text
+        finally:
+            terminal.close()
+
+
 if __name__ == "__main__":
-    sys.exit(tap([what_was_read_is_read_again_or_the_job_is_not_started_again, an_input_that_is_whole_and_unread_hinders_no_restart,
+    sys.exit(tap([an_application_has_its_terminal_as_without_ckpt_run, what_was_read_is_read_again_or_the_job_is_not_started_again, an_input_that_is_whole_and_unread_hinders_no_restart,
                   nohup_without_descriptors_and_with_blocked_signals_is_no_obstacle]))

@@ -106,6 +106,24 @@ __attribute__((noreturn)) static void child_run(char *const *command,
     _exit(failure == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);
 }
 
+/* The child takes no signal before child_signals(): a handler of ckpt-run that ran there would tell
+ * ckpt-run of it, since both have the loop's descriptors, and the child would be spared. */
+static pid_t fork_quietly(void)
+{
+    sigset_t all, before;
+    int failure;
+    pid_t pid;
+
+    sigfillset(&all);
+    CHECK(sigprocmask(SIG_SETMASK, &all, &before) == 0);
+    pid = fork();
+    failure = errno;
+    if (pid != 0)
+        CHECK(sigprocmask(SIG_SETMASK, &before, NULL) == 0);
+    errno = failure;
+    return pid;
+}
+
 int run_child_start(char *const *command, const struct run_environment *environment,
                     struct run_child *ret_child)
 {
@@ -122,7 +140,7 @@ int run_child_start(char *const *command, const struct run_environment *environm
         return failure;
     }
     fflush(NULL);
-    pid = fork();
+    pid = fork_quietly();
     if (pid < 0) {
         failure = errno;
         gate_close(&gate);

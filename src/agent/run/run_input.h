@@ -13,8 +13,8 @@
  *          each read makes that less.
  * Errors   an input of which that is not proven counts as read; run_input_again() says so.
  * Absent   guards against changes of the file, by the application or others. A proof for a pipe
- *          that others can still write to: as many bytes as before may be other bytes. Kernels from 6.14
- *          on do not even keep the times of a pipe's last read and write.
+ *          that others can still write to: as many bytes as before may be other bytes. Kernels from
+ *          6.14 on do not even keep the times of a pipe's last read and write.
  * Source   V-004.
  */
 #ifndef CKPT_AGENT_RUN_INPUT_H

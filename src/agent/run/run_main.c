@@ -2,7 +2,7 @@
  *
  * Flow     attach (waits for the agent) -> ready, perhaps with restored files -> start the application -> tell the agent -> wait. An
  *          abnormal end: tell it, attach again, start again from what was restored. A broken stream: attach again, nothing else.
- *          SIGTERM, SIGINT and SIGHUP go to the application's group and end the restarts.
+ *          SIGTERM, SIGINT, SIGQUIT and SIGHUP go to the application's group and end the restarts.
  * Errors   RUN_EXIT_SELF with one line on stderr; else the application's own status.
  */
 #include <errno.h>
@@ -30,6 +30,7 @@
 #include "src/agent/run/run_register.h"
 #include "src/agent/run/run_say.h"
 #include "src/agent/run/run_status.h"
+#include "src/agent/run/run_terminal.h"
 #include "src/agent/run/words.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
@@ -67,7 +68,7 @@ static struct run {
     uv_timer_t timer;     /* attach again; or the notice that it takes long */
     uv_timer_t last_word; /* the agent is away: leave without having told it */
     uv_timer_t patience;  /* --wait-for */
-    uv_signal_t signals[4];
+    uv_signal_t signals[5];
     char work_dir[PATH_MAX];
     enum run_state state;
     struct run_child child;
@@ -245,6 +246,11 @@ static void application_ended(int wait_status)
 {
     struct end_note note;
 
+    if (run_terminal_end(wait_status)) {
+        run_say("the application was ended at the terminal");
+        run.told_to_end = run.ended = true;
+        run.options.stay = run.ended_by_cluster = false;
+    }
     run.wait_status = wait_status;
     run.ended_at_ms = wall_ms();
     run.will_restart = !run.ended && run_restarts(&run.options, wait_status, run.restart_count) &&
@@ -294,9 +300,14 @@ static void reap(uv_signal_t *handle, int number)
 
     (void)handle;
     (void)number;
-    if (run.state != RUN_RUNNING || !run.confirmed ||
-        waitpid(run.pid, &wait_status, WNOHANG) != run.pid)
+    if (run.state != RUN_RUNNING || !run.confirmed)
         return;
+    do {
+        if (waitpid(run.pid, &wait_status, WNOHANG | WUNTRACED | WCONTINUED) != run.pid)
+            return;
+        if (WIFSTOPPED(wait_status) || WIFCONTINUED(wait_status))
+            run_terminal_changed(wait_status);
+    } while (WIFSTOPPED(wait_status) || WIFCONTINUED(wait_status));
     if (WIFSIGNALED(wait_status))
         run_say("the application was ended by signal %d (%s)", WTERMSIG(wait_status),
                 strsignal(WTERMSIG(wait_status)));
@@ -312,6 +323,7 @@ static void forward(uv_signal_t *handle, int number)
     if (run.state == RUN_RUNNING) {
         run.told_to_end = true;
         kill(-run.pid, number);
+        run_terminal_told();
     } else if (run.state == RUN_ATTACHING) {
         leave(run.failed ? run_exit_code(run.wait_status) : 128 + number);
     } else if (run.state == RUN_ENDED) {
@@ -419,6 +431,7 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
         return;
     }
     run.pid = run.child.pid;
+    run_terminal_begin(run.pid);
     /* our child, not reaped: its entry in /proc is there even if it ended already */
     CHECK(proc_read_stat(run.pid, &stat) == 0);
     run.start_ticks = stat.start_ticks;
@@ -556,6 +569,7 @@ static void start_over(void)
     if (run.ended)
         leave(RUN_EXIT_SELF);
     run_child_drop(&run.child);
+    run_terminal_begin(0);
     run.pid = 0;
     run.state = RUN_ATTACHING;
     wait_ms(0, attach_fire);
@@ -679,7 +693,7 @@ static void attach(void)
 
 static void watch_signals(void)
 {
-    static const int forwarded[] = {SIGTERM, SIGINT, SIGHUP};
+    static const int forwarded[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP};
     uv_signal_t *ended = &run.signals[ARRAY_COUNT(forwarded)];
 
     for (size_t i = 0; i < ARRAY_COUNT(forwarded); i++) {
@@ -726,6 +740,7 @@ int main(int argc, char **argv)
     CHECK(uv_timer_init(&run.loop, &run.timer) == 0);
     CHECK(uv_timer_init(&run.loop, &run.last_word) == 0);
     CHECK(uv_timer_init(&run.loop, &run.patience) == 0);
+    run_terminal_open(&run.loop, &run.found);
     watch_signals();
     snprintf(address, sizeof(address), "unix:%s", run.options.socket);
     run.channel = rpc_channel_new(&run.loop, address, NULL);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -98,6 +99,34 @@ static void a_held_child_dies_of_a_signal_and_its_release_is_no_failure(void **s
     signal(SIGPIPE, old);
 }
 
+static void note_signal(int number)
+{
+    (void)number;
+    rmdir(mark); /* in whichever process it runs */
+}
+
+/* A handler of ckpt-run never runs in its child, however early a signal comes there. */
+static void a_signal_reaches_a_child_from_its_first_moment(void **state)
+{
+    char *command[] = {mkdir_name, mark, NULL};
+    struct run_child child;
+
+    (void)state;
+    assert_int_equal(mkdir(mark, 0700), 0);
+    signal(SIGUSR2, note_signal);
+    alarm(20); /* one that was spared is held for ever */
+    for (int i = 0; i < 50; i++) {
+        assert_int_equal(run_child_start(command, &environment, &child), 0);
+        assert_int_equal(kill(-child.pid, SIGUSR2), 0);
+        assert_int_equal(WTERMSIG(wait_of(child.pid)), SIGUSR2);
+        close(child.gate_fd);
+        close(child.failure_fd);
+    }
+    alarm(0);
+    signal(SIGUSR2, SIG_DFL);
+    assert_int_equal(access(mark, F_OK), 0);
+}
+
 static void what_cannot_be_run_is_told(void **state)
 {
     char file[] = "/etc/passwd";
@@ -176,6 +205,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_child_whose_gate_closes_runs_nothing, make_mark_name,
                                         remove_mark),
         cmocka_unit_test_setup_teardown(a_held_child_dies_of_a_signal_and_its_release_is_no_failure,
+                                        make_mark_name, remove_mark),
+        cmocka_unit_test_setup_teardown(a_signal_reaches_a_child_from_its_first_moment,
                                         make_mark_name, remove_mark),
         cmocka_unit_test(what_cannot_be_run_is_told),
         cmocka_unit_test(what_the_caller_ignored_and_blocked_stays_so_but_for_what_asks_and_ends),
