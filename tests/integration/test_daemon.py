@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, grpc, metric, operator_pb2, operator_pb2_grpc, tap, wait_until  # noqa: E402
+from cluster import BIN, Cluster, grpc, http_get, metric, operator_pb2, operator_pb2_grpc, tap, wait_until  # noqa: E402
 
 
 def status(cluster, member):
@@ -205,8 +205,23 @@ def a_reload_takes_what_needs_no_restart():
         assert status(cluster, member).leader_since_ms == before, "a reload is no restart"
 
 
+def a_member_without_standard_streams_works_and_stops():
+    """Its log goes nowhere, and not into a pipe or a file of its own that has their numbers. V-011."""
+    with Cluster(members=1) as cluster:
+        member = cluster.members[0]
+        member.prefix = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh"]
+        cluster.start()
+        assert [os.readlink(f"/proc/{member.process.pid}/fd/{fd}") for fd in range(3)] == ["/dev/null"] * 3
+        for _ in range(300):
+            member.kill(signal.SIGUSR2)
+            assert http_get(member.http, "/livez")[0] == 200
+        member.kill(signal.SIGTERM)
+        assert member.process.wait(10) == 0
+
+
 if __name__ == "__main__":
     sys.exit(tap([a_stopped_member_is_not_reachable, versions_of_members_that_led_are_told,
                   an_unkillable_worker_does_not_hold_the_end_up, a_folder_of_another_user_is_left_alone,
                   ten_thousand_agents_fit, a_low_limit_of_open_files_is_told_at_the_start,
-                  a_reload_takes_what_needs_no_restart, a_client_that_does_not_read_is_told]))
+                  a_reload_takes_what_needs_no_restart, a_client_that_does_not_read_is_told,
+                  a_member_without_standard_streams_works_and_stops]))

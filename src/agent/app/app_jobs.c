@@ -144,6 +144,18 @@ static void tell_last(struct told *told)
     told->job.failed_text = told->entry.failed_text;
 }
 
+/* Not by this agent. */
+static bool is_stopped(const struct allocation *allocation)
+{
+    const struct machine_ops *machine = allocation_machine(allocation);
+    const struct ledger_entry *entry = &allocation->entry;
+    struct proc_stat stat;
+
+    return entry->still == STANDING_NOT &&
+           machine->process_read(machine->context, (pid_t)entry->pid, &stat, NULL) == 0 &&
+           stat.start_ticks == entry->start_ticks && stat.state == 'T';
+}
+
 static void tell(const struct allocation *allocation, struct told *told)
 {
     Ckpt__V1__OwnJob *job = &told->job;
@@ -163,6 +175,8 @@ static void tell(const struct allocation *allocation, struct told *told)
     job->exit_status = job->exit_known ? (int32_t)entry->ended_status : 0;
     if (job->state == CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_BEING_CHECKPOINTED)
         tell_asked(allocation, job);
+    job->stopped =
+        job->state == CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_RUNNING && is_stopped(allocation);
     job->part = entry->part;
     job->parts = entry->parts;
     if (job->pid != 0)

@@ -31,6 +31,7 @@
 #include "src/base/build.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
+#include "src/base/start.h"
 #include "src/dest/worker.h"
 #include "src/net/uv_network.h"
 #include "src/rpc/uv_clock.h"
@@ -395,6 +396,7 @@ int main(int argc, char **argv)
     struct flags flags;
     struct err err;
 
+    start_program(NULL);
     privacy_begin();
     parse_flags(argc, argv, &flags);
     if (read_config(&daemon.config, &flags, &err) != 0) {

@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/base/check.h"
+
 enum { EXIT_NEVER_RELEASED = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
 /* What an outer ckpt-run had is not this one's. */
@@ -50,14 +52,15 @@ static void child_environment(const struct run_environment *environment)
     set_number("CKPT_PARTS", environment->parts, environment->parts > 0);
 }
 
-static void child_signals(void)
+static void child_signals(const struct start_signals *found)
 {
-    sigset_t none;
+    static const int own[] = {SIGTERM, SIGUSR1, SIGUSR2, SIGCHLD};
+    sigset_t open;
 
-    sigemptyset(&none);
-    for (int number = 1; number < NSIG; number++)
-        signal(number, SIG_DFL); /* also what ckpt-run ignores; not possible for some: no matter */
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    sigemptyset(&open);
+    for (size_t i = 0; i < ARRAY_COUNT(own); i++)
+        sigaddset(&open, own[i]);
+    start_restore(found, &open);
 }
 
 struct gate {
@@ -92,7 +95,7 @@ __attribute__((noreturn)) static void child_run(char *const *command,
 
     setpgid(0, 0);
     child_environment(environment);
-    child_signals();
+    child_signals(environment->signals);
     close(gate->held[1]); /* else it would hold itself */
     if (read_whole(gate->held[0], &opened, 1) != 1)
         _exit(EXIT_NEVER_RELEASED);
@@ -101,6 +104,24 @@ __attribute__((noreturn)) static void child_run(char *const *command,
     if (write(gate->failure[1], &failure, sizeof(failure)) != sizeof(failure))
         _exit(EXIT_NOT_EXECUTABLE);
     _exit(failure == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);
+}
+
+/* The child takes no signal before child_signals(): a handler of ckpt-run that ran there would tell
+ * ckpt-run of it, since both have the loop's descriptors, and the child would be spared. */
+static pid_t fork_quietly(void)
+{
+    sigset_t all, before;
+    int failure;
+    pid_t pid;
+
+    sigfillset(&all);
+    CHECK(sigprocmask(SIG_SETMASK, &all, &before) == 0);
+    pid = fork();
+    failure = errno;
+    if (pid != 0)
+        CHECK(sigprocmask(SIG_SETMASK, &before, NULL) == 0);
+    errno = failure;
+    return pid;
 }
 
 int run_child_start(char *const *command, const struct run_environment *environment,
@@ -119,7 +140,7 @@ int run_child_start(char *const *command, const struct run_environment *environm
         return failure;
     }
     fflush(NULL);
-    pid = fork();
+    pid = fork_quietly();
     if (pid < 0) {
         failure = errno;
         gate_close(&gate);

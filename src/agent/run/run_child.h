@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "src/base/start.h"
+
 struct run_environment {
     const char *allocation_id;
     const char *node_id;
@@ -24,6 +26,8 @@ struct run_environment {
     uint32_t restore_parts;    /* of which the checkpoint consists; 0: not known */
     uint32_t restart_count;
     uint32_t part, parts; /* parts 0: not known */
+    /* of whoever started ckpt-run; those by which it is asked and ended reach it all the same */
+    const struct start_signals *signals;
 };
 
 struct run_child {

@@ -2,14 +2,13 @@
  *
  * Flow     attach (waits for the agent) -> ready, perhaps with restored files -> start the application -> tell the agent -> wait. An
  *          abnormal end: tell it, attach again, start again from what was restored. A broken stream: attach again, nothing else.
- *          SIGTERM, SIGINT and SIGHUP go to the application's group and end the restarts.
+ *          SIGTERM, SIGINT, SIGQUIT and SIGHUP go to the application's group and end the restarts.
  * Errors   RUN_EXIT_SELF with one line on stderr; else the application's own status.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,21 +18,25 @@
 #include <uv.h>
 
 #include "ckpt/v1/app.pb-c.h"
-#include "src/agent/durable/end_note.h"
-#include "src/agent/node/machine.h"
 #include "src/agent/node/proc.h"
 #include "src/agent/run/run_call.h"
 #include "src/agent/run/run_child.h"
 #include "src/agent/run/run_folder.h"
+#include "src/agent/run/run_input.h"
 #include "src/agent/run/run_names.h"
+#include "src/agent/run/run_note.h"
 #include "src/agent/run/run_options.h"
+#include "src/agent/run/run_output.h"
 #include "src/agent/run/run_register.h"
+#include "src/agent/run/run_say.h"
 #include "src/agent/run/run_status.h"
+#include "src/agent/run/run_terminal.h"
 #include "src/agent/run/words.h"
 #include "src/base/buf.h"
 #include "src/base/build.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
+#include "src/base/start.h"
 #include "src/rpc/client.h"
 
 #define ATTACH_METHOD "/ckpt.v1.AppService/Attach"
@@ -43,8 +46,6 @@ enum {
     REFUSED_AGAIN_MS = 5000, /* an application that goes on all the same */
     STAY_AGAIN_MS = 1000,    /* a run that is to come; the agent looks for it for 5 s each time */
     WAITING_NOTICE_MS = 3000,
-    SAY_AGAIN_MS = 10000,
-    CAUSE_BYTES = 512,
     END_TEXT_BYTES = 256,
     LAST_WORD_MS = 4000, /* to deliver the wait status to an agent that is away just now */
     TOLD_WAIT_MS = 1000, /* until an agent that was told has ended the stream, once it is to stop */
@@ -61,14 +62,14 @@ enum run_state {
 
 static struct run {
     struct run_options options;
+    struct start_signals found; /* of whoever started this program */
     uv_loop_t loop;
-    struct machine_ops machine; /* for its files */
     struct rpc_channel *channel;
     struct rpc_client_call *call;
     uv_timer_t timer;     /* attach again; or the notice that it takes long */
     uv_timer_t last_word; /* the agent is away: leave without having told it */
     uv_timer_t patience;  /* --wait-for */
-    uv_signal_t signals[4];
+    uv_signal_t signals[5];
     char work_dir[PATH_MAX];
     enum run_state state;
     struct run_child child;
@@ -86,13 +87,11 @@ static struct run {
     bool ran;              /* an application was started before */
     bool told_to_end;      /* this run, by a signal that was passed on */
     bool will_restart;
-    int wait_status;         /* of the last run */
-    uint64_t started_at_ms;  /* of the last run, wall clock; 0: none has begun */
-    uint64_t ended_at_ms;    /* ... and when it ended; 0: none has */
-    uint64_t began_from;     /* ... and the checkpoint from which it went on; 0: from scratch */
-    uint64_t said_ms;        /* why it takes so long was said last; 0: not in this wait */
-    char cause[CAUSE_BYTES]; /* ... and what it was */
-    bool failed;             /* the application could not be started, and the agent is being told */
+    int wait_status;        /* of the last run */
+    uint64_t started_at_ms; /* of the last run, wall clock; 0: none has begun */
+    uint64_t ended_at_ms;   /* ... and when it ended; 0: none has */
+    uint64_t began_from;    /* ... and the checkpoint from which it went on; 0: from scratch */
+    bool failed;            /* the application could not be started, and the agent is being told */
     char note_left
         [END_NOTE_BYTES]; /* of the last run, where the work folder did not take it; "": it did */
 } run;
@@ -100,56 +99,9 @@ static struct run {
 static void attach(void);
 static void give_up(uv_timer_t *timer);
 
-static void say_line(const char *format, va_list arguments)
-{
-    fputs("ckpt-run: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
-}
-
-/* Why ckpt-run itself fails. */
-__attribute__((format(printf, 1, 2))) static void say_error(const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    say_line(format, arguments);
-    va_end(arguments);
-}
-
-/* What happens to the job. */
-__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    if (!run.options.quiet)
-        say_line(format, arguments);
-    va_end(arguments);
-}
-
-/* Why nothing happens: at once, when it is another reason, and again now and then. What was said
- * with more behind it (--stay) is the same reason. */
-__attribute__((format(printf, 1, 2))) static void say_waiting(const char *format, ...)
-{
-    char cause[CAUSE_BYTES];
-    va_list arguments;
-    bool same;
-
-    va_start(arguments, format);
-    vsnprintf(cause, sizeof(cause), format, arguments);
-    va_end(arguments);
-    same = run.said_ms != 0 && strncmp(cause, run.cause, strlen(cause)) == 0;
-    if (same && uv_now(&run.loop) - run.said_ms < SAY_AGAIN_MS)
-        return;
-    run.said_ms = uv_now(&run.loop);
-    if (!same)
-        memcpy(run.cause, cause, sizeof(run.cause));
-    say("%s", run.cause);
-}
-
 __attribute__((noreturn)) static void leave(int code)
 {
+    run_input_close();
     fflush(NULL);
     _exit(code);
 }
@@ -261,44 +213,15 @@ static void leave_fire(uv_timer_t *timer)
     leave(run_exit_code(run.wait_status));
 }
 
-static struct machine_file note_file(const struct opened *folder)
-{
-    return (struct machine_file){folder, {.uid = geteuid(), .gid = getegid()}, END_NOTE_NAME};
-}
-
-/* Of an earlier start. */
-static void drop_end(void)
-{
-    struct opened *folder = opened_here(run.work_dir);
-    const struct machine_file file = note_file(folder);
-
-    run.machine.file_remove(run.machine.context, &file);
-    opened_close(folder);
-}
-
-/* Before the agent is woken, so that it is there for whichever agent looks: this one, or one that starts when this program has left. */
-static int note_leave(const struct end_note *note, struct err *err)
-{
-    struct opened *folder = opened_here(run.work_dir);
-    const struct machine_file file = note_file(folder);
-    size_t length = end_note_format(note, run.note_left);
-    int result = run.machine.file_write(run.machine.context, &file, run.note_left, length, err);
-
-    opened_close(folder);
-    if (result == 0)
-        run.note_left[0] = '\0';
-    return result;
-}
-
 /* For an agent that is to hear of it; without a next start, it is not waited for. */
 static void last_word(const struct end_note *note)
 {
     struct err err = {0};
-    bool left = note_leave(note, &err) == 0;
+    bool left = run_note_leave(note, run.note_left, &err) == 0;
 
     if (!left && (run.call == NULL || !run.ready))
-        say_error("the agent is away, and how the application ended cannot be left for it: %s",
-                  err.text);
+        run_say_error("the agent is away, and how the application ended cannot be left for it: %s",
+                      err.text);
     if (!note->will_restart && !run.ended_by_cluster)
         uv_timer_start(&run.last_word, leave_fire, left ? LAST_WORD_MS : ONLY_WORD_MS, 0);
 }
@@ -324,14 +247,20 @@ static void application_ended(int wait_status)
 {
     struct end_note note;
 
+    if (run_terminal_end(wait_status)) {
+        run_say("the application was ended at the terminal");
+        run.told_to_end = run.ended = true;
+        run.options.stay = run.ended_by_cluster = false;
+    }
     run.wait_status = wait_status;
     run.ended_at_ms = wall_ms();
-    run.will_restart = !run.ended && run_restarts(&run.options, wait_status, run.restart_count);
+    run.will_restart = !run.ended && run_restarts(&run.options, wait_status, run.restart_count) &&
+                       run_input_again();
     if (run.will_restart)
         kill(-run.pid, SIGKILL); /* what is left of this run must not write beside the next one */
     run.state = RUN_ENDED;
     run.refused = false;
-    run.said_ms = 0;
+    run_say_over();
     if (run.call == NULL)
         wait_ms(ATTACH_AGAIN_MS, attach_fire);
     else if (!run.ready)
@@ -354,7 +283,8 @@ static void leave_ended(void)
     if (run.will_restart) {
         run.will_restart = false;
         note = note_of_end();
-        (void)note_leave(&note, &err); /* that it cannot be left was said when it ended */
+        (void)run_note_leave(&note, run.note_left,
+                             &err); /* that it cannot be left was said when it ended */
     }
     leave(run_exit_code(run.wait_status));
 }
@@ -371,12 +301,17 @@ static void reap(uv_signal_t *handle, int number)
 
     (void)handle;
     (void)number;
-    if (run.state != RUN_RUNNING || !run.confirmed ||
-        waitpid(run.pid, &wait_status, WNOHANG) != run.pid)
+    if (run.state != RUN_RUNNING || !run.confirmed)
         return;
+    do {
+        if (waitpid(run.pid, &wait_status, WNOHANG | WUNTRACED | WCONTINUED) != run.pid)
+            return;
+        if (WIFSTOPPED(wait_status) || WIFCONTINUED(wait_status))
+            run_terminal_changed(wait_status);
+    } while (WIFSTOPPED(wait_status) || WIFCONTINUED(wait_status));
     if (WIFSIGNALED(wait_status))
-        say("the application was ended by signal %d (%s)", WTERMSIG(wait_status),
-            strsignal(WTERMSIG(wait_status)));
+        run_say("the application was ended by signal %d (%s)", WTERMSIG(wait_status),
+                strsignal(WTERMSIG(wait_status)));
     application_ended(wait_status);
 }
 
@@ -389,6 +324,7 @@ static void forward(uv_signal_t *handle, int number)
     if (run.state == RUN_RUNNING) {
         run.told_to_end = true;
         kill(-run.pid, number);
+        run_terminal_told();
     } else if (run.state == RUN_ATTACHING) {
         leave(run.failed ? run_exit_code(run.wait_status) : 128 + number);
     } else if (run.state == RUN_ENDED) {
@@ -403,7 +339,7 @@ static void cannot_run(int failure, uint64_t run_number)
 {
     struct end_note note = {.run = run_number};
 
-    say_error("%s: %s", run.options.command[0], strerror(failure));
+    run_say_error("%s: %s", run.options.command[0], strerror(failure));
     run.wait_status = (failure == ENOENT ? RUN_EXIT_NOT_FOUND : RUN_EXIT_NOT_EXECUTABLE)
                       << 8; /* waitpid(2) */
     run.failed = true;
@@ -423,14 +359,14 @@ static void say_lost(const Ckpt__V1__AttachReady *ready)
     if (ready->snapshot_at_ms == 0 || run.ended_at_ms <= ready->snapshot_at_ms)
         return;
     if (run.started_at_ms <= ready->snapshot_at_ms)
-        say("lost: %s of work, between that checkpoint and the end of the application",
-            words_duration(run.ended_at_ms - ready->snapshot_at_ms, lost));
+        run_say("lost: %s of work, between that checkpoint and the end of the application",
+                words_duration(run.ended_at_ms - ready->snapshot_at_ms, lost));
     else
-        say("lost: %s of work, between the last start of the application and its end%s",
-            words_duration(run.ended_at_ms - run.started_at_ms, lost),
-            run.began_from != ready->checkpoint_id
-                ? ", and what the checkpoint that it had gone on from has beside this one"
-                : "");
+        run_say("lost: %s of work, between the last start of the application and its end%s",
+                words_duration(run.ended_at_ms - run.started_at_ms, lost),
+                run.began_from != ready->checkpoint_id
+                    ? ", and what the checkpoint that it had gone on from has beside this one"
+                    : "");
 }
 
 static void say_started(const Ckpt__V1__AttachReady *ready)
@@ -439,20 +375,29 @@ static void say_started(const Ckpt__V1__AttachReady *ready)
     uint64_t now = wall_ms();
 
     if (ready->checkpoint_id == 0) {
-        say("started pid %d%s from scratch%s%s", (int)run.pid, run_part_name(ready, part),
-            ready->scratch[0] != '\0' ? ": "
-            : wants_restore()         ? ""
-                                      : ", as --from-scratch says",
-            ready->scratch);
+        run_say("started pid %d%s from scratch%s%s", (int)run.pid, run_part_name(ready, part),
+                ready->scratch[0] != '\0' ? ": "
+                : wants_restore()         ? ""
+                                          : ", as --from-scratch says",
+                ready->scratch);
         return;
     }
-    say("started pid %d%s from checkpoint %s (%s), taken at %s, %s ago, and kept at %s",
-        (int)run.pid, run_part_name(ready, part),
-        ready->restore_dir[0] != '\0' ? ready->restore_dir : ready->restore_uri,
-        run_checkpoint_name(ready, id), words_clock(ready->snapshot_at_ms, taken),
-        words_duration(now > ready->snapshot_at_ms ? now - ready->snapshot_at_ms : 0, ago),
-        ready->path);
+    run_say("started pid %d%s from checkpoint %s (%s), taken at %s, %s ago, and kept at %s",
+            (int)run.pid, run_part_name(ready, part),
+            ready->restore_dir[0] != '\0' ? ready->restore_dir : ready->restore_uri,
+            run_checkpoint_name(ready, id), words_clock(ready->snapshot_at_ms, taken),
+            words_duration(now > ready->snapshot_at_ms ? now - ready->snapshot_at_ms : 0, ago),
+            ready->path);
     say_lost(ready);
+}
+
+/* A start that follows another one finds the input as that one did, and its output goes on. */
+static void prepare_streams(void)
+{
+    run_input_prepare(run.options.stay || (run.options.restarts_max > 0 &&
+                                           run.options.restart_on != RUN_RESTART_NEVER));
+    if (run.ran)
+        run_output_continue();
 }
 
 static void start_application(const Ckpt__V1__AttachReady *ready)
@@ -470,13 +415,16 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
                                                 .restore_label = ready->restore_label,
                                                 .restore_parts = ready->checkpoint_parts,
                                                 .part = ready->part,
-                                                .parts = ready->parts};
+                                                .parts = ready->parts,
+                                                .signals = &run.found};
     struct proc_stat stat;
     int failure = run_child_find(run.options.command[0]);
 
-    drop_end();
+    run_note_drop();
     if (proc_socket_name(run.options.socket, socket) != 0)
         socket[0] = '\0';
+    if (failure == 0)
+        prepare_streams();
     if (failure == 0)
         failure = run_child_start(run.options.command, &environment, &run.child);
     if (failure != 0) {
@@ -484,6 +432,7 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
         return;
     }
     run.pid = run.child.pid;
+    run_terminal_begin(run.pid);
     /* our child, not reaped: its entry in /proc is there even if it ended already */
     CHECK(proc_read_stat(run.pid, &stat) == 0);
     run.start_ticks = stat.start_ticks;
@@ -505,7 +454,7 @@ static void release_application(void)
     int failure = run_child_release(&run.child);
 
     if (failure != 0) {
-        say_error("%s: %s", run.options.command[0], strerror(failure));
+        run_say_error("%s: %s", run.options.command[0], strerror(failure));
         run.ended = true; /* its exit status says the rest; another try would end the same */
     }
 }
@@ -516,12 +465,12 @@ static void release_application(void)
 static void take_refusal(const Ckpt__V1__AttachReady *ready)
 {
     if (run.state == RUN_ATTACHING && run.options.stay && ready->may_come) {
-        say_waiting("%s; waiting for that (--stay)", ready->error);
+        run_say_waiting("%s; waiting for that (--stay)", ready->error);
         run.waits_for_run = true;
         return;
     }
     if (!run.refused || run.state == RUN_ATTACHING)
-        say_error("the agent refuses: %s", ready->error);
+        run_say_error("the agent refuses: %s", ready->error);
     if (run.state == RUN_ENDED || run.state == RUN_TOLD)
         leave(run_exit_code(run.wait_status));
     if (run.state == RUN_RUNNING && run.confirmed && !ready->must_end) {
@@ -542,7 +491,7 @@ static void take_ready(const Ckpt__V1__AttachReady *ready)
     }
     run.refused = run.waits_for_run = false;
     if (ready->notice[0] != '\0')
-        say("%s", ready->notice);
+        run_say("%s", ready->notice);
     run.ready = true;
     uv_timer_stop(&run.timer);
     if (run.state == RUN_ENDED)
@@ -572,11 +521,11 @@ static void stay_on(void)
 static void take_end(const Ckpt__V1__AttachEnd *end)
 {
     if (run.state == RUN_ATTACHING && run.options.stay) {
-        say_waiting("the run here is over (%s); waiting for another one (--stay)", end->reason);
+        run_say_waiting("the run here is over (%s); waiting for another one (--stay)", end->reason);
         stay_on();
         return;
     }
-    say("the allocation is over on this node: %s", end->reason);
+    run_say("the allocation is over on this node: %s", end->reason);
     run.ended_by_cluster = run.options.stay;
     run.ended = true;
     if (run.state == RUN_ATTACHING)
@@ -597,9 +546,9 @@ static void on_message(struct rpc_client_call *call, void *data, const uint8_t *
     else if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_END)
         take_end(down->end);
     else if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_NOTICE && run.state == RUN_ATTACHING)
-        say_waiting("%s", down->notice->text);
+        run_say_waiting("%s", down->notice->text);
     else if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_NOTICE)
-        say("%s", down->notice->text);
+        run_say("%s", down->notice->text);
     ckpt__v1__attach_down__free_unpacked(down, NULL);
 }
 
@@ -608,8 +557,8 @@ static void next_run(void)
     if (run.ended)
         leave(run_exit_code(run.wait_status));
     run.restart_count++;
-    say("restart %" PRIu32 " of %" PRIu32, run.restart_count, run.options.restarts_max);
-    run.said_ms = 0;
+    run_say("restart %" PRIu32 " of %" PRIu32, run.restart_count, run.options.restarts_max);
+    run_say_over();
     run.pid = 0;
     run.state = RUN_ATTACHING;
     wait_ms(0, attach_fire);
@@ -621,6 +570,7 @@ static void start_over(void)
     if (run.ended)
         leave(RUN_EXIT_SELF);
     run_child_drop(&run.child);
+    run_terminal_begin(0);
     run.pid = 0;
     run.state = RUN_ATTACHING;
     wait_ms(0, attach_fire);
@@ -656,8 +606,8 @@ static void say_unreachable(const char *message)
         again = " for a moment";
     else if (run.options.wait_for_ms == 0)
         again = " until it answers (--wait-for limits that)";
-    say_waiting("%scannot reach the agent at %s: %s; %s; trying again%s", name_end(end),
-                run.options.socket, message, run_unreachable_advice(run.options.socket), again);
+    run_say_waiting("%scannot reach the agent at %s: %s; %s; trying again%s", name_end(end),
+                    run.options.socket, message, run_unreachable_advice(run.options.socket), again);
 }
 
 static void on_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
@@ -670,7 +620,7 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
         return;
     }
     if (run.state == RUN_ATTACHING && end->status == RPC_UNIMPLEMENTED) {
-        say_error("what listens at %s is not an agent: %s", run.options.socket, end->message);
+        run_say_error("what listens at %s is not an agent: %s", run.options.socket, end->message);
         leave(RUN_EXIT_SELF);
     }
     if (run.failed && end->status == RPC_OK)
@@ -684,6 +634,8 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
                 : run.waits_for_run ? STAY_AGAIN_MS
                                     : ATTACH_AGAIN_MS,
                 attach_fire);
+    else if (run.ended_by_cluster && !run_input_again())
+        leave(run_exit_code(run.wait_status));
     else if (run.ended_by_cluster) { /* also when the next run was decided upon before */
         stay_on();
         wait_ms(STAY_AGAIN_MS, attach_fire);
@@ -701,11 +653,11 @@ static void waiting_notice(uv_timer_t *timer)
 
     (void)timer;
     if (run.state == RUN_ENDED || run.state == RUN_TOLD) {
-        say_waiting("%sit does not answer at %s; waiting for it", name_end(end),
-                    run.options.socket);
-        wait_ms(SAY_AGAIN_MS, waiting_notice);
-    } else if (!run.ready && run.said_ms == 0)
-        say_waiting(
+        run_say_waiting("%sit does not answer at %s; waiting for it", name_end(end),
+                        run.options.socket);
+        wait_ms(RUN_SAY_AGAIN_MS, waiting_notice);
+    } else if (!run.ready && run_say_cause()[0] == '\0')
+        run_say_waiting(
             "the agent is there; waiting until what ran here before has ended, or until the "
             "last checkpoint is found and copied");
 }
@@ -715,8 +667,10 @@ static void give_up(uv_timer_t *timer)
     char waited[WORDS_BYTES];
 
     (void)timer;
-    say_error("gave up after %s (--wait-for): %s", words_duration(run.options.wait_for_ms, waited),
-              run.said_ms != 0 ? run.cause : "the agent had not said yet what is waited for");
+    run_say_error("gave up after %s (--wait-for): %s",
+                  words_duration(run.options.wait_for_ms, waited),
+                  run_say_cause()[0] != '\0' ? run_say_cause()
+                                             : "the agent had not said yet what is waited for");
     if (run.state == RUN_ENDED || run.state == RUN_TOLD)
         leave_ended();
     leave(run.restart_count > 0 ? run_exit_code(run.wait_status) : RUN_EXIT_SELF);
@@ -740,14 +694,17 @@ static void attach(void)
 
 static void watch_signals(void)
 {
-    static const int forwarded[] = {SIGTERM, SIGINT, SIGHUP};
+    static const int forwarded[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP};
+    uv_signal_t *ended = &run.signals[ARRAY_COUNT(forwarded)];
 
     for (size_t i = 0; i < ARRAY_COUNT(forwarded); i++) {
+        if (forwarded[i] != SIGTERM && sigismember(&run.found.ignored, forwarded[i]) == 1)
+            continue; /* nohup, or a shell's background: the application ignores it as well */
         CHECK(uv_signal_init(&run.loop, &run.signals[i]) == 0);
         CHECK(uv_signal_start(&run.signals[i], forward, forwarded[i]) == 0);
     }
-    CHECK(uv_signal_init(&run.loop, &run.signals[3]) == 0);
-    CHECK(uv_signal_start(&run.signals[3], reap, SIGCHLD) == 0);
+    CHECK(uv_signal_init(&run.loop, ended) == 0);
+    CHECK(uv_signal_start(ended, reap, SIGCHLD) == 0);
 }
 
 int main(int argc, char **argv)
@@ -755,12 +712,14 @@ int main(int argc, char **argv)
     char address[PATH_MAX];
     struct err err;
 
+    start_program(&run.found);
+    run_input_open();
     if (argc > 1 && strcmp(argv[1], "status") == 0)
         return run_status(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "register") == 0)
         return run_register(argc - 1, argv + 1);
     if (run_options_parse(argc, argv, &run.options, &err) != 0) {
-        say_error("%s", err.text);
+        run_say_error("%s", err.text);
         run_usage(stderr);
         return RUN_EXIT_SELF;
     }
@@ -771,16 +730,18 @@ int main(int argc, char **argv)
             printf("ckpt-run %s\n", build_text);
         return EXIT_SUCCESS;
     }
+    run_say_quiet(run.options.quiet);
     signal(SIGPIPE, SIG_IGN);
     if (run_folder_make(run.options.work_dir, run.options.allocation_id, run.work_dir, &err) != 0) {
-        say_error("%s", err.text);
+        run_say_error("%s", err.text);
         return RUN_EXIT_SELF;
     }
     CHECK(uv_loop_init(&run.loop) == 0);
-    machine_uv_ops(&run.loop, &run.machine);
+    run_note_open(&run.loop, run.work_dir);
     CHECK(uv_timer_init(&run.loop, &run.timer) == 0);
     CHECK(uv_timer_init(&run.loop, &run.last_word) == 0);
     CHECK(uv_timer_init(&run.loop, &run.patience) == 0);
+    run_terminal_open(&run.loop, &run.found);
     watch_signals();
     snprintf(address, sizeof(address), "unix:%s", run.options.socket);
     run.channel = rpc_channel_new(&run.loop, address, NULL);

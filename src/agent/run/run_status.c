@@ -83,7 +83,10 @@ static void print_state(const Ckpt__V1__ListOwnJobsReply *reply, const Ckpt__V1_
         printf("job %s: ended on this node", job->allocation_id);
         break;
     default:
-        printf("job %s: running", job->allocation_id);
+        printf("job %s: running%s", job->allocation_id,
+               job->stopped ? ", but stopped by a signal, and computes nothing: fg in its "
+                              "terminal, or kill -CONT"
+                            : "");
         break;
     }
     if (job->pid != 0)
@@ -206,6 +209,8 @@ static void json_job(const Ckpt__V1__OwnJob *job)
     printf(", \"pid\": %" PRIu32 ", \"since_ms\": %" PRIu64 ", ", job->pid, job->since_ms);
     json_text("end_reason",
               words_enum(&ckpt__v1__reason__descriptor, (int)job->end_reason, reason));
+    if (job->stopped)
+        printf(", \"stopped\": true");
     if (job->exit_known)
         printf(", \"exit_code\": %d", run_exit_code(job->exit_status));
     printf(", ");

@@ -12,6 +12,7 @@
 
 #include "src/base/build.h"
 #include "src/base/check.h"
+#include "src/base/start.h"
 #include "src/broker/daemon/config.h"
 #include "src/broker/daemon/config_htcondor.h"
 #include "src/broker/daemon/credentials.h"
@@ -262,6 +263,7 @@ int main(int argc, char **argv)
     struct err err;
     int status;
 
+    start_program(NULL);
     privacy_begin();
     status = parse_options(argc, argv, &options);
     if (status >= 0)

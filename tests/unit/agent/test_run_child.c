@@ -6,13 +6,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "src/agent/run/run_child.h"
+#include "src/base/check.h"
 #include "tests/support/test.h"
 
-static const struct run_environment environment = {.allocation_id = "job",
+static struct start_signals found; /* nothing is blocked or ignored */
+static const struct run_environment environment = {.signals = &found,
+                                                   .allocation_id = "job",
                                                    .node_id = "n1",
                                                    .work_dir = "/nowhere",
                                                    .restore_dir = "",
@@ -95,6 +99,34 @@ static void a_held_child_dies_of_a_signal_and_its_release_is_no_failure(void **s
     signal(SIGPIPE, old);
 }
 
+static void note_signal(int number)
+{
+    (void)number;
+    rmdir(mark); /* in whichever process it runs */
+}
+
+/* A handler of ckpt-run never runs in its child, however early a signal comes there. */
+static void a_signal_reaches_a_child_from_its_first_moment(void **state)
+{
+    char *command[] = {mkdir_name, mark, NULL};
+    struct run_child child;
+
+    (void)state;
+    assert_int_equal(mkdir(mark, 0700), 0);
+    signal(SIGUSR2, note_signal);
+    alarm(20); /* one that was spared is held for ever */
+    for (int i = 0; i < 50; i++) {
+        assert_int_equal(run_child_start(command, &environment, &child), 0);
+        assert_int_equal(kill(-child.pid, SIGUSR2), 0);
+        assert_int_equal(WTERMSIG(wait_of(child.pid)), SIGUSR2);
+        close(child.gate_fd);
+        close(child.failure_fd);
+    }
+    alarm(0);
+    signal(SIGUSR2, SIG_DFL);
+    assert_int_equal(access(mark, F_OK), 0);
+}
+
 static void what_cannot_be_run_is_told(void **state)
 {
     char file[] = "/etc/passwd";
@@ -141,6 +173,30 @@ static void the_command_knows_its_place_only_where_it_is_known(void **state)
     unsetenv("CKPT_PART");
 }
 
+/* As nohup and a shell's background start it (V-011). */
+static void what_the_caller_ignored_and_blocked_stays_so_but_for_what_asks_and_ends(void **state)
+{
+    static const int ignored[] = {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGCHLD};
+    static const int blocked[] = {SIGALRM, SIGTERM, SIGUSR2};
+    char shell[] = "/bin/sh", dash_c[] = "-c";
+    char as_expected[] = "set -- $(sed -n 's/^SigBlk:.//p; s/^SigIgn:.//p' /proc/self/status);"
+                         "test $((0x$1 & 0x16a00)) = $((1 << 13)) && test $((0x$2 & 0x14203)) = 3";
+    char *command[] = {shell, dash_c, as_expected, NULL};
+    struct start_signals before = {0};
+    struct run_environment environs = environment;
+    struct run_child child;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(ignored); i++)
+        sigaddset(&before.ignored, ignored[i]);
+    for (size_t i = 0; i < ARRAY_COUNT(blocked); i++)
+        sigaddset(&before.blocked, blocked[i]);
+    environs.signals = &before;
+    assert_int_equal(run_child_start(command, &environs, &child), 0);
+    assert_int_equal(run_child_release(&child), 0);
+    assert_int_equal(wait_of(child.pid), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,7 +206,10 @@ int main(void)
                                         remove_mark),
         cmocka_unit_test_setup_teardown(a_held_child_dies_of_a_signal_and_its_release_is_no_failure,
                                         make_mark_name, remove_mark),
+        cmocka_unit_test_setup_teardown(a_signal_reaches_a_child_from_its_first_moment,
+                                        make_mark_name, remove_mark),
         cmocka_unit_test(what_cannot_be_run_is_told),
+        cmocka_unit_test(what_the_caller_ignored_and_blocked_stays_so_but_for_what_asks_and_ends),
         cmocka_unit_test(the_command_knows_its_place_only_where_it_is_known),
     };
 

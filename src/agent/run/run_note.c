@@ -1,0 +1,46 @@
+/* The end note of ckpt-run's application. See run_note.h. */
+#include "src/agent/run/run_note.h"
+
+#include <unistd.h>
+
+#include "src/agent/node/machine.h"
+
+static struct {
+    struct machine_ops machine; /* for its files */
+    const char *work_dir;
+} notes;
+
+static struct machine_file note_file(const struct opened *folder)
+{
+    return (struct machine_file){folder, {.uid = geteuid(), .gid = getegid()}, END_NOTE_NAME};
+}
+
+void run_note_open(uv_loop_t *loop, const char *work_dir)
+{
+    machine_uv_ops(loop, &notes.machine);
+    notes.work_dir = work_dir;
+}
+
+void run_note_drop(void)
+{
+    struct opened *folder = opened_here(notes.work_dir);
+    const struct machine_file file = note_file(folder);
+
+    notes.machine.file_remove(notes.machine.context, &file);
+    opened_close(folder);
+}
+
+/* Before the agent is woken, so that it is there for whichever agent looks: this one, or one that
+ * starts when this program has left. */
+int run_note_leave(const struct end_note *note, char ret_text[END_NOTE_BYTES], struct err *err)
+{
+    struct opened *folder = opened_here(notes.work_dir);
+    const struct machine_file file = note_file(folder);
+    size_t length = end_note_format(note, ret_text);
+    int result = notes.machine.file_write(notes.machine.context, &file, ret_text, length, err);
+
+    opened_close(folder);
+    if (result == 0)
+        ret_text[0] = '\0';
+    return result;
+}

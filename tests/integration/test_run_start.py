@@ -1,0 +1,230 @@
+#!/usr/bin/python3
+"""ckpt-run as shells, nohup, cron and terminals start it: what the application finds of that, at its first start and when it is started again."""
+import fcntl
+import os
+import pathlib
+import pty
+import re
+import signal
+import subprocess
+import sys
+import termios
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import BIN, Cluster, Job, common_pb2, tap, wait_until  # noqa: E402
+from jobs import COMPLETE, COMPLETED, ENDED_FAILED, MIB, POLICY, allocation_in, ends_in, heat, hint  # noqa: E402
+
+
+class ShellJob(Job):
+    """A ckpt-run that a shell starts: its arguments are "$@" of `line`."""
+
+    def __init__(self, cluster, allocation, command, line, options=(), **popen):
+        self.line, self.popen = line, popen
+        super().__init__(cluster, cluster.agents["a"], allocation, command, options)
+        cluster.jobs.append(self)
+
+    def start(self):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(["bash", "-c", self.line, "bash", *self.arguments], stdout=log, stderr=log, cwd=self.cluster.dir,
+                                            start_new_session=True, **{"stdin": subprocess.DEVNULL, **self.popen})
+
+
+def ignored(pid, number):
+    return int(pathlib.Path(f"/proc/{pid}/status").read_text().split("SigIgn:")[1].split()[0], 16) >> (number - 1) & 1
+
+
+def nohup_without_descriptors_and_with_blocked_signals_is_no_obstacle():
+    """Neither ckpt-run nor its application dies of SIGHUP; it is asked by a signal that its caller had blocked, and ended by one. V-011."""
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 1, MIB)])
+        job = ShellJob(cluster, "job", heat(cluster, "job"), 'exec nohup "$@" <&- >&- 2>&-',
+                       preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD)))
+        pid = wait_until("it runs", job.known_to_run, 20)
+        for process in (job.process.pid, pid):
+            assert ignored(process, signal.SIGHUP) and not ignored(process, signal.SIGINT), process
+            assert all(os.path.exists(f"/proc/{process}/fd/{fd}") for fd in range(3)), process
+            os.kill(process, signal.SIGHUP)
+        ends_in(cluster, "job", hint(cluster, "job"), (COMPLETE,))
+        assert job.running() and job.application_pid() == pid
+        job.process.send_signal(signal.SIGTERM)
+        assert job.process.wait(20) in (0, 143)
+        allocation_in(cluster, "job", ENDED_FAILED)
+
+
+READS = 'read -r line; echo "$CKPT_RESTART_COUNT got $line"; [ "$CKPT_RESTART_COUNT" = 1 ] || kill -9 $$; sed "s/^/rest /"'
+
+
+def what_was_read_is_read_again_or_the_job_is_not_started_again():
+    """A file, read from where the first start read, also when its name is gone, a shell goes on with it, or it is open for writing; the result
+    is never one of the rest alone: a pipe of which was read ends the job as failed. Output goes on behind what was there. V-004."""
+    whole = "0 got one\n1 got one\nrest two\n"
+    shapes = {  # how it is started: what the job writes, as the cluster sees its end
+        "file": ('exec "$@" < input > "$OUT"', whole, 0),
+        "writable": ('exec "$@" <> input > "$OUT"', whole, 0),
+        "later": ('{ read -r first; "$@"; cat; } < longer > "$OUT"', whole, 0),
+        "gone": ('exec 3< gone; rm gone; exec "$@" <&3 > "$OUT"', whole, 0),
+        "two": ('exec "$@" < input > "$OUT" 2> "$OUT"', None, 0),
+        "pipe": ('{ echo one; echo two; } | "$@" > "$OUT"', "0 got one\n", 137),
+        "open": ('{ echo one; echo two; sleep 60; } | { "$@" > "$OUT"; code=$?; kill $(jobs -p) 2> /dev/null; exit $code; }', "0 got one\n", 137),
+    }
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        for name, text in (("input", "one\ntwo\n"), ("gone", "one\ntwo\n"), ("longer", "zero\none\ntwo\n")):
+            (cluster.dir / name).write_text(text)
+        jobs = {}
+        for name, (line, _, _) in shapes.items():
+            cluster.register(name, [("a", 1, MIB)])
+            jobs[name] = ShellJob(cluster, name, ["bash", "-c", READS], line, env={**os.environ, "OUT": str(cluster.dir / f"{name}.out")})
+        for name, (_, written, code) in shapes.items():
+            out = cluster.dir / f"{name}.out"
+            if name == "open":
+                wait_until("it has failed", lambda: "not started again" in jobs[name].log.read_text(), 20)
+            else:
+                assert jobs[name].process.wait(20) == code, (name, jobs[name].log.read_text())
+            text = "".join(line for line in out.read_text().splitlines(True) if not line.startswith("ckpt-run: "))
+            assert text == (written or whole), (name, out.read_text())
+            allocation_in(cluster, name, COMPLETED if code == 0 else ENDED_FAILED)
+            if code:
+                assert "standard input is a pipe, and the application may have read of it" in jobs[name].log.read_text()
+        assert "restart 1 of 3" in (cluster.dir / "two.out").read_text(), "its own lines are there as well"
+        assert "standard input is a pipe: once something was read" in jobs["open"].log.read_text()
+
+
+def an_input_that_is_whole_and_unread_hinders_no_restart():
+    """A here-document of the shell, whose pipe nobody can write to any more. V-004."""
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        command = ["bash", "-c", '[ "$CKPT_RESTART_COUNT" = 1 ] || kill -9 $$; exec cat']
+        cluster.register("here", [("a", 1, MIB)])
+        job = ShellJob(cluster, "here", command, f'exec "$@" <<< text > {cluster.dir}/here.out')
+        assert job.process.wait(20) == 0, job.log.read_text()
+        assert "restart 1 of 3" in job.log.read_text() and (cluster.dir / "here.out").read_text() == "text\n"
+
+
+class Terminal:
+    """A terminal with an interactive shell, or another program, as its session."""
+
+    def __init__(self, cluster, command=("bash", "--norc", "--noprofile", "-i")):
+        self.master, slave = pty.openpty()
+        self.text, self.seen = "", 0
+        self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, cwd=cluster.dir, start_new_session=True,
+                                        env={**os.environ, "PS1": "$ ", "TERM": "dumb", "HISTFILE": "/dev/null"},
+                                        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        os.close(slave)
+        os.set_blocking(self.master, False)
+
+    def read(self):
+        try:
+            while chunk := os.read(self.master, 65536):
+                self.text += chunk.decode(errors="replace")
+        except OSError:
+            pass
+        return self.text[self.seen:]
+
+    def type(self, keys):
+        os.write(self.master, keys.encode())
+
+    def shows(self, pattern):
+        """Behind what was awaited before."""
+        try:
+            found = wait_until(f"the terminal shows /{pattern}/", lambda: re.search(pattern, self.read()), 20)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; it shows:\n{self.text}") from None
+        self.seen += found.end()
+        return found
+
+    def starts(self, line):
+        """The pid of the application."""
+        self.type(line + "\n")
+        return int(self.shows(r"started pid (\d+)")[1])
+
+    def foreground(self, pid):
+        wait_until("the application has the terminal", lambda: os.tcgetpgrp(self.master) == pid, 20)
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        os.close(self.master)
+
+
+def state_of(pid):
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
+def in_state(pid, state):
+    wait_until(f"pid {pid} is {state}", lambda: state_of(pid) in state, 10)
+
+
+def at_a_terminal(cluster, *names):
+    """`./r NAME COMMAND...` there runs a job, as its users type it."""
+    cluster.start()
+    for name in names:
+        cluster.register(name, [("a", 1, MIB)])
+    script = cluster.dir / "r"
+    script.write_text(f'#!/bin/bash\nname=$1; shift; exec {BIN}/ckpt-run --alloc $name --work-dir {cluster.dir}/work/$name '
+                      f'--socket {cluster.agents["a"].socket} -- "$@"\n')
+    script.chmod(0o755)
+
+
+def an_application_has_its_terminal_as_without_ckpt_run():
+    """It reads and sets the terminal; Ctrl-Z, fg, bg and Ctrl-C do what they do to any job of a shell; in the background it is told why it does
+    not go on. Some 10 s, 5 of them until that is told."""
+    names = ("back", "sets", "keys", "bare")
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        at_a_terminal(cluster, *names)
+        terminal = Terminal(cluster)
+        try:
+            pid = terminal.starts("""./r back bash -c 'read -r x; echo "got $x."' &""")
+            in_state(pid, "T")
+            status = subprocess.run([str(BIN / "ckpt-run"), "status", "--socket", str(cluster.agents["a"].socket)], capture_output=True, text=True,
+                                    timeout=20, check=True).stdout
+            assert re.search(r"job back: running, but stopped by a signal, .*, pid \d+", status), status
+            terminal.shows(rf"the application \(pid {pid}\) is stopped and computes nothing: it reads from the terminal, .*\(fg\)")
+            terminal.type("fg\n")
+            terminal.foreground(pid)
+            terminal.type("one\n")
+            terminal.shows(r"got one\.")
+            allocation_in(cluster, "back", COMPLETED)
+
+            terminal.starts("""stty tostop; ./r sets bash -c 'echo out.; stty -echo; stty echo; echo "set."'""")
+            terminal.shows(r"out\.\s+set\.")
+            allocation_in(cluster, "sets", COMPLETED)
+
+            pid = terminal.starts("""./r keys bash -c 'read -r x; echo "got $x."; read -r x; echo "got $x."; read -r x'""")
+            terminal.type("one\n")
+            terminal.shows(r"got one\.")
+            terminal.foreground(pid)
+            terminal.type("\x1a")
+            terminal.shows("Stopped")
+            in_state(pid, "T")
+            terminal.type("fg\ntwo\n")
+            terminal.shows(r"got two\.")
+            terminal.foreground(pid)
+            terminal.type("\x03")
+            terminal.shows("the application was ended at the terminal")
+            terminal.type("echo code=$?.\n")
+            terminal.shows(r"code=130\.")
+            allocation_in(cluster, "keys", ENDED_FAILED)
+
+            pid = terminal.starts("./r bare sh -c 'while :; do sleep 0.1; done'")
+            terminal.type("\x1a")
+            terminal.shows("Stopped")
+            in_state(pid, "T")
+            terminal.type("bg\n")
+            in_state(pid, "SRD")
+            terminal.type("fg\n")
+            wait_until("the shell has given the terminal away", lambda: os.tcgetpgrp(terminal.master) != terminal.process.pid, 20)
+            terminal.type("\x03")
+            terminal.shows("ended by signal 2")
+            terminal.type("echo code=$?.\n")
+            terminal.shows(r"code=130\.")
+            allocation_in(cluster, "bare", ENDED_FAILED)
+            assert "restart 1" not in terminal.text, terminal.text
+        finally:
+            terminal.close()
+
+
+if __name__ == "__main__":
+    sys.exit(tap([an_application_has_its_terminal_as_without_ckpt_run, what_was_read_is_read_again_or_the_job_is_not_started_again, an_input_that_is_whole_and_unread_hinders_no_restart,
+                  nohup_without_descriptors_and_with_blocked_signals_is_no_obstacle]))
