@@ -324,6 +324,7 @@ void app_stream_take_identity(struct app_stream *stream)
     ledger_set_user(entry, user.uid, user.gid, user.groups);
     entry->endpoint[0] = '\0'; /* of the run before */
     entry->ranks_declared = hello->ranks;
+    entry->asks_group = hello->asks_group;
     user_path_take(&stream->allocation->folder, entry->work_dir, stream->folder);
     stream->folder = NULL;
 }

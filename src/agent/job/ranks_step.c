@@ -44,8 +44,8 @@ static uint32_t wanted_count(const struct ranks_seen *seen, uint32_t declared)
     return wanted;
 }
 
-/* Nothing numbers them, and the user says that there are several: those of this node from 0. They
- * are asked with their group. */
+/* Nothing numbers them, and the user says that there are several: those of this node from 0.
+ * They are asked under no number, as many as hear the signal. */
 static void number_declared(uint32_t declared, struct ranks_table *table)
 {
     CHECK(table->count == 0);

@@ -29,6 +29,7 @@ struct run_options {
     uint64_t wait_for_ms;          /* without an application; 0: for ever */
     bool from_scratch;             /* do not restore at the first start */
     uint32_t ranks;                /* of this node; 0: as many as are found */
+    bool asks_group;               /* the signal goes to the whole process group */
     Ckpt__V1__RestoreMode restore; /* UNSPECIFIED: as registered */
     bool stay;                     /* for runs that are to come */
     bool quiet;                    /* only why it fails itself */
