@@ -324,6 +324,8 @@ static int saving_answer(struct ckpt *ckpt, const char *status, const char *labe
         if (ckptapp_answer_write(ckpt, status, label, bytes) != 0) {
             failed = errno;
             ckptapp_error_set(ckpt, "the done file cannot be written in ", ckpt->work);
+            if (strcmp(status, "0") != 0)
+                ckptapp_saving_end(ckpt, false); /* it saves again when it is asked again */
         } else {
             ckptapp_saving_end(ckpt, true);
             ckptapp_stream_turn(ckpt, false);

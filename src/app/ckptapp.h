@@ -4,7 +4,8 @@
  *     for (step = restored_step() + 1; step <= last; step++) {
  *         if (ckpt_barrier(ckpt, step) == CKPT_NOW) {   // at the same step in all ranks of the job
  *             ok = save(ckpt_directory(ckpt), step, &bytes);
- *             ok ? ckpt_done(ckpt, step, bytes) : ckpt_failed(ckpt, "cannot write my part");
+ *             if (!ok || (ckpt_done(ckpt, step, bytes) != 0 && errno != ESTALE))
+ *                 ckpt_failed(ckpt, "cannot write my part");   // and compute on: see Failures
  *         }
  *         compute(step);
  *     }
@@ -30,6 +31,12 @@
  *             the last communication that the saving needs: a job that is to be stopped is frozen
  *             as soon as all ranks of a node are done. Another thread may save while the program
  *             computes on; the saved state must be the state of the step.
+ *
+ * Failures    a save that fails ends no program: the disk is full, a file cannot be written. The
+ *             rank calls ckpt_failed() and computes on. The attempt fails with the rank's number
+ *             and the text, which the job's output shows, and the cluster asks again. ckpt_failed()
+ *             ends the saving in any case. Where even the few bytes of the text cannot be written
+ *             it returns -1, and the attempt ends when its time is over.
  *
  * Withdrawn   a checkpoint may be withdrawn at any time (cancelled, timed out, another rank
  *             failed). Before the saving, CKPT_NOW then does not come. During the saving,
@@ -126,7 +133,8 @@ uint64_t ckpt_deadline_ms(const struct ckpt *ckpt);
  * none). */
 int ckpt_done(struct ckpt *ckpt, uint64_t step, uint64_t bytes);
 int ckpt_done_label(struct ckpt *ckpt, const char *label, uint64_t bytes);
-/* [signal] The attempt fails as a whole, with this rank's number and the text (up to 200 bytes). */
+/* [signal] The attempt fails as a whole, with this rank's number and the text (up to 200 bytes).
+ * The saving has ended, unless errno is EAGAIN. */
 int ckpt_failed(struct ckpt *ckpt, const char *text);
 /* [signal] Instead of saving: all ranks of the job are asked again in ms milliseconds, 1 at least.
  * -1 and ERANGE: more than is allowed; -1 and ENOTCONN: the agent is away. The rank must save then.

@@ -64,7 +64,7 @@ static enum ask_ready grpc_preflight(const struct ask_ops *ops, const struct ask
     CHECK_UNREACHABLE("ask_endpoint");
 }
 
-/* The status in a sentinel is a line of at most 127 characters, and not "0". */
+/* The status in a sentinel is a line of at most 200 characters, and not "0". */
 static void failed_status(const char *text, char status[])
 {
     size_t room = sizeof(((struct sentinel *)0)->status) - 1, i = 0;

@@ -32,7 +32,7 @@ static void take_sentinel(const struct attempt_stepping *step)
         attempt_take_written(step);
         return;
     }
-    snprintf(detail, sizeof(detail), "the application says status=%s", sentinel->status);
+    snprintf(detail, sizeof(detail), "the application says status=%.170s", sentinel->status);
     attempt_fail(step, CKPT__V1__REASON__REASON_APPLICATION_REFUSED, detail);
 }
 

@@ -155,7 +155,7 @@ static void take_done(struct ledger_rank *rank, const struct rank_fact *fact,
     if (strcmp(sentinel->status, "0") != 0) {
         rank->state = RANK_REFUSED;
         fail_question(outcome, CKPT__V1__REASON__REASON_APPLICATION_REFUSED);
-        snprintf(outcome->text, sizeof(outcome->text), "rank %" PRIu32 " says status=%s",
+        snprintf(outcome->text, sizeof(outcome->text), "rank %" PRIu32 " says status=%.160s",
                  rank->number, sentinel->status);
         return;
     }
