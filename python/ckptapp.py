@@ -20,7 +20,8 @@ barrier, poll  barrier(step) where all ranks count the same steps; no rank waits
                computes on until the step that the cluster has agreed on. poll() where a rank can save at any moment. The first
                of the two that is called says which one a rank uses; until then it is not asked.
 the end        True is said once for each time that a checkpoint is wanted. What follows is exactly one of done(), failed() and
-               defer(); saving() and torch_save() do it themselves. All ranks must say the same step (or label).
+               defer(); saving() and torch_save() do it themselves. All ranks must say the same step (or label), and each of several
+               ranks or parts must say one: "unordered" where the states of all fit together whenever each was saved.
 failures       a save that fails ends no program. saving() and the helpers for PyTorch tell the agent (the attempt fails with this
                rank's number and the text), say a line on stderr, and the loop goes on: of a full disk, of what torch or pickle
                cannot write, of any Exception. KeyboardInterrupt, SystemExit and what else is no Exception goes on to the caller.
@@ -521,11 +522,19 @@ class Ckpt:
                 raise
             return 0
 
-    def done(self, step=None, bytes=None):  # noqa: A002
-        """All files are written and closed. step: a number or a label; bytes: of all files, when it is not what the folder holds."""
+    def _label(self, step):
+        """As far as this rank knows whether others save too: the agent may know of more."""
         label = "" if step is None else str(step)
         if label and not _LABEL.match(label):
             raise ValueError(f"{label!r} is no label: 1 to 64 of A-Z a-z 0-9 . _ : -")
+        several = self.active and (self.rank > 0 or (self._ranks or 1) > 1 or (self._local_ranks or 1) > 1 or self.parts > 1)
+        if several and not label:
+            raise ValueError("each of several ranks names the step that it saved: done(step), saving(step), or \"unordered\" in its place")
+        return label
+
+    def done(self, step=None, bytes=None):  # noqa: A002
+        """All files are written and closed. step: a number or a label; bytes: of all files, when it is not what the folder holds."""
+        label = self._label(step)
         if bytes is None:
             bytes = self._size()
         if not 0 <= bytes < 2**63:
@@ -582,6 +591,12 @@ class Ckpt:
     def saving(self, step=None, raises=False):
         """The folder; done(step) at its end, failed() on an exception, which goes on when it is none of the saving, or with raises=True."""
         begun = self._saving is not None
+        try:
+            self._label(step)
+        except ValueError as reason:  # of the call, at each saving: no failure of this one
+            with contextlib.suppress(OSError, ValueError):
+                self.failed(reason)
+            raise
         try:
             yield self.directory
             if self._saving is not None or not begun:  # else the caller has ended it

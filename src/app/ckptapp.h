@@ -16,8 +16,9 @@
  * Choosing    ckpt_barrier() where all ranks count the same steps. The library makes no collective,
  *             and no rank waits: each goes on computing until the step that the cluster has agreed
  *             on. ckpt_poll() where a rank can save at any moment. Each rank then saves its present
- *             state, and the checkpoint is complete only when the labels of all ranks are equal
- *             ("no label" is a label too). A rank chooses by its first call of either. A rank that
+ *             state, and the checkpoint is complete only when the labels of all ranks are equal.
+ *             Each of several ranks names one, so that states of different steps are no checkpoint.
+ *             A rank chooses by its first call of either. A rank that
  *             has called neither yet is not asked, but the others wait for it from its ckpt_open()
  *             on: open early, before long loading. After a rank's first ckpt_barrier() its
  *             ckpt_poll() never says CKPT_NOW.
@@ -129,8 +130,9 @@ uint64_t ckpt_deadline_ms(const struct ckpt *ckpt);
 /* [signal] All files are written and closed (fsync is not needed); bytes: their sum. -1 and ESTALE:
  * the checkpoint was withdrawn. -1 and another errno, as ENOSPC: the saving has not ended, call
  * ckpt_failed() (its few bytes are reserved) or try again. The labels of all ranks must be equal.
- * The label is the step, or in the second function 1 to 64 of A-Z a-z 0-9 . _ : - (NULL or "":
- * none). */
+ * The label is the step, or in the second function 1 to 64 of A-Z a-z 0-9 . _ : -. A program of one
+ * rank may have none (NULL or ""). One of several ranks or parts gets -1 and EINVAL for that: it
+ * says "unordered" where the states of all ranks fit together whenever each was saved. */
 int ckpt_done(struct ckpt *ckpt, uint64_t step, uint64_t bytes);
 int ckpt_done_label(struct ckpt *ckpt, const char *label, uint64_t bytes);
 /* [signal] The attempt fails as a whole, with this rank's number and the text (up to 200 bytes).

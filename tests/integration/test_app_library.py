@@ -178,7 +178,7 @@ def script_barriers(d):
     d.hear()
     d.call("poll")
     d.say("step 1-9-1 31\n")
-    for call in ("barrier 30", "barrier 40", "tell", "barrier 50", "done 40 7"):
+    for call in ("barrier 30", "barrier 40", "tell", "barrier 50", "label", "done 40 7"):
         d.call(call)
     d.hear()
     d.file(2)
@@ -291,6 +291,7 @@ def test_both_hear_of_withdrawals_and_deferrals_alike():
 def test_both_meet_at_the_agreed_step_alike():
     log = both(script_barriers, OMPI_COMM_WORLD_RANK="2", OMPI_COMM_WORLD_SIZE="4", OMPI_COMM_WORLD_LOCAL_RANK="0", CKPT_PART="1", CKPT_PARTS="2")
     assert "< hello 1 j%251%20%C3%BC 3 2 0 4 - barrier" in log and "< missed 1-9-2 70" in log, log
+    assert log.count("wrong") == 1  # one of several names a step
     assert log.count("now") == 2 and "1-9-3 WORK/out/1-9-3/rank-00002 1700000000000 part 1 of 2 rank 2" in log, log
 
 
@@ -467,6 +468,17 @@ def test_a_save_that_fails_ends_no_loop():
         with agent.ckpt.saving(22):
             agent.ckpt.failed("the caller's word")
         assert "status=the caller's word" in agent.done()
+        agent.ckpt.parts = 2  # one of several names a step: that is the call's mistake, at each saving
+        agent.ask("1-23-1")
+        try:
+            with agent.ckpt.saving() as folder:
+                raise AssertionError(folder)
+        except ValueError as reason:
+            assert '"unordered"' in str(reason) and "status=each of several ranks names the step" in agent.done(), reason
+        agent.ask("1-24-1")
+        with agent.ckpt.saving("unordered"):
+            pass
+        assert "status=0\nstep=unordered\n" in agent.done()
 
 
 def test_a_forked_child_does_nothing_and_threads_share_a_handle():
