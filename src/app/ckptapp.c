@@ -313,7 +313,7 @@ int ckpt_barrier(struct ckpt *ckpt, uint64_t step)
 }
 
 /* ---- the end of a saving ---- */
-/* As far as this rank knows whether others save too: the agent may know of more. */
+/* This rank knows that others save too; the agent may know of more. */
 static bool lacks_label(const struct ckpt *ckpt, const char *status, const char *label)
 {
     const struct ckptapp_rank *rank = &ckpt->rank;

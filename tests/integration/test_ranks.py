@@ -82,6 +82,7 @@ HELPERS = r"""
 import multiprocessing, os, signal, sys, time
 mode, work = sys.argv[1], os.environ["CKPT_DIR"]
 step, name, helps = 0, "done", False
+asks = signal.SIGUSR2 if mode == "second" else signal.SIGUSR1
 
 def save(number, frame):
     open("%s/heard.%d" % (work, os.getpid()), "w").close()
@@ -112,10 +113,10 @@ if mode == "supervises":
     for rank in 0, 1:
         if os.fork() == 0:
             name = "done.%d" % rank
-            signal.signal(signal.SIGUSR1, save)
+            signal.signal(asks, save)
             count()
     os.wait()
-signal.signal(signal.SIGUSR1, save)
+signal.signal(asks, save)
 for _ in range(4):
     multiprocessing.get_context("fork").Process(target=helper, daemon=True).start()
 if os.fork() == 0:
@@ -167,16 +168,21 @@ def all_ranks_or_no_checkpoint():
 
 def who_was_forked_is_not_asked():
     """The signal goes to the program that catches it, below a shell or not, and neither to the helpers that it has forked nor to what would die of it;
-    to each child of a supervisor that does not catch it; and with --ask group to the whole group. S1-031."""
+    to each child of a supervisor that does not catch it; and with --ask group to the whole group. It is that of the profile that the job is registered
+    with, and a ckpt-run that names another one is refused. S1-031."""
     python, shell = [sys.executable, "-c", HELPERS], "tail -f /dev/null & \"$@\" & wait"
     commands = {"alone": [*python, "alone"], "wrapped": ["sh", "-c", shell, "sh", *python, "wrapped"],
-                "supervises": [*python, "supervises"], "grouped": ["sh", "-c", f"trap '' USR1; {shell}", "sh", *python, "grouped"]}
+                "supervises": [*python, "supervises"], "second": [*python, "second"], "grouped": ["sh", "-c", f"trap '' USR1; {shell}", "sh", *python, "grouped"]}
     options = {"supervises": ("--ranks", "2"), "grouped": ("--ask", "group")}
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         jobs = {}
         for name, command in commands.items():
-            cluster.register(name, [("a", 1, MIB)], checkpoint_timeout_ms=10000)
+            cluster.register(name, [("a", 1, MIB)], checkpoint_timeout_ms=10000, profile="signal-usr2" if name == "second" else "")
+            if name == "second":
+                other = cluster.run_job("a", name, command, ("--profile", "grpc"))
+                assert other.process.wait(20) == 125 and "is registered with profile signal-usr2, and ckpt-run says --profile grpc: leave that out" in \
+                    other.log.read_text(), other.log.read_text()
             jobs[name] = cluster.run_job("a", name, command, ("--max-restarts", "0", *options.get(name, ())))
         counting = {name: wait_until(f"{name} counts", lambda: (lambda files: files if len(files) == 1 + (name == "supervises") else None)(
             {int(path.suffix[1:]) for path in pathlib.Path(job.work_dir).glob("counts.*")}), 20) for name, job in jobs.items()}

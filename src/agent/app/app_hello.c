@@ -114,6 +114,7 @@ static void asked_told(void *data, const struct restore_word *word)
     struct app_stream *stream = data;
 
     app_stream_take_owner(stream->allocation, word->owner);
+    app_stream_take_profile(stream, word->profile);
 }
 
 /* ckpt-run comes back: after the agent's restart, or after a broken stream. */
@@ -126,6 +127,7 @@ static void hello_running(struct app_stream *stream, const Ckpt__V1__AttachHello
     stream->state = STREAM_RUNNING;
     if (allocation->process.state == PROCESS_ABSENT) {
         app_stream_take_identity(stream);
+        app_stream_take_profile(stream, ""); /* it was started with that */
         over = attach_unknown(stream, hello);
     }
     log_info("reattached", "allocation=%s pid=%" PRIu32 " process=%s", entry->allocation_id,

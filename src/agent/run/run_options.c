@@ -24,7 +24,7 @@ static const char usage_before[] =
     "is started again from the newest complete one ($CKPT_RESTORE_DIR).\n"
     "\n"
     "  --alloc ID            the allocation, as registered (ckptctl jobs lists them)\n"
-    "  --profile WAY         how the application is asked:\n";
+    "  --profile WAY         how the application is asked, where it is registered without one:\n";
 static const char usage_after[] =
     "  --work-dir DIR        its folder on this node ($CKPT_DIR), on a local disk with room for a\n"
     "                        checkpoint, which is staged there before it is copied to the\n"
@@ -211,7 +211,7 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options, st
                                           {"help", no_argument, NULL, 'h'},
                                           {"version", no_argument, NULL, 'v'},
                                           {NULL, 0, NULL, 0}};
-    struct run_options options = {.profile = ask_name(""),
+    struct run_options options = {.profile = "",
                                   .socket = RUN_DEFAULT_SOCKET,
                                   .restarts_max = 3,
                                   .restart_on = RUN_RESTART_ANY};
