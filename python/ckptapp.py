@@ -20,12 +20,17 @@ barrier, poll  barrier(step) where all ranks count the same steps; no rank waits
                computes on until the step that the cluster has agreed on. poll() where a rank can save at any moment. The first
                of the two that is called says which one a rank uses; until then it is not asked.
 the end        True is said once for each time that a checkpoint is wanted. What follows is exactly one of done(), failed() and
-               defer(); saving() and torch_save() do it themselves. All ranks must say the same step (or label).
+               defer(); saving() and torch_save() do it themselves. All ranks must say the same step (or label), and each of several
+               ranks or parts must say one: "unordered" where the states of all fit together whenever each was saved.
+failures       a save that fails ends no program. saving() and the helpers for PyTorch tell the agent (the attempt fails with this
+               rank's number and the text), say a line on stderr, and the loop goes on: of a full disk, of what torch or pickle
+               cannot write, of any Exception. KeyboardInterrupt, SystemExit and what else is no Exception goes on to the caller.
+               raises=True: every exception does, after the agent was told. `error` has the text.
+               done() itself raises: an OSError, as of a full disk, leaves the saving open for failed(), which ends it in any case.
 withdrawn      done(), failed(), defer() and progress() are False when what was asked for was withdrawn meanwhile (cancelled,
                timed out, another rank failed, a destination that is away): compute on and write nothing more. The folder is
                removed then, also under who still writes into it, whose writes fail: saving() and the helpers for PyTorch take
-               that for no error, and the loop goes on. What else goes wrong is an exception; an OSError of done(), as of a full
-               disk, leaves the saving open for failed().
+               that for no error, with raises=True too.
 ranks          number and count are the launcher's (torchrun, OpenMPI, MPICH, Slurm), or those given to open().
 threads, fork  any thread may call. After a fork (a data loader's worker) the child's copy does nothing.
                Nothing waits for the agent: while it is away nothing is asked, and it is looked for once a second.
@@ -37,6 +42,7 @@ import os
 import pathlib
 import re
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -154,6 +160,14 @@ class _Question:
 def _is_of_writing(reason):
     """RuntimeError is torch.save's, CheckpointException, which is no Exception, that of torch.distributed.checkpoint."""
     return isinstance(reason, (OSError, RuntimeError)) or type(reason).__name__ == "CheckpointException"
+
+
+def _is_failure(reason):
+    """Of a save, and not the program's end. CheckpointException, which is no Exception, holds those of all ranks."""
+    if type(reason).__name__ == "CheckpointException":
+        failures = [failure[0] if isinstance(failure, tuple) else failure for failure in getattr(reason, "failures", {}).values()]
+        return all(isinstance(failure, Exception) for failure in failures)
+    return isinstance(reason, Exception)
 
 
 class Ckpt:
@@ -470,17 +484,25 @@ class Ckpt:
             raise ValueError("nothing is being saved")
         return self._saving == "now"
 
+    def _write_answer(self, status, label, count):
+        stall_ms = int((time.monotonic() - self._since) * 1000)
+        lines = [f"hint={self._saved.hint}", f"bytes={count}", f"status={status}", *([f"step={label}"] if label else []),
+                 f"stall_ms={stall_ms}", ""]
+        self._write("\n".join(lines).encode("utf-8", "surrogateescape"))
+        os.rename(self._file(".done."), self._file("done."))
+
     def _answer(self, status, label, count):
         with self._inside() as inside:
             if not inside:
                 return self._outside()
             wanted = self._still_wanted()
-            if wanted:
-                stall_ms = int((time.monotonic() - self._since) * 1000)
-                lines = [f"hint={self._saved.hint}", f"bytes={count}", f"status={status}", *([f"step={label}"] if label else []),
-                         f"stall_ms={stall_ms}", ""]
-                self._write("\n".join(lines).encode("utf-8", "surrogateescape"))
-                os.rename(self._file(".done."), self._file("done."))
+            try:
+                if wanted:
+                    self._write_answer(status, label, count)
+            except OSError:
+                if status != "0":
+                    self._end(False)  # the agent hears nothing, and takes it for failed when the time is over
+                raise
             self._end(wanted)
             if wanted:
                 self._stream_turn(False)
@@ -500,11 +522,19 @@ class Ckpt:
                 raise
             return 0
 
-    def done(self, step=None, bytes=None):  # noqa: A002
-        """All files are written and closed. step: a number or a label; bytes: of all files, when it is not what the folder holds."""
+    def _label(self, step):
+        """As far as this rank knows whether others save too: the agent may know of more."""
         label = "" if step is None else str(step)
         if label and not _LABEL.match(label):
             raise ValueError(f"{label!r} is no label: 1 to 64 of A-Z a-z 0-9 . _ : -")
+        several = self.active and (self.rank > 0 or (self._ranks or 1) > 1 or (self._local_ranks or 1) > 1 or self.parts > 1)
+        if several and not label:
+            raise ValueError("each of several ranks names the step that it saved: done(step), saving(step), or \"unordered\" in its place")
+        return label
+
+    def done(self, step=None, bytes=None):  # noqa: A002
+        """All files are written and closed. step: a number or a label; bytes: of all files, when it is not what the folder holds."""
+        label = self._label(step)
         if bytes is None:
             bytes = self._size()
         if not 0 <= bytes < 2**63:
@@ -512,7 +542,8 @@ class Ckpt:
         return self._answer("0", label, bytes)
 
     def failed(self, text):
-        """The attempt fails as a whole, with this rank's number and the text."""
+        """The attempt fails as a whole, with this rank's number and the text. The saving has ended, also where that cannot be written
+        (OSError)."""
         text = re.sub(r"[\x00-\x1f\x7f]", " ", str(text)) or "the application did not say why"
         text = "failed: 0" if text == "0" else text
         return self._answer(os.fsencode(text)[:200].decode("utf-8", "ignore"), "", 0)
@@ -546,23 +577,42 @@ class Ckpt:
                 self._say("progress", self._saved.hint, int(part * 1000000))
             return wanted
 
+    def _tell_failure(self, reason):
+        text = re.sub(r"[\x00-\x1f\x7f]", " ", f"{type(reason).__name__}: {reason}")
+        line = f"ckptapp: rank {self.rank}: checkpoint {self.hint} was not saved, and the program goes on: {text}\n"
+        with contextlib.suppress(OSError, ValueError):  # ValueError: nothing is being saved any more
+            self.failed(text)
+        self.error = text
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # a stderr that is full, closed or none
+            sys.stderr.write(line)
+            sys.stderr.flush()
+
     @contextlib.contextmanager
-    def saving(self, step=None):
-        """The folder; done(step) at its end, failed() on an exception, which goes on, unless it comes of the folder's removal."""
+    def saving(self, step=None, raises=False):
+        """The folder; done(step) at its end, failed() on an exception, which goes on when it is none of the saving, or with raises=True."""
+        begun = self._saving is not None
+        try:
+            self._label(step)
+        except ValueError as reason:  # of the call, at each saving: no failure of this one
+            with contextlib.suppress(OSError, ValueError):
+                self.failed(reason)
+            raise
         try:
             yield self.directory
+            if self._saving is not None or not begun:  # else the caller has ended it
+                self.done(step)
         except BaseException as reason:
-            gone = _is_of_writing(reason) and self._withdrawn()
-            with contextlib.suppress(OSError, ValueError):
-                self.failed(f"{type(reason).__name__}: {reason}")
-            if gone:
-                return
-            raise
-        try:
-            self.done(step)
-        except OSError as reason:
-            self.failed(reason)
-            raise
+            if not begun or self._owner == threading.get_ident():  # no saving's, or of a handler that may not end it
+                raise
+            if _is_of_writing(reason) and self._withdrawn():
+                with contextlib.suppress(OSError, ValueError):
+                    self.failed("withdrawn")
+            elif raises or not _is_failure(reason):
+                with contextlib.suppress(OSError, ValueError):
+                    self.failed(f"{type(reason).__name__}: {reason}")
+                raise
+            else:
+                self._tell_failure(reason)
 
     def close(self):
         """Says nothing to anybody: what is being saved is given up."""
@@ -596,7 +646,6 @@ def open(rank=None, ranks=None, local_rank=None, local_ranks=None):  # noqa: A00
 # ---- PyTorch: imported only here ----
 def _random_states(torch):
     import random
-    import sys
     states = {"python": random.getstate(), "cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         states["cuda"] = torch.cuda.get_rng_state_all()
@@ -632,12 +681,13 @@ def _whose(ckpt, saved):
     return saved[ckpt.rank] if own else saved[sorted(saved)[ckpt.rank % len(saved)]], own
 
 
-def torch_save(ckpt, step, extra=None, **things):
+def torch_save(ckpt, step, extra=None, raises=False, **things):
     """Saves model=, optimizer=, scheduler=, sampler= ... (whatever has state_dict()), the random numbers' states and extra (plain
-    data, as the position in the data), and ends the saving. What stands in `step` comes back from torch_load()."""
+    data, as the position in the data), and ends the saving. What stands in `step` comes back from torch_load(). raises: as of
+    saving()."""
     import torch
-    state = {name: thing.state_dict() for name, thing in things.items()}
-    with ckpt.saving(step) as folder:
+    with ckpt.saving(step, raises) as folder:
+        state = {name: thing.state_dict() for name, thing in things.items()}
         torch.save({**_own_state(torch, step, extra), "state": state}, os.path.join(folder, "state.pt"))
 
 
@@ -673,11 +723,11 @@ def _dcp(ranks):
     raise RuntimeError(f"this torch cannot write distributed checkpoints ({why}); torch_save() does without")
 
 
-def dcp_save(ckpt, step, state, extra=None):
+def dcp_save(ckpt, step, state, extra=None, raises=False):
     """A state of torch.distributed.checkpoint, each rank's files in its own folder, and beside them the rank's random numbers' states
-    and extra. All ranks call it at the same step: it is a collective of torch."""
+    and extra. All ranks call it at the same step: it is a collective of torch. raises: as of saving()."""
     import torch
-    with ckpt.saving(step) as folder:
+    with ckpt.saving(step, raises) as folder:
         dcp, save, _ = _dcp(ckpt._ranks)
         save(state, storage_writer=dcp.FileSystemWriter(folder))
         torch.save(_own_state(torch, step, extra), os.path.join(folder, "rank.pt"))

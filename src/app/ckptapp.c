@@ -313,6 +313,15 @@ int ckpt_barrier(struct ckpt *ckpt, uint64_t step)
 }
 
 /* ---- the end of a saving ---- */
+/* This rank knows that others save too; the agent may know of more. */
+static bool lacks_label(const struct ckpt *ckpt, const char *status, const char *label)
+{
+    const struct ckptapp_rank *rank = &ckpt->rank;
+
+    return strcmp(status, "0") == 0 && *label == '\0' &&
+           (rank->rank > 0 || rank->ranks > 1 || rank->local_ranks > 1 || ckpt->parts > 1);
+}
+
 static int saving_answer(struct ckpt *ckpt, const char *status, const char *label, uint64_t bytes)
 {
     int caller_errno = errno, failed;
@@ -320,10 +329,18 @@ static int saving_answer(struct ckpt *ckpt, const char *status, const char *labe
 
     if (inside && failed == ESTALE) {
         ckptapp_saving_end(ckpt, false);
+    } else if (inside && failed == 0 && lacks_label(ckpt, status, label)) {
+        ckptapp_error_set(ckpt,
+                          "each of several ranks names the step that it saved: ckpt_done(), or "
+                          "ckpt_done_label() with \"unordered\"",
+                          "");
+        failed = EINVAL;
     } else if (inside && failed == 0) {
         if (ckptapp_answer_write(ckpt, status, label, bytes) != 0) {
             failed = errno;
             ckptapp_error_set(ckpt, "the done file cannot be written in ", ckpt->work);
+            if (strcmp(status, "0") != 0)
+                ckptapp_saving_end(ckpt, false); /* it saves again when it is asked again */
         } else {
             ckptapp_saving_end(ckpt, true);
             ckptapp_stream_turn(ckpt, false);

@@ -4,7 +4,8 @@
  *     for (step = restored_step() + 1; step <= last; step++) {
  *         if (ckpt_barrier(ckpt, step) == CKPT_NOW) {   // at the same step in all ranks of the job
  *             ok = save(ckpt_directory(ckpt), step, &bytes);
- *             ok ? ckpt_done(ckpt, step, bytes) : ckpt_failed(ckpt, "cannot write my part");
+ *             if (!ok || (ckpt_done(ckpt, step, bytes) != 0 && errno != ESTALE))
+ *                 ckpt_failed(ckpt, "cannot write my part");   // and compute on: see Failures
  *         }
  *         compute(step);
  *     }
@@ -15,8 +16,9 @@
  * Choosing    ckpt_barrier() where all ranks count the same steps. The library makes no collective,
  *             and no rank waits: each goes on computing until the step that the cluster has agreed
  *             on. ckpt_poll() where a rank can save at any moment. Each rank then saves its present
- *             state, and the checkpoint is complete only when the labels of all ranks are equal
- *             ("no label" is a label too). A rank chooses by its first call of either. A rank that
+ *             state, and the checkpoint is complete only when the labels of all ranks are equal.
+ *             Each of several ranks names one, so that states of different steps are no checkpoint.
+ *             A rank chooses by its first call of either. A rank that
  *             has called neither yet is not asked, but the others wait for it from its ckpt_open()
  *             on: open early, before long loading. After a rank's first ckpt_barrier() its
  *             ckpt_poll() never says CKPT_NOW.
@@ -30,6 +32,12 @@
  *             the last communication that the saving needs: a job that is to be stopped is frozen
  *             as soon as all ranks of a node are done. Another thread may save while the program
  *             computes on; the saved state must be the state of the step.
+ *
+ * Failures    a save that fails ends no program: the disk is full, a file cannot be written. The
+ *             rank calls ckpt_failed() and computes on. The attempt fails with the rank's number
+ *             and the text, which the job's output shows, and the cluster asks again. ckpt_failed()
+ *             ends the saving in any case. Where even the few bytes of the text cannot be written
+ *             it returns -1, and the attempt ends when its time is over.
  *
  * Withdrawn   a checkpoint may be withdrawn at any time (cancelled, timed out, another rank
  *             failed). Before the saving, CKPT_NOW then does not come. During the saving,
@@ -122,11 +130,13 @@ uint64_t ckpt_deadline_ms(const struct ckpt *ckpt);
 /* [signal] All files are written and closed (fsync is not needed); bytes: their sum. -1 and ESTALE:
  * the checkpoint was withdrawn. -1 and another errno, as ENOSPC: the saving has not ended, call
  * ckpt_failed() (its few bytes are reserved) or try again. The labels of all ranks must be equal.
- * The label is the step, or in the second function 1 to 64 of A-Z a-z 0-9 . _ : - (NULL or "":
- * none). */
+ * The label is the step, or in the second function 1 to 64 of A-Z a-z 0-9 . _ : -. A program of one
+ * rank may have none (NULL or ""). One of several ranks or parts gets -1 and EINVAL for that: it
+ * says "unordered" where the states of all ranks fit together whenever each was saved. */
 int ckpt_done(struct ckpt *ckpt, uint64_t step, uint64_t bytes);
 int ckpt_done_label(struct ckpt *ckpt, const char *label, uint64_t bytes);
-/* [signal] The attempt fails as a whole, with this rank's number and the text (up to 200 bytes). */
+/* [signal] The attempt fails as a whole, with this rank's number and the text (up to 200 bytes).
+ * The saving has ended, unless errno is EAGAIN. */
 int ckpt_failed(struct ckpt *ckpt, const char *text);
 /* [signal] Instead of saving: all ranks of the job are asked again in ms milliseconds, 1 at least.
  * -1 and ERANGE: more than is allowed; -1 and ENOTCONN: the agent is away. The rank must save then.

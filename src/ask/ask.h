@@ -30,9 +30,9 @@ struct ask_request;
 enum { ASK_ADDRESS_BYTES = 128, ASK_NAME_BYTES = 64 };
 
 enum ask_catches {
-    ASK_CATCHES,      /* at least one process catches the signal, and none would die from it */
-    ASK_WOULD_DIE,    /* `culprit` neither catches nor ignores it */
-    ASK_NONE_CATCHES, /* all ignore it: nobody would answer */
+    ASK_CATCHES,      /* somebody hears the signal, and nobody would die from it */
+    ASK_WOULD_DIE,    /* `culprit` neither catches nor ignores it, and its whole group is asked */
+    ASK_NONE_CATCHES, /* nobody would answer */
     ASK_UNREAD        /* not all processes can be read just now */
 };
 struct ask_process {
@@ -43,7 +43,7 @@ struct ask_process {
 /* A process that saves its own part of the job's state. */
 struct ask_rank {
     uint32_t number; /* over all nodes */
-    pid_t pid;       /* 0: not known; the rank is asked with its group */
+    pid_t pid;       /* 0: not known; the rank is asked with all that hear the signal */
     bool catches_usr1, catches_usr2;
     bool tells; /* it has a stream: it needs no signal */
     char name[ASK_NAME_BYTES];
@@ -62,9 +62,10 @@ enum { ASK_FILE_OTHER = -2 };
 /* The node's functions for one application: its processes, its work folder, the socket that it
  * registered. Files are touched as the job's user; names are below the work folder. */
 struct ask_node {
-    enum ask_catches (*group_catches)(void *context, int signal, struct ask_process *ret_culprit);
-    int (*group_signal)(void *context, int signal, struct err *err);
-    /* 0: no launcher numbers ranks; the whole group is the one rank. */
+    /* Where nothing numbers ranks, of the processes that are asked. */
+    enum ask_catches (*job_catches)(void *context, int signal, struct ask_process *ret_culprit);
+    int (*job_signal)(void *context, int signal, struct err *err);
+    /* 0: no launcher numbers ranks; the whole job is the one rank. */
     size_t (*rank_count)(void *context);
     void (*rank)(void *context, size_t i, struct ask_rank *ret_rank);
     int (*rank_signal)(void *context, size_t i, int signal, struct err *err);

@@ -64,7 +64,7 @@ static enum ask_ready grpc_preflight(const struct ask_ops *ops, const struct ask
     CHECK_UNREACHABLE("ask_endpoint");
 }
 
-/* The status in a sentinel is a line of at most 127 characters, and not "0". */
+/* The status in a sentinel is a line of at most 200 characters, and not "0". */
 static void failed_status(const char *text, char status[])
 {
     size_t room = sizeof(((struct sentinel *)0)->status) - 1, i = 0;
@@ -126,6 +126,10 @@ static void call_update(struct ask_call *call, const Ckpt__V1__AppCheckpointUpda
         return;
     case CKPT__V1__APP_CHECKPOINT_UPDATE__BODY_DONE_BYTES:
         sentinel.bytes = update->done_bytes;
+        if (update->label[0] == '\0' || label_valid(update->label))
+            snprintf(sentinel.label, sizeof(sentinel.label), "%s", update->label);
+        else
+            failed_status("its label is not 1 to 64 of A-Z a-z 0-9 . _ : -", sentinel.status);
         call_answered(call, &sentinel);
         return;
     case CKPT__V1__APP_CHECKPOINT_UPDATE__BODY_FAILED:

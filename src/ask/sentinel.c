@@ -29,8 +29,11 @@ size_t request_format(const struct request_text *request, char *ret_text, size_t
 
 size_t sentinel_format(const struct sentinel *sentinel, char ret_text[SENTINEL_MAX_BYTES])
 {
-    int length = snprintf(ret_text, SENTINEL_MAX_BYTES, "hint=%s\nbytes=%" PRIu64 "\nstatus=%s\n",
-                          sentinel->hint, sentinel->bytes, sentinel->status);
+    const bool labelled = sentinel->label[0] != '\0';
+    int length =
+        snprintf(ret_text, SENTINEL_MAX_BYTES, "hint=%s\nbytes=%" PRIu64 "\nstatus=%s\n%s%s%s",
+                 sentinel->hint, sentinel->bytes, sentinel->status, labelled ? "step=" : "",
+                 sentinel->label, labelled ? "\n" : "");
 
     return (size_t)length;
 }

@@ -18,14 +18,14 @@
 #include "src/base/err.h"
 #include "src/base/id.h"
 
-enum { HINT_TEXT_BYTES = 48, SENTINEL_MAX_BYTES = 4096 };
+enum { HINT_TEXT_BYTES = 48, SENTINEL_MAX_BYTES = 4096, SENTINEL_STATUS_MAX_BYTES = 200 };
 
 struct sentinel {
     char hint[HINT_TEXT_BYTES];
     uint64_t bytes;
-    char status[128];                /* "0": written; else the application's error */
-    char label[LABEL_MAX_BYTES + 1]; /* step=, the saved step; "": none */
-    uint64_t stall_ms;               /* measured by the application; 0: not told */
+    char status[SENTINEL_STATUS_MAX_BYTES + 1]; /* "0": written; else the application's error */
+    char label[LABEL_MAX_BYTES + 1];            /* step=, the saved step; "": none */
+    uint64_t stall_ms;                          /* measured by the application; 0: not told */
 };
 
 /* The state of a sentinel. UNFINISHED: the file lacks something; WRONG: it can never become right.

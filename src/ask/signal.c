@@ -1,7 +1,8 @@
 /* Asking by a signal: a request file, one signal to each rank, a sentinel file of each that has
- * written. Where nothing numbers ranks, the signal goes to the process group.
+ * written. Where nothing numbers ranks, the signal goes to each process that catches it while none
+ * above it in the job does; or to the process group, where the job's user wants that.
  *
- * Flow     preflight reads SigCgt of each rank, or of every process of the group; the rest is
+ * Flow     preflight has SigCgt of each rank, or of every process that could be asked; the rest is
  *          folder.c's. Launchers and wrapper scripts are not signalled: they are no ranks.
  * Shapes   profiles: "signal" (SIGUSR1) and "signal-usr2".
  * Source   S1-031, S1-032, decisions 11 and 14.
@@ -53,20 +54,21 @@ static enum ask_ready signal_preflight(const struct ask_ops *ops, const struct a
 
     if (asks_ranks(target))
         return preflight_ranks(ops, target, ret_detail, size);
-    switch (target->node->group_catches(target->context, number, &culprit)) {
+    switch (target->node->job_catches(target->context, number, &culprit)) {
     case ASK_CATCHES:
         return ASK_READY;
     case ASK_WOULD_DIE:
         snprintf(
             ret_detail, size,
-            "pid %d (%.40s) does not catch signal %d (SIG%s) and would die from it: let it catch "
-            "or ignore it (in a shell: trap '' %s), or let it exec the program",
+            "pid %d (%.40s) does not catch signal %d (SIG%s) and would die from it, since --ask "
+            "group asks all of the group: let it catch or ignore it (in a shell: trap '' %s), or "
+            "start without --ask group",
             (int)culprit.pid, culprit.name, number, sigabbrev_np(number), sigabbrev_np(number));
         return ASK_NO_HANDLER;
     case ASK_NONE_CATCHES:
         snprintf(ret_detail, size,
-                 "no process of group %d catches signal %d (SIG%s): install a handler for it, or "
-                 "start with another --profile",
+                 "no process of the job, whose group is %d, catches signal %d (SIG%s): install a "
+                 "handler for it, or start with another --profile",
                  (int)target->group, number, sigabbrev_np(number));
         return ASK_NO_HANDLER;
     case ASK_UNREAD:
@@ -88,7 +90,7 @@ static int signal_fire(const struct ask_ops *ops, const struct ask_target *targe
     (void)listener;
     *ret_call = NULL;
     if (!asks_ranks(target))
-        return target->node->group_signal(target->context, ops->signal, err);
+        return target->node->job_signal(target->context, ops->signal, err);
     for (size_t i = 0; i < count; i++) {
         target->node->rank(target->context, i, &rank);
         if (rank.tells)

@@ -52,7 +52,7 @@ def main():
         request = dict(line.split("=", 1) for line in (own / "request").read_text().splitlines() if "=" in line)
         took_s = write_state(request["directory"], mebibytes, iteration)
         print(f"state: wrote in {took_s:.3f} s", file=sys.stderr, flush=True)
-        (own / "done.new").write_text(f"hint={request['hint']}\nbytes={mebibytes * MIB}\nstatus=0\n")
+        (own / "done.new").write_text(f"hint={request['hint']}\nbytes={mebibytes * MIB}\nstatus=0\nstep=unordered\n")
         (own / "done.new").rename(own / "done")
     sys.exit(128 + signal.SIGTERM)
 

@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """libckptapp and its Python module, written apart from each other, say and do the same against one scripted agent. Also what only the
 module has: saving(), the helpers for PyTorch (with a stand-in for torch), forks and threads; and what is installed."""
+import contextlib
+import io
 import os
 import pathlib
 import re
@@ -176,7 +178,7 @@ def script_barriers(d):
     d.hear()
     d.call("poll")
     d.say("step 1-9-1 31\n")
-    for call in ("barrier 30", "barrier 40", "tell", "barrier 50", "done 40 7"):
+    for call in ("barrier 30", "barrier 40", "tell", "barrier 50", "label", "done 40 7"):
         d.call(call)
     d.hear()
     d.file(2)
@@ -221,6 +223,21 @@ def script_agent_away(d):
 GARBAGE = ("\n", " \n", "ask\n", "ask 1-42-1 1 0 /etc\n", "ask 1-42-1 1 0 a/../b\n", "ask 1-42-1 1 0 %2e%2e\n", "ask 1-42-1 1 0 a%0\n", "ask 1-42-1 1 0 a%00\n",
            "ask 1-42-1 0 0 a\n", "ask 1-42-1 18446744073709551616 0 a\n", "ask 1-42-1  1 0 a\n", "step 1-42-1 0\n", "step 1-42-1 \u00b2\n", "ready 2 n 0 1\n",
            "ready 1 n 1 1\n", "refused no%0A\n", "x" * 600, "ask\x00 1-42-1 1 0 a\n", "ask 1-42-1 1 0 " + "a" * 256 + "\n", "ask " + "1" * 64 + " 1 0 a\n")
+
+
+def script_unwritable(d):
+    hello(d, "poll")
+    d.say(ask("1-50-1"))
+    d.call("poll")
+    (d.folder / "done.0").mkdir()
+    for call in ("done 1 1", "tell", "failed full", "tell"):
+        d.call(call)
+    (d.folder / "done.0").rmdir()
+    d.say(ask("1-50-2"))
+    for call in ("poll", "done 2 2"):
+        d.call(call)
+    d.hear()
+    d.file()
 
 
 def script_garbage(d):
@@ -274,12 +291,18 @@ def test_both_hear_of_withdrawals_and_deferrals_alike():
 def test_both_meet_at_the_agreed_step_alike():
     log = both(script_barriers, OMPI_COMM_WORLD_RANK="2", OMPI_COMM_WORLD_SIZE="4", OMPI_COMM_WORLD_LOCAL_RANK="0", CKPT_PART="1", CKPT_PARTS="2")
     assert "< hello 1 j%251%20%C3%BC 3 2 0 4 - barrier" in log and "< missed 1-9-2 70" in log, log
+    assert log.count("wrong") == 1  # one of several names a step
     assert log.count("now") == 2 and "1-9-3 WORK/out/1-9-3/rank-00002 1700000000000 part 1 of 2 rank 2" in log, log
 
 
 def test_both_bear_an_agent_that_is_away_alike():
     log = both(script_agent_away)
     assert "away" in log and log[-1] == "< done 1-9-1", log
+
+
+def test_both_save_again_after_an_answer_that_could_not_be_written():
+    log = both(script_unwritable)
+    assert log.count("failed") == 2 and log.count("now") == 2 and log[-1].startswith("hint=1-50-2\nbytes=2\nstatus=0\n"), log
 
 
 def test_both_refuse_garbage_alike():
@@ -309,6 +332,13 @@ def test_both_take_the_run_as_ckpt_run_names_it():
 def test_both_say_the_longest_name_of_a_job():
     name = "j" * 128  # as long as the cluster takes them
     assert f"< hello 1 {name} 3 0 0 1 1 plain" in both(lambda d: hello(d, "poll"), CKPT_ALLOCATION_ID=name)
+
+
+@contextlib.contextmanager
+def stderr():
+    """What was written there."""
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        yield said.getvalue
 
 
 class Opened(Agent):
@@ -346,10 +376,12 @@ def test_saving_says_done_or_failed():
         assert agent.done() == "hint=1-1-1\nbytes=5\nstatus=0\nstep=8\nstall_ms=N\n", agent.done()
         agent.ask("1-1-2")
         try:
-            with agent.ckpt.saving(9):
+            with agent.ckpt.saving(9, raises=True):
                 raise KeyError("weights")
         except KeyError:
             assert "status=KeyError: 'weights'\n" in agent.done(), agent.done()
+        else:
+            raise AssertionError("nothing was raised")
         agent.ask("1-1-3")
         with agent.ckpt.saving(10):
             agent.say("withdrawn 1-1-3\n")
@@ -370,22 +402,83 @@ def test_a_folder_that_is_removed_under_who_saves_ends_no_loop():
                 (pathlib.Path(folder) / "state").write_text("x")
             assert agent.ckpt.directory is None
         agent.ask("1-5-1")
-        try:
-            with agent.ckpt.saving(7) as folder:  # a mistake of its own, with the folder there
-                (pathlib.Path(folder) / "none" / "state").write_text("x")
-        except FileNotFoundError:
-            assert "status=FileNotFoundError" in agent.done(), agent.done()
-        else:
-            raise AssertionError("nothing was raised")
+        with stderr() as said, agent.ckpt.saving(7) as folder:  # a mistake of its own, with the folder there
+            (pathlib.Path(folder) / "none" / "state").write_text("x")
+        assert "status=FileNotFoundError" in agent.done() and "checkpoint 1-5-1 was not saved" in said(), agent.done()
         agent.ask("1-6-1")
+        with stderr() as said, agent.ckpt.saving(7) as folder:  # another mistake, however it is withdrawn
+            shutil.rmtree(folder)
+            raise KeyError("weights")
+        assert agent.ckpt.directory is None and "KeyError: 'weights'" in said()
+
+
+def test_a_save_that_fails_ends_no_loop():
+    """A full disk at each call, what torch and pickle say, what ends the program all the same; what cannot even be told."""
+    import errno
+    import pickle
+
+    def unpicklable(folder):
+        pickle.dumps(lambda: None)
+
+    def full(folder):
+        with open("/dev/full", "w") as file:
+            file.write("x")
+
+    def beside_torch(failures):
+        return type("CheckpointException", (BaseException,), {"failures": failures})("CheckpointException ranks:dict_keys([1])")
+
+    def fails(reason):
+        def save(folder):
+            raise reason
+        return save
+
+    kinds = [full, unpicklable, *map(fails, (
+        OSError(errno.EDQUOT, "Disk quota exceeded"), RuntimeError("PytorchStreamWriter failed writing file data/3"), MemoryError(), TypeError("cannot pickle"),
+        pickle.PicklingError("no"), EOFError("two\nlines"), beside_torch({1: (OSError("there"), None)})))]
+    ends = [fails(reason) for reason in (KeyboardInterrupt(), SystemExit(3), beside_torch({0: (KeyboardInterrupt(), None)}))]
+    with Opened() as agent:
+        for number, save in enumerate(kinds + ends, 1):
+            agent.ask(f"1-{number}-1")
+            try:
+                with stderr() as said, agent.ckpt.saving(number) as folder:
+                    save(folder)
+                assert save in kinds, number
+                assert re.fullmatch(rf"ckptapp: rank 0: checkpoint 1-{number}-1 was not saved, and the program goes on: .*\n", said()), said()
+                assert agent.ckpt.error in said(), agent.ckpt.error
+            except BaseException as reason:
+                assert save in ends and not isinstance(reason, AssertionError), reason
+            assert f"hint=1-{number}-1\nbytes=0\nstatus=" in agent.done() and "status=0" not in agent.done(), agent.done()
+            assert agent.line() == f"done 1-{number}-1" and agent.ckpt.directory is None
+        with contextlib.suppress(TypeError), agent.ckpt.saving(1) as folder:  # nothing is asked for: that is no save's failure
+            raise AssertionError(folder + "/state")
+        agent.ask("1-20-1")
+        with stderr() as said, agent.ckpt.saving(20):  # done() is what fails, and failed() too
+            (agent.folder / "done.0").unlink()
+            (agent.folder / "done.0" / "in the way").mkdir(parents=True)
+        assert "1-20-1 was not saved" in said() and agent.ckpt.directory is None, said()
+        shutil.rmtree(agent.folder / "done.0")
+        sys.stderr, kept = None, sys.stderr
         try:
-            with agent.ckpt.saving(7) as folder:  # another mistake, however it is withdrawn
-                shutil.rmtree(folder)
-                raise KeyError("weights")
-        except KeyError:
-            assert agent.ckpt.directory is None
-        else:
-            raise AssertionError("nothing was raised")
+            agent.ask("1-21-1")  # it is asked again, and has no stderr any more
+            with agent.ckpt.saving(21) as folder:
+                full(folder)
+        finally:
+            sys.stderr = kept
+        agent.ask("1-22-1")
+        with agent.ckpt.saving(22):
+            agent.ckpt.failed("the caller's word")
+        assert "status=the caller's word" in agent.done()
+        agent.ckpt.parts = 2  # one of several names a step: that is the call's mistake, at each saving
+        agent.ask("1-23-1")
+        try:
+            with agent.ckpt.saving() as folder:
+                raise AssertionError(folder)
+        except ValueError as reason:
+            assert '"unordered"' in str(reason) and "status=each of several ranks names the step" in agent.done(), reason
+        agent.ask("1-24-1")
+        with agent.ckpt.saving("unordered"):
+            pass
+        assert "status=0\nstep=unordered\n" in agent.done()
 
 
 def test_a_forked_child_does_nothing_and_threads_share_a_handle():
@@ -506,7 +599,7 @@ def test_parts_of_a_distributed_checkpoint_are_no_checkpoint():
         agent.ask("1-1-1")
         agent.ckpt._ranks, torch.distributed.is_initialized = 4, lambda: False
         try:
-            raise AssertionError(ckptapp.dcp_save(agent.ckpt, 7, {"x": "tensor"}))
+            raise AssertionError(ckptapp.dcp_save(agent.ckpt, 7, {"x": "tensor"}, raises=True))
         except RuntimeError as error:
             assert "init_process_group()" in str(error), error
         assert "init_process_group()" in agent.done(), agent.done()
@@ -518,13 +611,14 @@ def test_a_torch_without_distributed_checkpoints_is_told_and_the_attempt_fails()
     del sys.modules["torch.distributed.checkpoint"].save
     with Opened() as agent:
         agent.ask("1-1-1")
-        try:
+        with stderr() as said:
             ckptapp.dcp_save(agent.ckpt, 7, {"x": "tensor"})
-        except RuntimeError as error:
-            assert "torch_save() does without" in str(error), error
-        else:
-            raise AssertionError("nothing was said")
+        assert "torch_save() does without" in said() and "this torch cannot write" in agent.done(), said()
         assert "status=0" not in (agent.folder / "done.0").read_text()
+        agent.ask("1-1-2")
+        with stderr() as said:  # what has no state is told too
+            ckptapp.torch_save(agent.ckpt, 8, model=object())
+        assert "state_dict" in said() and "state_dict" in agent.done(), said()
 
 
 def test_what_is_installed_serves_a_program():

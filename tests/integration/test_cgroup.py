@@ -64,7 +64,7 @@ while not os.path.exists(work + "/leave"):
     if mode == "slow":
         time.sleep(2)
     with open(work + "/done.new", "w") as file:
-        file.write("hint=%s\nbytes=5\nstatus=0\n" % fields["hint"])
+        file.write("hint=%s\nbytes=5\nstatus=0\nstep=unordered\n" % fields["hint"])
     os.rename(work + "/done.new", work + "/done")
 """
 ALL, FOUND = ("inside", "left", "cleared", "lost"), ("inside", "left", "cleared")

@@ -77,6 +77,58 @@ while True:
 """
 
 
+# A program without a number that saves in its handler, beside helpers that it has forked: four workers, and one whose parent has ended.
+HELPERS = r"""
+import multiprocessing, os, signal, sys, time
+mode, work = sys.argv[1], os.environ["CKPT_DIR"]
+step, name, helps = 0, "done", False
+asks = signal.SIGUSR2 if mode == "second" else signal.SIGUSR1
+
+def save(number, frame):
+    open("%s/heard.%d" % (work, os.getpid()), "w").close()
+    if mode == "grouped" and helps:
+        return
+    fields = dict(line.strip().split("=", 1) for line in open(work + "/request"))
+    with open("%s/%s.state" % (fields["directory"], name), "w") as file:
+        written = file.write(str(step))
+    with open("%s/%s.%d.new" % (work, name, os.getpid()), "w") as file:
+        file.write("hint=%s\nbytes=%d\nstatus=0\n" % (fields["hint"], written) + ("step=unordered\n" if name != "done" else ""))
+    os.rename("%s/%s.%d.new" % (work, name, os.getpid()), "%s/%s" % (work, name))
+
+def helper():
+    global helps
+    helps = True
+    while True:
+        time.sleep(1)
+
+def count():
+    global step
+    while True:
+        time.sleep(0.005)
+        step += 1
+        if step == 1:
+            open("%s/counts.%d" % (work, os.getpid()), "w").close()
+
+if mode == "supervises":
+    for rank in 0, 1:
+        if os.fork() == 0:
+            name = "done.%d" % rank
+            signal.signal(asks, save)
+            count()
+    os.wait()
+signal.signal(asks, save)
+for _ in range(4):
+    multiprocessing.get_context("fork").Process(target=helper, daemon=True).start()
+if os.fork() == 0:
+    if os.fork() == 0:
+        os.setsid()
+        helper()
+    os._exit(0)
+os.wait()
+count()
+"""
+
+
 def ranks(mode, first=0, world=2):
     return ["sh", "-c", LAUNCH, sys.executable, RANK, mode, str(first), str(world)]
 
@@ -111,6 +163,44 @@ def all_ranks_or_no_checkpoint():
             assert text in cluster.agents["a"].log.read_text() + record.detail, (name, record)
             assert cluster.allocation(name).state == RUNNING, name
         no_litter(cluster)
+        cluster.debug_check()
+
+
+def who_was_forked_is_not_asked():
+    """The signal goes to the program that catches it, below a shell or not, and neither to the helpers that it has forked nor to what would die of it;
+    to each child of a supervisor that does not catch it; and with --ask group to the whole group. It is that of the profile that the job is registered
+    with, and a ckpt-run that names another one is refused. S1-031."""
+    python, shell = [sys.executable, "-c", HELPERS], "tail -f /dev/null & \"$@\" & wait"
+    commands = {"alone": [*python, "alone"], "wrapped": ["sh", "-c", shell, "sh", *python, "wrapped"],
+                "supervises": [*python, "supervises"], "second": [*python, "second"], "grouped": ["sh", "-c", f"trap '' USR1; {shell}", "sh", *python, "grouped"]}
+    options = {"supervises": ("--ranks", "2"), "grouped": ("--ask", "group")}
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        jobs = {}
+        for name, command in commands.items():
+            cluster.register(name, [("a", 1, MIB)], checkpoint_timeout_ms=10000, profile="signal-usr2" if name == "second" else "")
+            if name == "second":
+                other = cluster.run_job("a", name, command, ("--profile", "grpc"))
+                assert other.process.wait(20) == 125 and "is registered with profile signal-usr2, and ckpt-run says --profile grpc: leave that out" in \
+                    other.log.read_text(), other.log.read_text()
+            jobs[name] = cluster.run_job("a", name, command, ("--max-restarts", "0", *options.get(name, ())))
+        counting = {name: wait_until(f"{name} counts", lambda: (lambda files: files if len(files) == 1 + (name == "supervises") else None)(
+            {int(path.suffix[1:]) for path in pathlib.Path(job.work_dir).glob("counts.*")}), 20) for name, job in jobs.items()}
+        for _ in range(3):
+            ids = {name: hint(cluster, name) for name in jobs}
+            for name, identifier in ids.items():
+                record = ends_in(cluster, name, identifier, (COMPLETE, FAILED, TIMED_OUT))
+                assert record.state == COMPLETE, record
+                states = {path.name: int(path.read_text()) for path in pathlib.Path(record.path).rglob("*.state")}
+                assert set(states) == ({"done.0.state", "done.1.state"} if name == "supervises" else {"done.state"}), states
+                assert min(states.values()) > 0, (name, states)
+        for name, job in jobs.items():
+            heard = {int(path.suffix[1:]) for path in pathlib.Path(job.work_dir).glob("heard.*")}
+            if name == "grouped":
+                assert heard > counting[name] and len(heard) == 5, (heard, counting)
+            else:
+                assert heard == counting[name], (name, heard, counting)
+            assert cluster.allocation(name).state == RUNNING, name
         cluster.debug_check()
 
 
@@ -269,7 +359,7 @@ def what_failed_while_its_agent_was_away_goes_on(by, parent):
 
 
 if __name__ == "__main__":
-    sys.exit(tap([all_ranks_or_no_checkpoint, a_rank_that_died_before_is_missed, declared_ranks_are_all_waited_for,
+    sys.exit(tap([all_ranks_or_no_checkpoint, who_was_forked_is_not_asked, a_rank_that_died_before_is_missed, declared_ranks_are_all_waited_for,
                   who_has_opened_the_library_is_waited_for_until_its_first_step,
                   *in_both_ways(nothing_is_computed_after_the_last_rank_was_done),
                   *in_both_ways(what_failed_while_its_agent_was_away_goes_on), six_rounds_of_faults]))

@@ -170,10 +170,13 @@ def why_a_checkpoint_was_not_taken_is_told_everywhere():
         script = cluster.dir / "run.sh"
         script.write_text("#!/bin/sh\nwhile :; do sleep 1; done\n")
         script.chmod(0o755)
+        cluster.register("group", [("a", 1, MIB)])
+        group = cluster.run_job("a", "group", [str(script)], ("--ask", "group"))
         job = cluster.run_job("a", "job", [str(script)])
-        wait_until("it runs", lambda: "to=RUNNING" in cluster.agents["a"].log.read_text(), 10)
         identifier = checkpoint_text(hint(cluster, "job"))
-        why = r"pid \d+ \((run.sh|sleep)\) does not catch signal 10 \(SIGUSR1\).*trap '' USR1"
+        hint(cluster, "group")
+        says(group, r"no handler: pid \d+ \((run.sh|sleep)\) does not catch signal 10 \(SIGUSR1\).*trap '' USR1.*without --ask group", 30)
+        why = r"no process of the job, whose group is \d+, catches signal 10 \(SIGUSR1\): install a handler for it"
         said = says(job, rf"ckpt-run: checkpoint {identifier} was not taken \(attempt 1\): no handler: {why}", 30)
         record = wait_until("it is recorded", lambda: (lambda c: c if c.state == common_pb2.CHECKPOINT_STATE_FAILED else None)(cluster.checkpoints("job")[0]), 10)
         assert re.search(why, record.detail) and record.detail in said[0] + job.log.read_text()

@@ -39,9 +39,8 @@ static uint64_t delay_us(struct agent_machine *machine)
 struct ranks_look {
     struct list node;
     struct agent_machine *machine;
-    pid_t group;
+    struct job_identity job;
     int signal;
-    uint64_t start_ticks;
     struct sim_event *event;
     ranks_done_fn *done;
     void *data;
@@ -71,22 +70,44 @@ static void rank_fill(const struct machine_process *process, struct rank_seen *r
     snprintf(ret_seen->name, sizeof(ret_seen->name), "%s", process->program.name);
 }
 
+/* Its main process has started all others: where it catches the signal it alone hears it. */
+static void find_hearers(const struct ranks_look *look, struct ranks_seen *seen)
+{
+    const struct agent_machine *machine = look->machine;
+    const uint64_t bit = UINT64_C(1) << (look->signal - 1);
+
+    for (size_t i = 0; i < MACHINE_PROCESSES_MAX; i++) {
+        const struct machine_process *process = machine->processes[i];
+        if (!agent_machine_belongs(process, &look->job) || (process->caught & bit) == 0)
+            continue;
+        if (process->pid == look->job.group)
+            seen->hearer_count = 0;
+        seen->hearers[seen->hearer_count++] =
+            (struct process_id){process->pid, process->start_ticks};
+        if (process->pid == look->job.group)
+            break;
+    }
+    seen->catches = seen->hearer_count > 0 ? PROC_CATCHES : PROC_NONE_CATCHES;
+}
+
 static void ranks_fire(void *data)
 {
     struct ranks_look *look = data;
     struct agent_machine *machine = look->machine;
-    const struct job_identity job = {.stragglers = {.start_ticks = look->start_ticks},
-                                     .group = look->group};
     struct ranks_seen *seen = check_calloc(1, sizeof(*seen));
 
     for (size_t i = 0; i < MACHINE_PROCESSES_MAX; i++) {
         const struct machine_process *process = machine->processes[i];
-        if (agent_machine_belongs(process, &job) && (process->rank > 0 || process->launcher))
+        if (agent_machine_belongs(process, &look->job) && (process->rank > 0 || process->launcher))
             rank_fill(process, &seen->items[seen->count++]);
     }
     qsort(seen->items, seen->count, sizeof(seen->items[0]), rank_order);
-    seen->group_catches =
-        machine_group_catches(&machine->ops, look->group, look->signal, &seen->group);
+    seen->asks_group = look->job.asks_group;
+    if (seen->asks_group)
+        seen->catches =
+            machine_group_catches(&machine->ops, look->job.group, look->signal, &seen->group);
+    else
+        find_hearers(look, seen);
     if (machine->unread && sim_chance(machine->sim, UNREAD_IN))
         snprintf(seen->why, sizeof(seen->why), "a process cannot be read just now");
     list_remove(&look->node);
@@ -103,9 +124,10 @@ static struct ranks_look *ranks_look_own(void *context, const struct job_identit
 
     /* nothing here has a rank's number beside the rank, so the signal counts for the group alone */
     look->machine = machine;
-    look->group = job->group;
+    look->job = (struct job_identity){.stragglers = {.start_ticks = job->stragglers.start_ticks},
+                                      .group = job->group,
+                                      .asks_group = job->asks_group};
     look->signal = signal;
-    look->start_ticks = job->stragglers.start_ticks;
     look->done = done;
     look->data = data;
     list_push_back(&machine->rank_looks, &look->node);

@@ -42,6 +42,8 @@ void model_ranks_asked(struct process *process, unsigned job)
     part->told = TOLD_NOTHING;
     part->gone = own->ranks > 1 && !process->model->calm && sim_chance(sim, GONE_IN);
     part->label[0] = '\0';
+    if (own->labels == LABELS_NONE)
+        snprintf(part->label, sizeof(part->label), "unordered");
     if (own->labels == LABELS_NAMED) /* something that all count alike: the checkpoint itself */
         name_label(process, part, part->checkpoint_id & UINT32_MAX);
     if (!part->barrier)

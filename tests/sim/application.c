@@ -110,6 +110,8 @@ void application_label(const struct application_setup *setup, struct sim *sim, c
     unsigned epoch, sequence;
 
     label[0] = '\0';
+    if (setup->labels == LABELS_NONE && !sim_chance(sim, setup->manners->mislabels_in))
+        snprintf(label, LABEL_MAX_BYTES + 1, "unordered");
     if (setup->labels == LABELS_NONE || sscanf(hint, "%u-%u-", &epoch, &sequence) != 2)
         return;
     snprintf(label, LABEL_MAX_BYTES + 1, "%u",
@@ -239,7 +241,7 @@ static void answer(struct application *application, uint64_t bytes, const char *
     bool well = strcmp(status, "0") == 0;
     char label[LABEL_MAX_BYTES + 1] = "";
 
-    if (well && application->call == NULL)
+    if (well)
         application_label(&application->setup, application->machine->sim, application->hint, label);
     if (well)
         checks->done(checks->data, application->machine, &application->setup, application->hint, 0,
@@ -247,7 +249,7 @@ static void answer(struct application *application, uint64_t bytes, const char *
     if (application->call == NULL)
         done_write(application, application->hint, bytes, status, label);
     else if (well)
-        application_call_done(application->call, bytes);
+        application_call_done(application->call, bytes, label);
     else
         application_call_failed(application->call, status);
 }

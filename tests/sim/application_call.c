@@ -81,12 +81,13 @@ void application_call_progress(struct application_call *call, uint32_t ppm)
     say(call, &update);
 }
 
-void application_call_done(struct application_call *call, uint64_t bytes)
+void application_call_done(struct application_call *call, uint64_t bytes, const char *label)
 {
     Ckpt__V1__AppCheckpointUpdate update = CKPT__V1__APP_CHECKPOINT_UPDATE__INIT;
 
     update.body_case = CKPT__V1__APP_CHECKPOINT_UPDATE__BODY_DONE_BYTES;
     update.done_bytes = bytes;
+    update.label = (char *)(uintptr_t)label;
     say(call, &update);
     application_call_end(call);
 }

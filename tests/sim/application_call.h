@@ -27,7 +27,7 @@ void application_call_free(struct application_call *call); /* NULL allowed */
 
 void application_call_progress(struct application_call *call, uint32_t ppm);
 /* Last words. */
-void application_call_done(struct application_call *call, uint64_t bytes);
+void application_call_done(struct application_call *call, uint64_t bytes, const char *label);
 void application_call_failed(struct application_call *call, const char *why);
 void application_call_defer(struct application_call *call, uint64_t ms);
 void application_call_end(struct application_call *call); /* without an answer */

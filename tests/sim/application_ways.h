@@ -12,7 +12,7 @@ enum application_way_row { WAY_FIRST_SIGNAL, WAY_SECOND_SIGNAL, WAY_CALL };
 
 /* What the ranks of a job call what they save. */
 enum world_labels {
-    LABELS_NONE,
+    LABELS_NONE,  /* no step: "unordered" is their word, most of the time */
     LABELS_NAMED, /* all of them alike, most of the time */
     LABELS_AGREED /* the step that a barrier has found for all of them */
 };

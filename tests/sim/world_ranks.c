@@ -226,6 +226,11 @@ static void check_complete(struct world *world, const struct fsm *fsm,
                             checkpoint->id, said == NULL ? 0 : said->ranks, node,
                             said == NULL ? 0 : said->done);
         check_labels(world, checkpoint, said);
+        if (checkpoint->label[0] == '\0' &&
+            (checkpoint->shard_count > 1 || (said->ranks & (said->ranks - 1)) != 0))
+            world_violation(world, "I44",
+                            "checkpoint %" PRIx64 " is complete, of several that named no step",
+                            checkpoint->id);
     }
     world->counts.labelled += checkpoint->label[0] != '\0';
     if (job != NULL && job->labels == LABELS_AGREED)

@@ -261,7 +261,7 @@ class Job:
         self.work_dir = cluster.dir / "work" / f"{allocation}.{agent.name}"
         self.work_dir.mkdir(parents=True, exist_ok=True)
         self.log = cluster.dir / f"job-{allocation}.{agent.name}.log"
-        self.arguments = [str(BIN / "ckpt-run"), "--alloc", allocation, "--profile", "signal", "--work-dir", str(self.work_dir),
+        self.arguments = [str(BIN / "ckpt-run"), "--alloc", allocation, "--work-dir", str(self.work_dir),
                           "--socket", str(agent.socket), *options, "--", *command]
         self.start()
 

@@ -124,12 +124,14 @@ static void write_file(const char *folder, const char *name, const char *text, s
 static void write_and_say_done(void)
 {
     Ckpt__V1__AppCheckpointUpdate update = CKPT__V1__APP_CHECKPOINT_UPDATE__INIT;
-    static char state[STATE_BYTES];
+    static char state[STATE_BYTES], unordered[] = "unordered";
 
     memset(state, 's', sizeof(state));
     write_file(app.directory, "state", state, sizeof(state));
     update.body_case = CKPT__V1__APP_CHECKPOINT_UPDATE__BODY_DONE_BYTES;
     update.done_bytes = sizeof(state);
+    if (getenv("CKPT_PARTS") != NULL && strcmp(getenv("CKPT_PARTS"), "1") != 0)
+        update.label = unordered;
     send_update(&update);
     finish();
 }

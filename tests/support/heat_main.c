@@ -224,6 +224,14 @@ static bool read_request(const char *work_dir, char hint[128], char directory[PA
     return hint[0] != '\0' && directory[0] != '\0';
 }
 
+/* Else each node has a plate of its own, of whatever step. */
+static bool computes_alone(void)
+{
+    const char *parts = getenv("CKPT_PARTS");
+
+    return parts == NULL || strcmp(parts, "1") == 0;
+}
+
 static void checkpoint(const struct state *state)
 {
     const char *work_dir = getenv("CKPT_DIR");
@@ -238,7 +246,8 @@ static void checkpoint(const struct state *state)
         return;
     if (!options.empty && status == 0 && save_state(directory, state, &bytes) != 0)
         status = errno != 0 ? errno : EIO;
-    snprintf(text, sizeof(text), "hint=%s\nbytes=%" PRIu64 "\nstatus=%d\n", hint, bytes, status);
+    snprintf(text, sizeof(text), "hint=%s\nbytes=%" PRIu64 "\nstatus=%d\n%s", hint, bytes, status,
+             computes_alone() ? "" : "step=unordered\n");
     if (save_text(work_dir, "done", text) != 0)
         perror("heat: done");
 }

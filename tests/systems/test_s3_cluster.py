@@ -377,7 +377,7 @@ def unchanged_state_is_copied_by_the_store():
                 request = dict(line.split("=", 1) for line in (own / "request").read_text().splitlines() if "=" in line)
                 (pathlib.Path(request["directory"]) / "weights").write_bytes(weights)
                 (pathlib.Path(request["directory"]) / "step").write_text(request["hint"])
-                (own / "done.new").write_text(f"hint={request['hint']}\\nbytes={40 << 20}\\nstatus=0\\n")
+                (own / "done.new").write_text(f"hint={request['hint']}\\nbytes={40 << 20}\\nstatus=0\\nstep=unordered\\n")
                 (own / "done.new").rename(own / "done")
         """
     with rgw.Rgw() as store, Site(store) as site:

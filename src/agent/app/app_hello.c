@@ -20,6 +20,11 @@ static bool hello_right(struct app_stream *stream, const Ckpt__V1__AttachHello *
     else if (ask_find(hello->profile) == NULL)
         app_stream_refuse(stream, "the profile \"%.64s\" is unknown; there are: %s", hello->profile,
                           ask_profiles(profiles));
+    else if (hello->asks_group && ask_find(hello->profile)->signal == 0)
+        app_stream_refuse(stream,
+                          "--ask group is of no use with profile %s, which sends no signal: leave "
+                          "it out",
+                          hello->profile);
     else if (hello->work_dir[0] != '/' || strlen(hello->work_dir) >= LEDGER_WORK_DIR_BYTES - 1)
         app_stream_refuse(stream, "the work folder must be an absolute path of less than %d bytes",
                           LEDGER_WORK_DIR_BYTES - 1);
@@ -109,6 +114,7 @@ static void asked_told(void *data, const struct restore_word *word)
     struct app_stream *stream = data;
 
     app_stream_take_owner(stream->allocation, word->owner);
+    app_stream_take_profile(stream, word->profile);
 }
 
 /* ckpt-run comes back: after the agent's restart, or after a broken stream. */
@@ -121,6 +127,7 @@ static void hello_running(struct app_stream *stream, const Ckpt__V1__AttachHello
     stream->state = STREAM_RUNNING;
     if (allocation->process.state == PROCESS_ABSENT) {
         app_stream_take_identity(stream);
+        app_stream_take_profile(stream, ""); /* it was started with that */
         over = attach_unknown(stream, hello);
     }
     log_info("reattached", "allocation=%s pid=%" PRIu32 " process=%s", entry->allocation_id,

@@ -77,9 +77,9 @@ static bool register_right(const struct allocation *allocation, const struct rpc
         return false;
     if (!ask_find(allocation->entry.profile)->registers)
         return refuse(ret_status, RPC_FAILED_PRECONDITION, ret_text,
-                      "the application is asked by profile %s; start it with ckpt-run --profile "
-                      "%s",
-                      allocation->entry.profile, ask_profiles_registering(profiles));
+                      "the application is asked by profile %s; register it with --profile %s, or "
+                      "without one and start it with ckpt-run --profile %s",
+                      allocation->entry.profile, ask_profiles_registering(profiles), profiles);
     if (wrong != NULL)
         return refuse(ret_status, RPC_INVALID_ARGUMENT, ret_text, "%s", wrong);
     return true;

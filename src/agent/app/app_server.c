@@ -311,19 +311,34 @@ static struct machine_user stream_user(const struct app_stream *stream)
     return (struct machine_user){.uid = peer->uid, .gid = peer->gid};
 }
 
+/* The first profile is registered where none was named. Without a word of a broker, and of
+ * ckpt-run, it is as it was at the start before. */
+void app_stream_take_profile(struct app_stream *stream, const char *registered)
+{
+    struct ledger_entry *entry = &stream->allocation->entry;
+    const char *named = stream->hello->profile;
+
+    if (registered[0] != '\0' && strcmp(registered, ask_name("")) != 0 &&
+        ask_find(registered) != NULL)
+        named = registered;
+    if (named[0] != '\0' || registered[0] != '\0' || entry->profile[0] == '\0' ||
+        ask_find(entry->profile) == NULL)
+        snprintf(entry->profile, sizeof(entry->profile), "%s", ask_name(named));
+}
+
 void app_stream_take_identity(struct app_stream *stream)
 {
     struct ledger_entry *entry = &stream->allocation->entry;
     const Ckpt__V1__AttachHello *hello = stream->hello;
     struct machine_user user = stream_user(stream);
 
-    snprintf(entry->profile, sizeof(entry->profile), "%s", ask_name(hello->profile));
     snprintf(entry->work_dir, sizeof(entry->work_dir), "%s", hello->work_dir);
     if (entry->uid != user.uid)
         entry->start_ticks = 0; /* how that one ended is for its own user to say */
     ledger_set_user(entry, user.uid, user.gid, user.groups);
     entry->endpoint[0] = '\0'; /* of the run before */
     entry->ranks_declared = hello->ranks;
+    entry->asks_group = hello->asks_group;
     user_path_take(&stream->allocation->folder, entry->work_dir, stream->folder);
     stream->folder = NULL;
 }
@@ -336,6 +351,7 @@ static void restore_told(void *data, const struct restore_word *word)
 
     if (!stream->told)
         app_stream_take_identity(stream);
+    app_stream_take_profile(stream, word->profile);
     stream->told = true;
     if (word->places != 0) {
         stream->allocation->entry.part = word->place;
@@ -415,6 +431,7 @@ void app_stream_ask(struct app_stream *stream, enum restore_what what,
                                             .prepares = what != RESTORE_OWNER && stream->first &&
                                                         !allocation->entry.restart_awaited,
                                             .override = stream->hello->restore,
+                                            .profile = stream->hello->profile,
                                             .done = done,
                                             .data = stream});
 }

@@ -77,7 +77,8 @@
     NUMBER(after)                                                                                  \
     NUMBER(barrier_told)                                                                           \
     NUMBER(ranks_all)                                                                              \
-    NUMBER(ranks_declared)
+    NUMBER(ranks_declared)                                                                         \
+    NUMBER(asks_group)
 
 /* Likewise those of one of its ranks. */
 #define RANK_FIELDS(NUMBER, TEXT)                                                                  \

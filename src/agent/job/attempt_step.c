@@ -29,10 +29,13 @@ static void take_sentinel(const struct attempt_stepping *step)
     attempt->told_bytes = sentinel->bytes;
     memcpy(attempt->label, sentinel->label, sizeof(attempt->label));
     if (strcmp(sentinel->status, "0") == 0) {
-        attempt_take_written(step);
+        if (ranks_step_missing(step->entry, sentinel->label, detail))
+            attempt_fail(step, CKPT__V1__REASON__REASON_STEP_MISMATCH, detail);
+        else
+            attempt_take_written(step);
         return;
     }
-    snprintf(detail, sizeof(detail), "the application says status=%s", sentinel->status);
+    snprintf(detail, sizeof(detail), "the application says status=%.170s", sentinel->status);
     attempt_fail(step, CKPT__V1__REASON__REASON_APPLICATION_REFUSED, detail);
 }
 

@@ -51,10 +51,11 @@ static void look_at_job(struct allocation *allocation)
                                                ranks_looked, allocation);
     if (executor->ranks_look != NULL)
         return;
-    executor->seen->count = 0;
+    executor->seen->count = executor->seen->hearer_count = 0;
+    executor->seen->asks_group = true;
     executor->seen->why[0] = '\0';
     executor->seen->main_name[0] = '\0';
-    executor->seen->group_catches =
+    executor->seen->catches =
         machine_group_catches(machine, job.group, executor->ask->signal, &executor->seen->group);
     take_look(allocation);
 }

@@ -44,8 +44,8 @@ static uint32_t wanted_count(const struct ranks_seen *seen, uint32_t declared)
     return wanted;
 }
 
-/* Nothing numbers them, and the user says that there are several: those of this node from 0. They
- * are asked with their group. */
+/* Nothing numbers them, and the user says that there are several: those of this node from 0.
+ * They are asked under no number, as many as hear the signal. */
 static void number_declared(uint32_t declared, struct ranks_table *table)
 {
     CHECK(table->count == 0);
@@ -155,7 +155,7 @@ static void take_done(struct ledger_rank *rank, const struct rank_fact *fact,
     if (strcmp(sentinel->status, "0") != 0) {
         rank->state = RANK_REFUSED;
         fail_question(outcome, CKPT__V1__REASON__REASON_APPLICATION_REFUSED);
-        snprintf(outcome->text, sizeof(outcome->text), "rank %" PRIu32 " says status=%s",
+        snprintf(outcome->text, sizeof(outcome->text), "rank %" PRIu32 " says status=%.160s",
                  rank->number, sentinel->status);
         return;
     }
@@ -204,6 +204,23 @@ static const char *say_label(const struct ledger_rank *rank)
     return rank->label[0] == '\0' ? "no step" : rank->label;
 }
 
+bool ranks_step_missing(const struct ledger_entry *entry, const char *label,
+                        char ret_text[JOB_DETAIL_BYTES])
+{
+    char ranks[JOB_DETAIL_BYTES] = "the application";
+
+    CHECK(entry->rank_count <= LEDGER_RANKS_MAX);
+    if (label[0] != '\0' || (entry->rank_count <= 1 && entry->ranks_all <= 1 && entry->parts <= 1))
+        return false;
+    if (entry->rank_count > 0)
+        ranks_name(entry, ranks);
+    snprintf(ret_text, JOB_DETAIL_BYTES,
+             "STEP_MISSING: %.50s of several said done without a step: call ckpt_done(), "
+             "done(step) or write step=N; \"unordered\" where all states fit",
+             ranks);
+    return true;
+}
+
 /* All of them are done. */
 static void compare_labels(const struct ledger_entry *entry, struct ranks_outcome *outcome)
 {
@@ -224,6 +241,8 @@ static void compare_labels(const struct ledger_entry *entry, struct ranks_outcom
                  say_label(first), rank->number, say_label(rank));
     }
     memcpy(outcome->label, first->label, sizeof(outcome->label));
+    if (outcome->verdict == RANKS_DONE && ranks_step_missing(entry, first->label, outcome->text))
+        fail_question(outcome, CKPT__V1__REASON__REASON_STEP_MISMATCH);
 }
 
 void ranks_judge(struct ledger_entry *entry, const struct rank_fact *facts, bool judge_gone,

@@ -11,7 +11,7 @@
  * Shapes   the rows are the entry's (ledger.h). No rows: nothing numbers the job's ranks, and the
  *          process group is the one rank, which is asked and answers without a number.
  * Errors   one that refuses, ends or says another step than the others fails the question, with its
- *          number.
+ *          number. Several that all name no step fail it too.
  * Absent   I/O, clocks: the lint holds this file to what fsm/ may call.
  */
 #ifndef CKPT_AGENT_RANKS_STEP_H
@@ -61,6 +61,10 @@ struct ranks_outcome {
 /* facts: one for each row. judge_gone: that a process is gone counts. */
 void ranks_judge(struct ledger_entry *entry, const struct rank_fact *facts, bool judge_gone,
                  struct ranks_outcome *ret_outcome);
+/* Several ranks or parts speak for themselves, and this one has named no step: nothing shows that
+ * what they saved fits together. ret_text: what to do. */
+bool ranks_step_missing(const struct ledger_entry *entry, const char *label,
+                        char ret_text[JOB_DETAIL_BYTES]);
 /* The entry's, such as "ranks 0, 1". It has one at least. */
 void ranks_name(const struct ledger_entry *entry, char ret_text[JOB_DETAIL_BYTES]);
 /* One line that names those that are not done. */

@@ -52,7 +52,8 @@ static void restore_tell(struct restore *restore, const Ckpt__V1__RestartPoint *
                                                         .place = restore->place,
                                                         .places = (uint32_t)point->n_node_ids,
                                                         .owner = known || first ? &owner : NULL,
-                                                        .owner_rule = point->owner_rule});
+                                                        .owner_rule = point->owner_rule,
+                                                        .profile = point->profile});
 }
 
 /* It may be registered or restarted in a moment; whoever waits for less than the agent does is to
@@ -292,6 +293,31 @@ static bool mode_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *
     return true;
 }
 
+/* True: ckpt-run says another profile than the registration, or nobody here can ask so. The first
+ * profile is registered where none was named. */
+static bool profile_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *point)
+{
+    char text[RESTORE_TEXT_BYTES], profiles[ASK_PROFILES_BYTES];
+    const bool registered = point->profile[0] != '\0' && strcmp(point->profile, ask_name("")) != 0;
+
+    if (registered && ask_find(point->profile) == NULL)
+        snprintf(
+            text, sizeof(text),
+            "allocation %s is registered with profile %.64s, which the agent of this node does "
+            "not know; there are: %s",
+            restore->allocation_id, point->profile, ask_profiles(profiles));
+    else if (registered && restore->profile[0] != '\0' &&
+             strcmp(restore->profile, point->profile) != 0)
+        snprintf(text, sizeof(text),
+                 "allocation %s is registered with profile %s, and ckpt-run says --profile %s: "
+                 "leave that out, or register an allocation with the other one",
+                 restore->allocation_id, point->profile, restore->profile);
+    else
+        return false;
+    restore_error(restore, text);
+    return true;
+}
+
 /* True: the state ends the run, or counts this part as running. What was found damaged is not
  * followed by a start from scratch either: the end of the run is on its way. */
 static bool run_waits(struct restore *restore, const Ckpt__V1__RestartPoint *point)
@@ -376,7 +402,7 @@ static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *po
         restore_finish(restore, &scratch);
         return;
     }
-    if (point_refuses(restore, point))
+    if (profile_refuses(restore, point) || point_refuses(restore, point))
         return;
     CHECK(restore->place < point->n_node_ids && restore->place < point->n_runs);
     if (point->runs[restore->place] != restore->run) { /* what was said was of the run before */
@@ -440,7 +466,7 @@ static bool starts_alone(struct restore *restore)
     run = restore->outage_run(restore->data);
     if (run == 0 || (run == restore->run && restore->begin != BEGIN(MAY)))
         return false;
-    restore->told(restore->data, &(struct restore_word){.run = run});
+    restore->told(restore->data, &(struct restore_word){.run = run, .profile = ""});
     restore_finish(restore, &(struct restore_result){.folder = "", .notice = "", .error = ""});
     return true;
 }
@@ -608,6 +634,7 @@ struct restore *restore_start(struct restart_points *points, const struct restor
     restore->user = ask->user;
     restore->what = ask->what;
     restore->override = ask->override;
+    snprintf(restore->profile, sizeof(restore->profile), "%s", ask->profile);
     restore->prepares = ask->prepares;
     restore->outage_run = ask->outage_run;
     if (ask->owner != NULL) {

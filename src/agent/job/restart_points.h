@@ -15,12 +15,13 @@
  *          scratch". (Whoever asked for that, and may, goes without an answer after a few seconds,
  *          in the run that was named last.) An allocation that the broker does not know, that has
  *          ended or that is not of this node is told by `error`, after a few seconds of patience.
- *          Restore own brings the shard of this part, all those of all parts, each in a folder
- *          of its own; path verifies a share of them where they lie. Who joined a run that had
- *          begun restores nothing. Who is neither the owner nor root is told by `error` at once.
- *          The owner is the user of this node that the registered name stands for. With a name that
+ *          Restore own brings the shard of this part, all those of all parts, each in a folder of
+ *          its own; path verifies a share of them where they lie. Who joined a run that had begun
+ *          restores nothing. Who is neither the owner nor root is told by `error` at once. The
+ *          owner is the user of this node that the registered name stands for. With a name that
  *          stands for none, or none, it is root alone who may start it, or, where the policy says
- *          so, who came first.
+ *          so, who came first. A ckpt-run that names another profile than the registered one is
+ *          told by `error` too: none is registered where it is the first one.
  * Source   I27, S1-091.
  */
 #ifndef CKPT_AGENT_RESTART_POINTS_H
@@ -69,6 +70,7 @@ struct restore_word {
     /* NULL: no broker answered, or it is nobody's on this node */
     const struct restore_owner *owner;
     Ckpt__V1__OwnerRule owner_rule; /* UNSPECIFIED: no broker answered */
+    const char *profile;            /* as registered; "": no broker told it */
 };
 
 /* What became of the run's restart point here, for the state to hear: it is restored, or a shard of
@@ -95,6 +97,7 @@ struct restore_ask {
     enum restore_what what;
     bool prepares;                  /* the folder of its checkpoints is made and looked at before */
     Ckpt__V1__RestoreMode override; /* UNSPECIFIED: as registered */
+    const char *profile;            /* as ckpt-run says; "": as registered */
     const struct restore_owner *owner; /* that is known already; NULL: none */
     /* For which run a start from scratch is now that no broker answers; 0: one is waited for. Each
      * time anew, since the last orders say so. NULL: never. */

@@ -52,6 +52,7 @@ struct restore {
     size_t part_count, part_next;
     Ckpt__V1__RestoreMode mode;     /* of this start */
     Ckpt__V1__RestoreMode override; /* that ckpt-run asks for; UNSPECIFIED: as registered */
+    char profile[ID_MAX_BYTES + 1]; /* likewise; "": as registered */
     uint32_t checkpoint_parts;
     char uri[LEDGER_PATH_BYTES + 8];  /* restore path */
     char damage[RESTORE_TEXT_BYTES];  /* damaged: of which shard, and what */

@@ -98,6 +98,7 @@ struct ask_target sight_target(struct allocation *allocation)
                             .group = (pid_t)allocation->entry.pid,
                             .ranks = allocation->entry.ranks,
                             .rank_count = allocation->entry.rank_count,
+                            .seen = allocation->executor.seen,
                             .tells = ranks_stream_tells,
                             .tell = ranks_stream_tell,
                             .teller = allocation,
@@ -123,7 +124,6 @@ static struct ask_target sight_target_ranks(struct allocation *allocation,
     CHECK(table == NULL || allocation->executor.seen != NULL);
     asked->ranks = table == NULL ? NULL : table->items;
     asked->rank_count = table == NULL ? 0 : table->count;
-    asked->seen = allocation->executor.seen;
     return target;
 }
 

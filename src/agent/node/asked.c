@@ -12,15 +12,14 @@ static struct machine_file file_of(const struct asked *asked, const char *name)
     return (struct machine_file){asked->folder, asked->user, name};
 }
 
-static enum ask_catches node_group_catches(void *context, int signal,
-                                           struct ask_process *ret_culprit)
+static enum ask_catches node_job_catches(void *context, int signal, struct ask_process *ret_culprit)
 {
     const struct asked *asked = context;
     const struct ranks_seen *seen = asked->seen;
 
     (void)signal; /* the one that they were looked at with */
     CHECK(seen != NULL);
-    switch (seen->group_catches) {
+    switch (seen->catches) {
     case PROC_CATCHES:
         return ASK_CATCHES;
     case PROC_WOULD_DIE:
@@ -35,11 +34,34 @@ static enum ask_catches node_group_catches(void *context, int signal,
     CHECK_UNREACHABLE("proc_catches");
 }
 
-static int node_group_signal(void *context, int signal, struct err *err)
+/* It may have executed another program since it was looked at, which would die of the signal. */
+static int signal_hearer(const struct asked *asked, const struct process_id *hearer, int signal,
+                         struct err *err)
+{
+    const struct machine_ops *machine = asked->machine;
+    struct proc_status status;
+
+    if (machine->process_read(machine->context, hearer->pid, NULL, &status) == 0 &&
+        (status.caught >> (signal - 1) & 1) == 0)
+        return err_set(err, ERR_NOT_FOUND, "process %d does not catch signal %d any more",
+                       (int)hearer->pid, signal);
+    return machine->process_signal(machine->context, hearer->pid, hearer->start_ticks, signal, err);
+}
+
+static int node_job_signal(void *context, int signal, struct err *err)
 {
     const struct asked *asked = context;
+    const struct ranks_seen *seen = asked->seen;
+    size_t told = 0;
 
-    return asked->machine->group_signal(asked->machine->context, asked->group, signal, err);
+    CHECK(seen != NULL);
+    CHECK(signal >= 1 && signal <= 64);
+    if (seen->asks_group)
+        return asked->machine->group_signal(asked->machine->context, asked->group, signal, err);
+    CHECK(seen->hearer_count > 0);
+    for (size_t i = 0; i < seen->hearer_count; i++)
+        told += signal_hearer(asked, &seen->hearers[i], signal, err) == 0;
+    return told > 0 ? 0 : -1;
 }
 
 static size_t node_rank_count(void *context)
@@ -165,8 +187,8 @@ static void node_file_remove(void *context, const char *name)
     asked->machine->file_remove(asked->machine->context, &file);
 }
 
-const struct ask_node asked_node = {.group_catches = node_group_catches,
-                                    .group_signal = node_group_signal,
+const struct ask_node asked_node = {.job_catches = node_job_catches,
+                                    .job_signal = node_job_signal,
                                     .rank_count = node_rank_count,
                                     .rank = node_rank,
                                     .rank_signal = node_rank_signal,

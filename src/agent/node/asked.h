@@ -18,7 +18,7 @@ struct asked {
     /* its ranks as they were journalled with the question... */
     const struct ledger_rank *ranks;
     size_t rank_count;
-    const struct ranks_seen *seen; /* ...or as they were just seen, to be asked; NULL: not now */
+    const struct ranks_seen *seen; /* ...or as they were seen, to be asked; NULL: not now */
     /* ranks with a stream of their own are told on it */
     bool (*tells)(void *teller, const struct ledger_rank *rank);
     void (*tell)(void *teller, const struct ledger_rank *rank, const struct ask_request *request);

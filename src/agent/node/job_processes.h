@@ -61,6 +61,7 @@ struct job_identity {
     uint32_t known_count;
     struct process_id known[JOB_PROCESSES_KNOWN_MAX];
     uint32_t ranks_declared; /* on this node, as its user said; 0: nothing said */
+    bool asks_group;         /* its user wants the whole process group asked */
 };
 
 /* How much a look takes from the table of processes. */

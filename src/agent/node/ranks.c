@@ -318,6 +318,75 @@ static void add_launchers(const struct picture *picture, struct ranks_seen *seen
     }
 }
 
+/* ---- without a number ---- */
+
+static bool process_hears(const struct picture *picture, const struct job_process *process)
+{
+    return picture->signal != 0 && process->belongs && catches_signal(process, picture->signal);
+}
+
+static bool hears_above(const struct picture *picture, const struct job_process *process)
+{
+    size_t steps = 0;
+
+    for (int at = process->parent; at != PROCESS_NO_PARENT && ++steps <= picture->table->count;
+         at = picture->table->items[at].parent)
+        if (process_hears(picture, &picture->table->items[at]))
+            return true;
+    return false;
+}
+
+/* By its memory: neither has executed a program since. */
+static bool is_copy_of(const struct job_process *process, const struct job_process *origin)
+{
+    return process != origin && !process->stat.executed && process->stat.image != 0 &&
+           process->stat.image == origin->stat.image &&
+           (process->stat.start_ticks > origin->stat.start_ticks ||
+            (process->stat.start_ticks == origin->stat.start_ticks &&
+             process->stat.pid > origin->stat.pid));
+}
+
+/* Its own parent has ended: another one has taken it over. */
+static bool is_orphan(const struct picture *picture, const struct job_process *process)
+{
+    return process->parent == PROCESS_NO_PARENT ||
+           picture->table->items[process->parent].stat.image != process->stat.image;
+}
+
+/* Forked from one that hears, by one in between that has ended. */
+static bool is_stray_copy(const struct picture *picture, const struct job_process *process)
+{
+    if (!is_orphan(picture, process))
+        return false;
+    for (size_t i = 0; i < picture->table->count; i++)
+        if (process_hears(picture, &picture->table->items[i]) &&
+            is_copy_of(process, &picture->table->items[i]))
+            return true;
+    return false;
+}
+
+static void find_hearers(const struct picture *picture, struct ranks_seen *seen)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < picture->table->count; i++) {
+        const struct job_process *process = &picture->table->items[i];
+        if (!process_hears(picture, process) || hears_above(picture, process) ||
+            is_stray_copy(picture, process))
+            continue;
+        if (count++ < RANKS_NODE_MAX)
+            seen->hearers[count - 1] =
+                (struct process_id){process->stat.pid, process->stat.start_ticks};
+    }
+    seen->hearer_count = count < RANKS_NODE_MAX ? count : RANKS_NODE_MAX;
+    seen->catches = count > 0 ? PROC_CATCHES : PROC_NONE_CATCHES;
+    if (seen->count == 0 && count > RANKS_NODE_MAX && seen->why[0] == '\0')
+        snprintf(seen->why, sizeof(seen->why),
+                 "%zu processes of the job catch the signal, and none is above another; at most %d "
+                 "are asked",
+                 count, RANKS_NODE_MAX);
+}
+
 /* All of the group that lives, whether the job's or not: the signal reaches them all. */
 static void judge_group(const struct picture *picture, pid_t group, struct ranks_seen *seen)
 {
@@ -331,7 +400,7 @@ static void judge_group(const struct picture *picture, pid_t group, struct ranks
         if (!proc_catching_add(&seen->group, &process->stat, &status, picture->signal))
             break;
     }
-    seen->group_catches = proc_catching_end(&seen->group);
+    seen->catches = proc_catching_end(&seen->group);
 }
 
 void ranks_find(const struct job_processes *table, const struct job_identity *job, int signal,
@@ -366,7 +435,13 @@ void ranks_find(const struct job_processes *table, const struct job_identity *jo
     for (size_t i = 0; i < count && i < RANKS_NODE_MAX; i++)
         add_rank(&picture, numbers[i], ret_seen);
     add_launchers(&picture, ret_seen);
-    judge_group(&picture, job->group, ret_seen);
+    ret_seen->asks_group = job->asks_group;
+    ret_seen->hearer_count = 0;
+    ret_seen->group = (struct proc_catching){.culprit = 0};
+    if (job->asks_group)
+        judge_group(&picture, job->group, ret_seen);
+    else
+        find_hearers(&picture, ret_seen);
     free(picture.ranks);
     free(numbers);
 }
@@ -393,7 +468,7 @@ static void look_once(struct ranks_look *look, enum process_look how)
 }
 
 /* A job that can be asked, as far as its ranks go: as many as were counted, once each, or none and
- * a group that catches the signal. */
+ * somebody who hears the signal. */
 static bool shows_all(const struct ranks_seen *seen, uint32_t declared)
 {
     uint32_t count = 0, wanted = declared;
@@ -410,7 +485,7 @@ static bool shows_all(const struct ranks_seen *seen, uint32_t declared)
     }
     if (seen->why[0] != '\0' || (count == 0 && seen->count > 0))
         return false; /* a launcher without a rank, among others */
-    return count > 0 ? wanted == 0 || count == wanted : seen->group_catches == PROC_CATCHES;
+    return count > 0 ? wanted == 0 || count == wanted : seen->catches == PROC_CATCHES;
 }
 
 static void work_look(uv_work_t *work)

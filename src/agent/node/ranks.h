@@ -16,10 +16,16 @@
  *   Launchers have no number and are ancestors of a rank; before there is any they are known by
  *       name. They are never signalled: mpirun passes signals on to its ranks.
  *
+ * Without a number, who hears the signal is found by the same rule: whoever catches it, and has no
+ * living ancestor in the job that catches it too. A process that was forked from one that catches
+ * has its handler and a copy of its state, which is no state of the job. One whose parent has ended
+ * is known by its memory, which lies where that of its origin lies until it executes a program.
+ *
  * Flow     ranks_find() is pure, over a settled table. ranks_start() takes the picture off the
  *          loop, from the known processes of the node, and takes it anew when it shows less than a
  *          job that can be asked.
- * Shapes   ranks by number, then launchers. At most RANKS_NODE_MAX ranks on a node.
+ * Shapes   ranks by number, then launchers. At most RANKS_NODE_MAX ranks on a node, or as many that
+ *          hear the signal without one.
  * Errors   `why`, with the ranks that were found: the picture is not whole, or there are too many.
  * Absent   registered ranks: who calls lays them over by number. Numbers that a program has set for
  *          itself by setenv(): /proc shows what exec() was given.
@@ -55,10 +61,12 @@ struct ranks_seen {
     size_t count;
     char why[RANKS_WHY_BYTES]; /* "": all of it was seen */
     char main_name[64];        /* program of the main process; "": it is gone, or not the job's */
-    /* The effect of the signal on the main process's group, which is asked where there are no
-     * ranks. */
-    enum proc_catches group_catches;
-    struct proc_catching group;
+    /* Where there are no ranks: who hears the signal, or all of the main process's group. */
+    bool asks_group;
+    enum proc_catches catches;  /* the effect of the signal on them */
+    struct proc_catching group; /* asks_group: who would die */
+    size_t hearer_count;
+    struct process_id hearers[RANKS_NODE_MAX];
 };
 
 /* `signal` is the one that would ask; 0: none, then any process can be the rank. */

@@ -142,6 +142,7 @@ static void send_hello(void)
     hello.want_restore = wants_restore();
     hello.restart_count = run.restart_count;
     hello.ranks = run.options.ranks;
+    hello.asks_group = run.options.asks_group;
     hello.restore = run.options.restore;
     up.body_case = CKPT__V1__ATTACH_UP__BODY_HELLO;
     up.hello = &hello;

@@ -24,7 +24,7 @@ static const char usage_before[] =
     "is started again from the newest complete one ($CKPT_RESTORE_DIR).\n"
     "\n"
     "  --alloc ID            the allocation, as registered (ckptctl jobs lists them)\n"
-    "  --profile WAY         how the application is asked:\n";
+    "  --profile WAY         how the application is asked, where it is registered without one:\n";
 static const char usage_after[] =
     "  --work-dir DIR        its folder on this node ($CKPT_DIR), on a local disk with room for a\n"
     "                        checkpoint, which is staged there before it is copied to the\n"
@@ -52,6 +52,11 @@ static const char usage_after[] =
     "                        many as its launcher tells, or as are found. Where no launcher\n"
     "                        numbers them, a checkpoint that one of them died of fails at its\n"
     "                        timeout, not before: which process was which nobody knows\n"
+    "  --ask WHOM            who gets the signal where no launcher numbers ranks: each (process "
+    "that\n"
+    "                        catches it while none above it does, the default) or group (the "
+    "whole\n"
+    "                        process group; nothing is asked while one of it would die of it)\n"
     "  --wait-for DURATION   give up with 125 when no application could be started for so long "
     "(no\n"
     "                        agent, no leader, no destination), like 90s or 1h; with the\n"
@@ -126,6 +131,14 @@ static int parse_restore(const char *text, Ckpt__V1__RestoreMode *ret_mode, stru
     return err_set(err, ERR_INVALID, "--restore is \"%.32s\", it must be own, all or path", text);
 }
 
+static int parse_ask(const char *text, bool *ret_group, struct err *err)
+{
+    *ret_group = strcmp(text, "group") == 0;
+    if (!*ret_group && strcmp(text, "each") != 0)
+        return err_set(err, ERR_INVALID, "--ask is \"%.32s\", it must be each or group", text);
+    return 0;
+}
+
 static int parse_wait(const char *text, uint64_t *ret_wait_ms, struct err *err)
 {
     const struct number_range range = {.min = 100, .max = (uint64_t)30 * 24 * 3600 * 1000};
@@ -159,6 +172,8 @@ static int take_option(int option, const char *value, struct run_options *option
         return parse_wait(value, &options->wait_for_ms, err);
     case 'n':
         return parse_ranks(value, &options->ranks, err);
+    case 'A':
+        return parse_ask(value, &options->asks_group, err);
     case 'R':
         return parse_restore(value, &options->restore, err);
     case 'f':
@@ -191,6 +206,7 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options, st
                                           {"restart-on", required_argument, NULL, 'r'},
                                           {"wait-for", required_argument, NULL, 'W'},
                                           {"ranks", required_argument, NULL, 'n'},
+                                          {"ask", required_argument, NULL, 'A'},
                                           {"restore", required_argument, NULL, 'R'},
                                           {"from-scratch", no_argument, NULL, 'f'},
                                           {"quiet", no_argument, NULL, 'q'},
@@ -198,7 +214,7 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options, st
                                           {"help", no_argument, NULL, 'h'},
                                           {"version", no_argument, NULL, 'v'},
                                           {NULL, 0, NULL, 0}};
-    struct run_options options = {.profile = ask_name(""),
+    struct run_options options = {.profile = "",
                                   .socket = RUN_DEFAULT_SOCKET,
                                   .restarts_max = 3,
                                   .restart_on = RUN_RESTART_ANY};

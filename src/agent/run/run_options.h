@@ -21,7 +21,7 @@ enum run_restart { RUN_RESTART_ANY, RUN_RESTART_SIGNAL, RUN_RESTART_NEVER };
 
 struct run_options {
     const char *allocation_id;
-    const char *profile;
+    const char *profile;  /* "": as registered */
     const char *work_dir; /* NULL: a default below TMPDIR */
     const char *socket;
     uint32_t restarts_max;
@@ -29,6 +29,7 @@ struct run_options {
     uint64_t wait_for_ms;          /* without an application; 0: for ever */
     bool from_scratch;             /* do not restore at the first start */
     uint32_t ranks;                /* of this node; 0: as many as are found */
+    bool asks_group;               /* the signal goes to the whole process group */
     Ckpt__V1__RestoreMode restore; /* UNSPECIFIED: as registered */
     bool stay;                     /* for runs that are to come */
     bool quiet;                    /* only why it fails itself */

@@ -256,6 +256,7 @@ static void get_restart_point(struct request *request, struct scratch *scratch)
     reply.owner = translate_text(allocation->owner);
     reply.owner_rule = fsm_policy(fsm)->owner_rule;
     reply.restore = allocation->restore;
+    reply.profile = translate_text(allocation->profile);
     (void)fsm_begin_restored_as(fsm, allocation, &reply.restored_as, &reply.restored_part);
     fill_node_ids(fsm, allocation, scratch, &reply);
     fill_waits(fsm, allocation, &reply);

@@ -71,8 +71,9 @@ static bool silent;                   /* no leader */
 static bool unknown;                  /* nobody has registered the job */
 static Ckpt__V1__AllocationState job_state;
 static bool joined, may_begin, part_restored, from_scratch, place_changed, swapped;
-static Ckpt__V1__BeginState waits_for;         /* when it may not begin */
-static Ckpt__V1__RestoreMode mode, other_mode; /* other: of part 1, which has restored */
+static Ckpt__V1__BeginState waits_for;                /* when it may not begin */
+static char registered_profile[16], said_profile[16]; /* "": none */
+static Ckpt__V1__RestoreMode mode, other_mode;        /* other: of part 1, which has restored */
 
 /* The worker that was started last; it ends when the loop comes round. */
 static struct {
@@ -175,13 +176,13 @@ static struct rpc_client_call *attach_on(struct rpc_channel *on, const char *all
         rpc_channel_open(on, "/ckpt.v1.AppService/Attach", 0, true, &handlers, NULL);
     Ckpt__V1__AttachUp up = CKPT__V1__ATTACH_UP__INIT;
     Ckpt__V1__AttachHello hello = CKPT__V1__ATTACH_HELLO__INIT;
-    char id[32], profile[] = "signal";
+    char id[32];
     uint8_t bytes[256];
 
     snprintf(id, sizeof(id), "%s", allocation_id);
 
     hello.allocation_id = id;
-    hello.profile = profile;
+    hello.profile = said_profile;
     hello.work_dir = folder;
     hello.want_restore = !from_scratch;
     hello.restart_count = restart_count;
@@ -264,6 +265,7 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
     left_out.repeated_ms = 600000;
     point.without = without == CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_UNSPECIFIED ? NULL : &left_out;
     point.restore = mode;
+    point.profile = registered_profile;
     point.restored_as = other_mode;
     point.restored_part = 1;
     point.allocation_state = job_state;
@@ -510,6 +512,7 @@ static int set_up(void **state)
     job_state = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
     mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN;
     other_mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED;
+    registered_profile[0] = said_profile[0] = '\0';
     ended_with = RPC_OK;
     memset(&ready, 0, sizeof(ready));
     memset(&work, 0, sizeof(work));

@@ -183,6 +183,20 @@ static inline void real_vfork(void)
     clone(real_vforked, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
 }
 
+/* A child with its handler, and one that has another parent by then. */
+static inline void real_copies(void)
+{
+    signal(SIGUSR1, real_on_signal);
+    for (int i = 0; i < 2; i++) {
+        if (fork() != 0)
+            continue;
+        if (i == 0 || fork() == 0)
+            real_count(REAL_LIFE_S * 1000);
+        _exit(0);
+    }
+    wait(NULL); /* for the one in between */
+}
+
 /* As mpirun: each rank has a group of its own; rank 1 is a wrapper script's child. */
 static inline void real_launch(void)
 {
@@ -218,6 +232,12 @@ static inline void real_main(int argc, char **argv)
     alarm(REAL_LIFE_S);
     if (strcmp(role, "launcher") == 0) {
         real_launch();
+    } else if (strcmp(role, "below-shell") == 0) {
+        execl("/bin/sh", "wrapper", "-c", "sleep 60 & \"$0\" --role copies & wait",
+              getenv("TEST_PROGRAM"), NULL);
+        _exit(4);
+    } else if (strcmp(role, "copies") == 0) {
+        real_copies();
     } else if (strcmp(role, "rank") == 0) {
         signal(SIGUSR1, real_on_signal);
         if (fork() == 0)

@@ -1,4 +1,5 @@
 /* ckpt-runs that attach one after the other (F-026). */
+#include "src/agent/app/app_stream.h"
 #include "tests/unit/agent/attach_restore.h"
 
 /* It goes by paths: it would take away what is restored for the next one meanwhile. */
@@ -343,6 +344,51 @@ static void a_part_that_restores_in_another_way_is_refused_with_both(void **stat
     assert_false(starts());
 }
 
+/* ckpt-run names one where none was registered, which the first profile stands for. */
+static void the_registered_profile_counts(void **state)
+{
+    static const struct {
+        const char *registered, *said, *counts; /* NULL: it is refused */
+    } rows[] = {{"", "", "signal"},       {"", "grpc", "grpc"},
+                {"signal", "", "signal"}, {"signal", "signal-usr2", "signal-usr2"},
+                {"grpc", "", "grpc"},     {"signal-usr2", "signal-usr2", "signal-usr2"},
+                {"grpc", "signal", NULL}, {"signal-usr2", "grpc", NULL},
+                {"dmtcp", "", NULL}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        set_up(state);
+        snprintf(registered_profile, sizeof(registered_profile), "%s", rows[i].registered);
+        snprintf(said_profile, sizeof(said_profile), "%s", rows[i].said);
+        attach_to_restore();
+        if (rows[i].counts != NULL) {
+            expect_start(0);
+            assert_string_equal(agent_find(&agent, "job")->entry.profile, rows[i].counts);
+        } else {
+            expect_refusal("allocation job is registered with profile ");
+            assert_contains(refusal, rows[i].registered);
+            assert_contains(refusal, rows[i].said[0] != '\0' ? rows[i].said : "there are: signal");
+        }
+        tear_down(state);
+    }
+}
+
+/* Without a broker it is as it was at the last start. */
+static void in_an_outage_the_profile_is_that_of_the_start_before(void **state)
+{
+    struct ledger_entry *entry;
+
+    (void)state;
+    strcpy(registered_profile, "grpc");
+    attach_to_restore();
+    expect_start(0);
+    entry = &agent_find(&agent, "job")->entry;
+    app_stream_take_profile(agent_find(&agent, "job")->stream, "");
+    assert_string_equal(entry->profile, "grpc");
+    strcpy(entry->profile, "another");
+    app_stream_take_profile(agent_find(&agent, "job")->stream, "");
+    assert_string_equal(entry->profile, "signal");
+}
+
 static void what_is_damaged_is_told_and_another_one_restored_when_the_state_says_so(void **state)
 {
     Ckpt__V1__AgentReport *report;
@@ -595,6 +641,9 @@ int main(void)
             a_work_folder_that_cannot_be_opened_is_refused_with_the_reason, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_part_that_may_not_begin_hears_why, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_part_that_counts_as_running_hears_so, set_up, tear_down),
+        cmocka_unit_test(the_registered_profile_counts),
+        cmocka_unit_test_setup_teardown(in_an_outage_the_profile_is_that_of_the_start_before,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_part_that_restores_in_another_way_is_refused_with_both,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_joined_a_run_that_had_begun_restores_nothing, set_up,

@@ -97,6 +97,7 @@ static struct ledger_entry entry_of(const char *id)
                                  .barrier_told = 1,
                                  .ranks_all = 9,
                                  .ranks_declared = 2,
+                                 .asks_group = true,
                                  .rank_count = 2,
                                  .ranks = {{.number = 4,
                                             .pid = 4712,

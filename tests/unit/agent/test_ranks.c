@@ -1,4 +1,5 @@
 /* Who is a rank: texts of /proc as launchers leave them, and a job of real processes. */
+#include "src/agent/node/asked.h"
 #include "src/agent/node/ranks.h"
 #include "tests/unit/agent/real_job.h"
 
@@ -38,9 +39,11 @@ struct text {
     unsigned caught;
     const char *variables;
     const char *command;
-    uid_t uid;     /* 0: the job's */
-    char state;    /* 0: S */
-    uint64_t late; /* ticks after the main process's start, plus one */
+    uid_t uid;       /* 0: the job's */
+    char state;      /* 0: S */
+    uint64_t late;   /* ticks after the main process's start, plus one */
+    uint64_t memory; /* where its program lies */
+    bool forked;     /* and it has executed none since */
 };
 
 static char *split(const char *words, size_t *ret_bytes)
@@ -74,6 +77,8 @@ static void add(struct text text)
     process.uid = status.uid;
     process.caught = status.caught;
     process.ignored = status.ignored;
+    process.stat.image = text.memory;
+    process.stat.executed = !text.forked;
     process.environment = split(text.variables, &process.environment_bytes);
     process.command = split(text.command, &process.command_bytes);
     job_processes_add(&table, &process);
@@ -297,6 +302,131 @@ static void hydra_mvapich_and_pmix_are_known(void **state)
     }
 }
 
+/* ---- without a number ---- */
+
+/* The processes that hear the signal: "101 105". */
+static const char *heard(int signal)
+{
+    static char text[4096];
+    size_t used = 0;
+
+    assert_string_equal(found(signal), "");
+    text[0] = '\0';
+    for (size_t i = 0; i < seen.hearer_count; i++)
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%d", i == 0 ? "" : " ",
+                                 seen.hearers[i].pid);
+    assert_int_equal(seen.catches, seen.hearer_count > 0 ? PROC_CATCHES : PROC_NONE_CATCHES);
+    assert_int_equal(seen.group.culprit, 0);
+    return text;
+}
+
+/* Its workers were forked with its handler, and hold the state of that moment. */
+static void forked_helpers_do_not_hear_what_their_parent_hears(void **state)
+{
+    (void)state;
+    main_process("python3", OURS);
+    table.items[0].caught = USR1 | USR2;
+    for (int i = 1; i <= 4; i++)
+        ADD(MAIN + i, MAIN, MAIN, "python3", .caught = USR1, .variables = OURS, .forked = true);
+    ADD(111, 101, MAIN, "python3", .caught = USR1, .forked = true);
+    ADD(112, MAIN, MAIN, "tail", .caught = 0); /* would die of it */
+    assert_string_equal(heard(SIGUSR1), "100");
+    assert_true(seen.hearers[0].start_ticks == START);
+    assert_string_equal(heard(SIGUSR2), "100");
+    table.items[0].caught = 0; /* a supervisor: its children do the work */
+    assert_string_equal(heard(SIGUSR1), "101 102 103 104");
+    assert_string_equal(heard(SIGUSR2), "");
+}
+
+static void wrappers_that_do_not_catch_or_ignore_are_passed_over(void **state)
+{
+    (void)state;
+    main_process("sh", OURS);
+    ADD(101, MAIN, MAIN, "time", .caught = 0);
+    ADD(102, 101, 102, "solver", .caught = USR1); /* has left the group */
+    ADD(103, 102, 103, "monitor", .caught = USR1, .variables = OURS);
+    ADD(104, MAIN, MAIN, "sleep", .caught = 0);
+    assert_string_equal(heard(SIGUSR1), "102");
+    /* a script that handles the signal does it for what is below */
+    table.items[0].caught = USR1;
+    assert_string_equal(heard(SIGUSR1), "100");
+    /* a dead process hears nothing, and hides nobody */
+    table.items[0].caught = 0;
+    job_processes_find(&table, 102)->stat.state = 'Z';
+    assert_string_equal(heard(SIGUSR1), "103");
+}
+
+#define MEMORY 77
+
+/* It is the job's by its group or its environment; only its memory tells whose copy it is. */
+static void a_copy_whose_parent_has_ended_does_not_hear(void **state)
+{
+    (void)state;
+    main_process("sh", OURS);
+    ADD(101, MAIN, MAIN, "solver", .caught = USR1, .memory = MEMORY);
+    ADD(105, 1, 105, "solver", .caught = USR1, .variables = OURS, .memory = MEMORY, .forked = true);
+    ADD(106, 105, 105, "solver", .caught = USR1, .memory = MEMORY, .forked = true);
+    ADD(107, MAIN, MAIN, "solver", .caught = USR1, .memory = MEMORY, .forked = true); /* adopted */
+    assert_string_equal(heard(SIGUSR1), "101");
+    /* one that has executed a program since, or is of another, speaks for itself */
+    ADD(108, 1, 108, "other", .caught = USR1, .variables = OURS, .memory = MEMORY);
+    ADD(109, 1, 109, "daemon", .caught = USR1, .variables = OURS, .memory = 1, .forked = true);
+    assert_string_equal(heard(SIGUSR1), "101 108 109");
+    /* a daemon of which nothing else is left is the program itself */
+    job_processes_find(&table, 101)->stat.state = 'Z';
+    job_processes_find(&table, 107)->stat.state = 'Z';
+    assert_string_equal(heard(SIGUSR1), "105 108 109");
+    /* where the kernel does not tell, all that catch it are asked */
+    job_processes_find(&table, 101)->stat.state = 'S';
+    for (size_t i = 0; i < table.count; i++)
+        table.items[i].stat.image = 0;
+    assert_string_equal(heard(SIGUSR1), "101 105 108 109");
+}
+
+/* Forked by one that does not catch it, they are children of their own. */
+static void workers_of_a_living_supervisor_are_no_copies_of_each_other(void **state)
+{
+    (void)state;
+    main_process("sh", OURS);
+    ADD(101, MAIN, MAIN, "sup", .memory = MEMORY);
+    ADD(102, 101, MAIN, "sup", .caught = USR1, .memory = MEMORY, .forked = true);
+    ADD(103, 101, MAIN, "sup", .caught = USR1, .memory = MEMORY, .forked = true);
+    assert_string_equal(heard(SIGUSR1), "102 103");
+}
+
+static void the_whole_group_is_asked_where_its_user_says_so(void **state)
+{
+    (void)state;
+    job.asks_group = true;
+    main_process("sh", OURS);
+    table.items[0].ignored = USR1;
+    ADD(101, MAIN, MAIN, "solver", .caught = USR1);
+    ADD(102, 101, MAIN, "solver", .caught = USR1, .forked = true);
+    assert_string_equal(found(SIGUSR1), "");
+    assert_int_equal(seen.catches, PROC_CATCHES);
+    assert_true(seen.asks_group);
+    assert_int_equal(seen.hearer_count, 0);
+    ADD(103, 101, MAIN, "tail", .caught = 0);
+    found(SIGUSR1);
+    assert_int_equal(seen.catches, PROC_WOULD_DIE);
+    assert_int_equal(seen.group.culprit, 103);
+    job.asks_group = false;
+    assert_string_equal(heard(SIGUSR1), "101");
+    assert_false(seen.asks_group);
+}
+
+static void more_that_hear_than_are_asked_are_said(void **state)
+{
+    (void)state;
+    main_process("sh", OURS);
+    for (int i = 0; i < RANKS_NODE_MAX + 1; i++)
+        ADD(101 + i, MAIN, 101 + i, "solver", .caught = USR1);
+    heard(SIGUSR1);
+    assert_int_equal(seen.hearer_count, RANKS_NODE_MAX);
+    assert_string_equal(seen.why, "257 processes of the job catch the signal, and none is above "
+                                  "another; at most 256 are asked");
+}
+
 /* ---- who is a process ---- */
 
 static size_t processes(void)
@@ -485,6 +615,51 @@ static void the_ranks_of_a_real_job_are_found(void **state)
     real_end(&real);
 }
 
+/* One that has executed another program since would die of it, and is spared. */
+static void signalled_is_who_still_catches_it(const struct real_job *real, pid_t shell)
+{
+    struct machine_ops machine;
+    struct asked asked = {.machine = &machine, .group = real->identity.group, .seen = &seen};
+    struct err err = {0};
+
+    machine_uv_ops(NULL, &machine);
+    seen.hearers[seen.hearer_count++] = (struct process_id){shell, real_start_ticks(shell)};
+    assert_int_equal(asked_node.job_signal(&asked, SIGUSR1, &err), 0);
+    seen.hearers[0] = seen.hearers[1];
+    seen.hearer_count = 1;
+    assert_int_equal(asked_node.job_signal(&asked, SIGUSR1, &err), -1);
+    assert_non_null(strstr(err.text, "does not catch signal 10 any more"));
+    assert_true(machine_alive(&machine, shell, real_start_ticks(shell)));
+}
+
+/* Below a shell, with a forked child, one whose parent has ended, and a program that would die. */
+static void of_a_real_program_it_alone_hears(void **state)
+{
+    struct real_job real;
+    uint64_t end_us = real_now_us() + REAL_PATIENCE_MS * 1000;
+    struct proc_stat stat;
+    size_t ignoring;
+    pid_t shell;
+
+    (void)state;
+    real_open(&real, NULL);
+    shell = real_start(&real, "below-shell", NULL);
+    do {
+        real_wait_ms(5);
+        look(&real, false);
+    } while ((real_identity(&real, &ignoring) != 5 || seen.hearer_count == 0) &&
+             real_now_us() < end_us);
+    look(&real, false);
+    assert_int_equal(seen.count, 0);
+    assert_int_equal(seen.hearer_count, 1);
+    assert_int_equal(proc_read_stat(seen.hearers[0].pid, &stat), 0);
+    assert_int_equal(stat.parent, shell);
+    assert_true(stat.executed);
+    assert_true(stat.image != 0);
+    signalled_is_who_still_catches_it(&real, shell);
+    real_end(&real);
+}
+
 /* ---- several jobs ---- */
 
 enum { LOOKS = 6 };
@@ -581,11 +756,18 @@ int main(int argc, char **argv)
         CASE(hydra_mvapich_and_pmix_are_known),
         CASE(what_srun_counts_holds_for_ranks_that_pmi_numbers),
         CASE(what_srun_counts_does_not_hold_for_the_ranks_of_another),
+        CASE(forked_helpers_do_not_hear_what_their_parent_hears),
+        CASE(wrappers_that_do_not_catch_or_ignore_are_passed_over),
+        CASE(a_copy_whose_parent_has_ended_does_not_hear),
+        CASE(workers_of_a_living_supervisor_are_no_copies_of_each_other),
+        CASE(the_whole_group_is_asked_where_its_user_says_so),
+        CASE(more_that_hear_than_are_asked_are_said),
         CASE(job_processes_are_found_by_group_environment_and_descent),
         CASE(a_process_of_another_user_belongs_to_roots_jobs_alone),
         CASE(a_group_whose_number_came_again_is_not_the_jobs),
         CASE(more_ranks_than_are_taken_are_said),
         CASE(the_ranks_of_a_real_job_are_found),
+        CASE(of_a_real_program_it_alone_hears),
         CASE(jobs_that_are_looked_at_together_have_their_own_ranks),
     };
 

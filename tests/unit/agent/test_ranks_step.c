@@ -186,6 +186,52 @@ static void one_that_ends_refuses_or_says_another_step_fails_it(void **state)
     assert_string_equal(outcome.text, "rank 0 says 127, rank 1 says no step");
 }
 
+/* None: nothing tells whether what they saved fits together. */
+static void several_that_name_no_step_fail_it(void **state)
+{
+    struct ranks_outcome outcome;
+    struct rank_fact facts[2];
+
+    (void)state;
+    begin(&entry, facts);
+    facts[0] = facts[1] = done("", 1, 0);
+    ranks_judge(&entry, facts, true, &outcome);
+    assert_int_equal(outcome.verdict, RANKS_FAILED);
+    assert_int_equal(outcome.reason, CKPT__V1__REASON__REASON_STEP_MISMATCH);
+    assert_string_equal(
+        outcome.text,
+        "STEP_MISSING: ranks 0, 1 of several said done without a step: call ckpt_done(), "
+        "done(step) or write step=N; \"unordered\" where all states fit");
+    begin(&entry, facts);
+    facts[0] = facts[1] = done("unordered", 1, 0);
+    ranks_judge(&entry, facts, true, &outcome);
+    assert_int_equal(outcome.verdict, RANKS_DONE);
+    assert_string_equal(outcome.label, "unordered");
+}
+
+/* One that is alone needs none; a part beside others does, and so does the one rank of a node. */
+static void a_step_is_missing_where_others_save_too(void **state)
+{
+    static struct ledger_entry one;
+
+    (void)state;
+    for (uint32_t parts = 0; parts <= 2; parts++) {
+        for (uint32_t ranks = 0; ranks <= 2; ranks++) {
+            one.parts = parts;
+            one.rank_count = ranks;
+            one.ranks_all = 0;
+            assert_int_equal(ranks_step_missing(&one, "", why), parts == 2 || ranks == 2);
+            assert_false(ranks_step_missing(&one, "127", why));
+        }
+    }
+    one = (struct ledger_entry){.parts = 1, .rank_count = 1, .ranks_all = 2};
+    assert_true(ranks_step_missing(&one, "", why));
+    assert_non_null(strstr(why, "STEP_MISSING: rank 0 of several"));
+    one = (struct ledger_entry){.parts = 2};
+    assert_true(ranks_step_missing(&one, "", why));
+    assert_non_null(strstr(why, "STEP_MISSING: the application of several"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,7 +241,9 @@ int main(void)
         cmocka_unit_test(more_ranks_than_are_taken_are_refused),
         cmocka_unit_test(a_job_that_nothing_numbers_is_one_or_as_many_as_its_user_says),
         cmocka_unit_test(a_question_is_over_when_all_of_them_are_done),
-        cmocka_unit_test(one_that_ends_refuses_or_says_another_step_fails_it)};
+        cmocka_unit_test(one_that_ends_refuses_or_says_another_step_fails_it),
+        cmocka_unit_test(several_that_name_no_step_fail_it),
+        cmocka_unit_test(a_step_is_missing_where_others_save_too)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

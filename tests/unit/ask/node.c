@@ -10,7 +10,7 @@ struct memory_file *file_of(struct application *application, const char *name)
     return NULL;
 }
 
-static enum ask_catches group_catches(void *context, int number, struct ask_process *ret_culprit)
+static enum ask_catches job_catches(void *context, int number, struct ask_process *ret_culprit)
 {
     const struct application *application = context;
 
@@ -19,7 +19,7 @@ static enum ask_catches group_catches(void *context, int number, struct ask_proc
     return application->catches;
 }
 
-static int group_signal(void *context, int number, struct err *err)
+static int job_signal(void *context, int number, struct err *err)
 {
     struct application *application = context;
 
@@ -140,8 +140,8 @@ static void file_remove(void *context, const char *name)
         *file = (struct memory_file){0};
 }
 
-static const struct ask_node node = {.group_catches = group_catches,
-                                     .group_signal = group_signal,
+static const struct ask_node node = {.job_catches = job_catches,
+                                     .job_signal = job_signal,
                                      .rank_count = rank_count,
                                      .rank = rank,
                                      .rank_signal = rank_signal,

@@ -186,7 +186,7 @@ static void signal_way_says_who_would_die(void **state)
     assert_non_null(strstr(detail, "pid 77 (sleep) does not catch signal 10 (SIGUSR1)"));
     application.catches = ASK_NONE_CATCHES;
     assert_int_equal(ask->preflight(ask, &target, detail, sizeof(detail)), ASK_NO_HANDLER);
-    assert_non_null(strstr(detail, "no process of group 70 catches signal 10"));
+    assert_non_null(strstr(detail, "no process of the job, whose group is 70, catches signal 10"));
 }
 
 /* Launcher and wrappers are not among them: nobody but these is signalled. */

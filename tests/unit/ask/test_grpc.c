@@ -187,6 +187,7 @@ static void it_needs_what_the_application_registered(void **state)
 static void what_it_tells_is_heard_and_its_answer_is_left_in_the_folder(void **state)
 {
     Ckpt__V1__AppCheckpointUpdate update = CKPT__V1__APP_CHECKPOINT_UPDATE__INIT;
+    char label[] = "step:127";
     struct sentinel sentinel;
     struct asking asking;
 
@@ -201,6 +202,7 @@ static void what_it_tells_is_heard_and_its_answer_is_left_in_the_folder(void **s
     assert_int_equal(poll(&asking, &sentinel), ASK_NOTHING_YET);
     update.body_case = CKPT__V1__APP_CHECKPOINT_UPDATE__BODY_DONE_BYTES;
     update.done_bytes = 77;
+    update.label = label;
     say(&asking, &update, true);
     run_until(&asking, &asking.heard.over);
     assert_uint_equal(asking.heard.estimate_ms, 9000);
@@ -209,6 +211,7 @@ static void what_it_tells_is_heard_and_its_answer_is_left_in_the_folder(void **s
     assert_int_equal(poll(&asking, &sentinel), ASK_FINISHED);
     assert_uint_equal(sentinel.bytes, 77);
     assert_string_equal(sentinel.status, "0");
+    assert_string_equal(sentinel.label, "step:127");
     asking_close(&asking);
     assert_uint_equal(asking.heard.answered + asking.heard.broken, 1); /* the end says no more */
 }

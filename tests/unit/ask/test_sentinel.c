@@ -46,6 +46,22 @@ static void complete_sentinel_is_read(void **state)
     assert_string_equal(sentinel.status, "disk full");
 }
 
+/* As long as libckptapp takes it of a program; one byte more is told. */
+static void a_long_reason_is_taken_whole(void **state)
+{
+    char text[320], reason[SENTINEL_STATUS_MAX_BYTES + 2];
+    struct sentinel sentinel;
+
+    (void)state;
+    memset(reason, 'x', sizeof(reason));
+    reason[SENTINEL_STATUS_MAX_BYTES + 1] = '\0';
+    snprintf(text, sizeof(text), "hint=1-42-1\nbytes=0\nstatus=%s\n", reason);
+    assert_int_equal(parse(text, &sentinel), -1);
+    snprintf(text, sizeof(text), "hint=1-42-1\nbytes=0\nstatus=%s\n", reason + 1);
+    assert_int_equal(parse(text, &sentinel), 0);
+    assert_string_equal(sentinel.status, reason + 1);
+}
+
 static void incomplete_or_wrong_sentinel_is_none(void **state)
 {
     static const char *const texts[] = {
@@ -129,6 +145,7 @@ int main(void)
         cmocka_unit_test(hint_names_checkpoint_and_attempt),
         cmocka_unit_test(request_holds_hint_directory_and_deadline),
         cmocka_unit_test(complete_sentinel_is_read),
+        cmocka_unit_test(a_long_reason_is_taken_whole),
         cmocka_unit_test(incomplete_or_wrong_sentinel_is_none),
         cmocka_unit_test(a_wrong_line_is_named_and_a_missing_one_awaited),
         cmocka_unit_test(sentinel_with_nul_or_too_long_is_none),

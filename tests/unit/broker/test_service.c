@@ -390,6 +390,7 @@ static void the_restart_point_names_the_end_of_the_walltime(void **state)
     call(BROKER("GetRestartPoint"), &ask.base, &answer);
     point = ckpt__v1__restart_point__unpack(NULL, answer.length, answer.bytes);
     assert_int_equal(point->restore, CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN);
+    assert_string_equal(point->profile, "signal"); /* none was registered */
     assert_uint_equal(point->part->walltime_ms, 0);
     ckpt__v1__restart_point__free_unpacked(point, NULL);
     update.request_id = request_id;
