@@ -25,6 +25,7 @@
  *          ERR_CORRUPT      a shard differs from its manifest, or a source changed during put
  *          ERR_EMPTY        the source holds no bytes
  *          ERR_REFUSED      a path outside the prefix, a symbolic link, a device
+ *          ERR_MISMATCH     another cluster's checkpoint, or a later epoch's target (mark.h)
  *          ERR_INVALID      a location that no kind takes
  *          ERR_FULL, ERR_QUOTA  no space at all; none left for this user
  *          ERR_AUTH         keys or rights are refused, have expired or are missing
@@ -43,6 +44,7 @@
 
 #include "src/base/buf.h"
 #include "src/base/err.h"
+#include "src/dest/mark.h"
 #include "src/dest/sample.h"
 #include "src/dest/serve.h"
 #include "src/dest/sha256.h"
@@ -66,8 +68,9 @@ struct destination_place {
     /* restore: the place is a node's own copy: files lie there as they were put, although the
      * MANIFEST says that they are stored compressed */
     bool as_put;
-    /* put, stage: the mark of the checkpoint's cluster (mark.h), left beside the files. NULL: none,
-     * and no scan of any cluster tells the checkpoint */
+    /* the mark of the checkpoint's cluster (mark.h). put, stage: left beside the files. They and
+     * publish, collect, abandon: a checkpoint with another one's is refused, ERR_MISMATCH. NULL:
+     * none, no scan of any cluster tells the checkpoint, and whose it is does not matter */
     const char *mark;
     /* put: the text of the shard's MANIFEST is appended; NULL: not wanted */
     struct buf *manifest_text;
@@ -106,6 +109,14 @@ struct destination_removed {
     uint64_t unwiped;
 };
 
+/* The cluster that a task is of, and where it is to write or to remove. Texts are the caller's. */
+struct destination_hold {
+    const char *prefix;
+    const char *path;               /* below it; NULL: the task is about the prefix alone */
+    const struct mark_claim *claim; /* with an epoch */
+    const char *cluster_id;         /* for the note; NULL: not known here */
+    bool takes;                     /* a lower epoch's note, or none, is replaced by an own one */
+};
 /* The checkpoints that a scan looks for. Texts are the caller's. */
 struct destination_scan {
     const char *prefix; /* a target's */
@@ -150,6 +161,10 @@ struct destination_ops {
      * the checkpoints that are bound for the target, successes in a row resume them
      * (src/broker/health/storage_watch.h). */
     int (*probe)(const char *prefix, struct err *err);
+    /* Before anything is written or removed: ERR_MISMATCH when a later epoch of this cluster has
+     * the target (mark.h). One small read. A note that cannot be written is no failure: it is
+     * tried again with the next probe. */
+    int (*hold)(const struct destination_hold *hold, struct err *err);
     /* Root calls it before it becomes `owner` for a put or prepare. NULL: the kind needs nothing.
      * ERR_AUTH is no failure: where root is nobody, the user's own rights are tried. */
     int (*claim)(const struct destination_place *place, uid_t owner, struct err *err);
@@ -196,7 +211,7 @@ struct destination_ops {
      * success. The rest of a killed removal looks like no checkpoint, and the next removal takes it
      * away. ERR_NOT_FOUND: nothing at all is there, as where a file system is not mounted. Only the
      * caller knows whether a checkpoint was ever written there. */
-    int (*collect)(const char *prefix, const char *path, struct destination_removed *ret_removed,
+    int (*collect)(const struct destination_place *place, struct destination_removed *ret_removed,
                    struct err *err);
     /* The user of this machine who owns the files of the checkpoint's job. Nobody else may read or
      * remove them, on some servers not even root. ERR_NOT_FOUND: nothing of the job is there. NULL:

@@ -33,6 +33,9 @@ enum { GENERATIONS_DEFAULT = 8 };
 struct verb {
     struct options_taken takes;
     bool on_destination;
+    /* how it is with the target's note (mark.h): reading leaves it alone, what writes or removes
+     * looks at it, and what the leader does by itself takes the target */
+    enum { HOLD_NOT, HOLD_LOOKS, HOLD_TAKES } hold;
     int (*run)(const struct request *request, FILE *out, struct err *err);
 };
 
@@ -42,7 +45,8 @@ static struct destination_place place_of(const struct request *request)
                                       .path = request->values[PATH],
                                       .part = request->values[PART],
                                       .manifest_sha256 = request->values[MANIFEST_SHA256],
-                                      .mark = request->values[CLUSTER]};
+                                      .mark = request->claim.mark[0] == '\0' ? NULL
+                                                                             : request->claim.mark};
 }
 
 static int print_summary(const struct destination_summary *summary, FILE *out)
@@ -259,11 +263,27 @@ static int run_restore(const struct request *request, FILE *out, struct err *err
     return print_summary(&summary, out);
 }
 
+/* Whether a later epoch of the cluster has the target. A task without an epoch was started by hand,
+ * or by an earlier version. */
+static int check_hold(const struct request *request, bool takes, struct err *err)
+{
+    const struct destination_hold hold = {.prefix = request->values[PREFIX],
+                                          .path = request->values[PATH],
+                                          .claim = &request->claim,
+                                          .cluster_id = request->values[CLUSTER_ID],
+                                          .takes = takes};
+
+    if (hold.prefix == NULL || request->claim.epoch == 0 || request->destination->hold == NULL)
+        return 0;
+    return request->destination->hold(&hold, err);
+}
+
 /* Folders above the owner's own are root's: what became empty there goes afterwards, and holds no
  * data where it stays. Root looks into nothing: the owner may have put there anything meanwhile. */
 static int run_collect(const struct request *request, FILE *out, struct err *err)
 {
     const char *prefix = request->values[PREFIX], *path = request->values[PATH];
+    const struct destination_place place = place_of(request);
     struct destination_removed removed = {0};
     bool as_owner = request->values[AS] != NULL;
     int result;
@@ -272,7 +292,9 @@ static int run_collect(const struct request *request, FILE *out, struct err *err
         owner_enter(request->destination,
                     &(struct owner_place){prefix, path, request->values[OWNER]}, err) != 0)
         return -1;
-    result = request->destination->collect(prefix, path, &removed, err);
+    result = check_hold(request, !as_owner, err);
+    if (result == 0)
+        result = request->destination->collect(&place, &removed, err);
     if (as_owner && owner_leave() && result == 0)
         request->destination->tidy(prefix, path);
     if (result == 0)
@@ -294,7 +316,7 @@ static int run_abandon(const struct request *request, FILE *out, struct err *err
 static int run_scan(const struct request *request, FILE *out, struct err *err)
 {
     const struct destination_scan scan = {.prefix = request->values[PREFIX],
-                                          .mark = request->values[CLUSTER],
+                                          .mark = request->claim.mark,
                                           .after = request->values[AFTER],
                                           .min_age_s = request->min_age};
 
@@ -357,46 +379,63 @@ static int run_sweep(const struct request *request, FILE *out, struct err *err)
     return look_sweep(request->values[PATH], err);
 }
 
+#define CLUSTERS (BIT(CLUSTER) | BIT(CLUSTER_ID))
 static const struct verb verbs[] = {
-    {{"probe", BIT(PREFIX), 0}, true, run_probe},
-    {{"prepare", BIT(PREFIX) | BIT(PATH), BIT(BESIDE) | BIT(AS)}, true, run_prepare},
+    {{"probe", BIT(PREFIX), CLUSTERS}, true, HOLD_TAKES, run_probe},
+    {{"prepare", BIT(PREFIX) | BIT(PATH), BIT(BESIDE) | BIT(AS) | CLUSTERS},
+     true,
+     HOLD_LOOKS,
+     run_prepare},
     {{"put", BIT(PREFIX) | BIT(PATH) | BIT(PART) | BIT(SOURCE),
       BIT(RATE) | BIT(THREADS) | BIT(READ_BACK) | BIT(GENERATIONS) | BIT(AS) | BIT(MANIFEST_TO) |
-          BIT(COMPRESS) | BIT(CLUSTER) | BIT(WIPE)},
+          BIT(COMPRESS) | BIT(WIPE) | CLUSTERS},
      true,
+     HOLD_LOOKS,
      run_put},
-    {{"stage", BIT(PREFIX) | BIT(PATH) | BIT(PART), BIT(AS) | BIT(CLUSTER) | BIT(WIPE)},
+    {{"stage", BIT(PREFIX) | BIT(PATH) | BIT(PART), BIT(AS) | BIT(WIPE) | CLUSTERS},
      true,
+     HOLD_LOOKS,
      run_stage},
     {{"publish", BIT(PREFIX) | BIT(PATH) | BIT(PART) | BIT(NAME),
-      BIT(THREADS) | BIT(READ_BACK) | BIT(AS) | BIT(WIPE)},
+      BIT(THREADS) | BIT(READ_BACK) | BIT(AS) | BIT(WIPE) | CLUSTERS},
      true,
+     HOLD_LOOKS,
      run_publish},
     {{"verify", BIT(PATH) | BIT(PART),
       BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(RATE) | BIT(THREADS) | BIT(READ_BACK) | BIT(AS) |
           BIT(OWNER)},
      true,
+     HOLD_NOT,
      run_verify},
     {{"restore", BIT(PATH) | BIT(PART) | BIT(TO),
       BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(RATE) | BIT(THREADS) | BIT(AS) | BIT(COPY) |
           BIT(FROM)},
      true,
+     HOLD_NOT,
      run_restore},
     {{"retain", BIT(SOURCE) | BIT(MANIFEST) | BIT(PATH) | BIT(PART), BIT(KEEP_FREE) | BIT(AS)},
      false,
+     HOLD_NOT, /* on the node itself, as those below without a destination */
      run_retain},
-    {{"space", BIT(PATH), BIT(AS)}, false, run_space},
-    {{"reserve", BIT(PATH) | BIT(NAME), BIT(BYTES) | BIT(AS)}, true, run_reserve},
-    {{"collect", BIT(PREFIX) | BIT(PATH), BIT(AS) | BIT(OWNER) | BIT(WIPE)}, true, run_collect},
-    {{"abandon", BIT(PATH) | BIT(PART), BIT(PREFIX) | BIT(AS) | BIT(WIPE)}, true, run_abandon},
-    {{"scan", BIT(PREFIX) | BIT(CLUSTER), BIT(AFTER) | BIT(MIN_AGE)}, true, run_scan},
+    {{"space", BIT(PATH), BIT(AS)}, false, HOLD_NOT, run_space},
+    {{"reserve", BIT(PATH) | BIT(NAME), BIT(BYTES) | BIT(AS)}, true, HOLD_NOT, run_reserve},
+    {{"collect", BIT(PREFIX) | BIT(PATH), BIT(AS) | BIT(OWNER) | BIT(WIPE) | CLUSTERS},
+     true,
+     HOLD_NOT, /* by itself, with the rights that it removes with */
+     run_collect},
+    {{"abandon", BIT(PATH) | BIT(PART), BIT(PREFIX) | BIT(AS) | BIT(WIPE) | CLUSTERS},
+     true,
+     HOLD_LOOKS,
+     run_abandon},
+    {{"scan", BIT(PREFIX) | BIT(CLUSTER), BIT(AFTER) | BIT(MIN_AGE)}, true, HOLD_NOT, run_scan},
     {{"keep", BIT(SOURCE) | BIT(TO) | BIT(NAME) | BIT(SERIES) | BIT(KEEP), BIT(KEEP_BYTES)},
      false,
+     HOLD_NOT,
      run_keep},
-    {{"user", BIT(NAME), 0}, false, run_user},
-    {{"name", BIT(UID), 0}, false, run_name},
-    {{"look", BIT(PATH), 0}, false, run_look},
-    {{"sweep", BIT(PATH), BIT(AS) | BIT(WIPE)}, false, run_sweep},
+    {{"user", BIT(NAME), 0}, false, HOLD_NOT, run_user},
+    {{"name", BIT(UID), 0}, false, HOLD_NOT, run_name},
+    {{"look", BIT(PATH), 0}, false, HOLD_NOT, run_look},
+    {{"sweep", BIT(PATH), BIT(AS) | BIT(WIPE)}, false, HOLD_NOT, run_sweep},
 };
 
 /* NULL with err, which names all that there are. */
@@ -454,6 +493,7 @@ static int exit_of(enum err_code code)
     case ERR_EMPTY:
         return WORKER_EXIT_EMPTY;
     case ERR_REFUSED:
+    case ERR_MISMATCH:
         return WORKER_EXIT_REFUSED;
     default: /* of the destination, such as ERR_FULL, and what may be added: worth another try */
         return WORKER_EXIT_UNAVAILABLE;
@@ -480,6 +520,7 @@ static const char *cause_of(enum err_code code)
     case ERR_QUOTA:
         return "storage_quota";
     case ERR_AUTH:
+    case ERR_MISMATCH: /* another cluster's: whoever watches the target has to know */
         return "storage_denied";
     case ERR_UNAVAILABLE:
         return "storage_unreachable";
@@ -496,7 +537,7 @@ static int print_failure(const struct verb *verb, struct err *err, FILE *out, FI
 {
     int code = print_error(verb->takes.verb, err, errors);
 
-    if (verb->on_destination && code == WORKER_EXIT_UNAVAILABLE) {
+    if (verb->on_destination && (code == WORKER_EXIT_UNAVAILABLE || err->code == ERR_MISMATCH)) {
         fprintf(out, "cause=%s\n", cause_of(err->code));
         (void)fflush(out);
     }
@@ -510,8 +551,8 @@ static const char usage[] =
     "BYTES_PER_S]\n"
     "                           [--read-back never|sampled|always] [--generations N] "
     "[--manifest-to FILE]\n"
-    "                           [--compress none|lz4] [--cluster MARK]\n"
-    "       ckpt-worker stage   --prefix P --path DIR --part NAME [--cluster MARK]\n"
+    "                           [--compress none|lz4]\n"
+    "       ckpt-worker stage   --prefix P --path DIR --part NAME\n"
     "       ckpt-worker publish --prefix P --path DIR --part NAME --name FOLDER [--read-back "
     "WORD]\n"
     "       ckpt-worker verify  --path DIR --part NAME [--prefix P] [--manifest-sha256 HEX]\n"
@@ -543,6 +584,9 @@ static const char usage[] =
     "collect and verify take --as owner: as whom the job's folder belongs to, or NAME where that "
     "cannot be "
     "seen.\n"
+    "probe, prepare, put, stage, publish, collect and abandon take --cluster MARK[@EPOCH] "
+    "[--cluster-id ID]:\nwhat another cluster wrote is refused, and all when a later epoch of this "
+    "one has the target.\n"
     "put, stage, publish, collect, abandon and sweep take --wipe yes: files are overwritten before "
     "they are removed.\n"
     "One blocking job on a destination; started by ckptd and ckpt-agentd, and good by hand. --path "
@@ -595,6 +639,17 @@ static bool is_claimed(const struct verb *verb, const struct request *request)
            request->destination->claimed(&place);
 }
 
+/* Before root makes a folder for the user. 1: only the user may look. */
+static int hold_first(const struct verb *verb, const struct request *request, struct err *err)
+{
+    bool nothing = verb->run == run_prepare && request->destination->prepare == NULL;
+
+    if (nothing || verb->hold == HOLD_NOT ||
+        check_hold(request, verb->hold == HOLD_TAKES, err) == 0)
+        return 0;
+    return err->code == ERR_AUTH && request->values[AS] != NULL ? 1 : -1;
+}
+
 /* All but that is done as the user. */
 static int take_user(const struct verb *verb, const struct request *request, struct err *err)
 {
@@ -641,6 +696,18 @@ static void forget_task(void)
     tree_bound_removal(0);
 }
 
+static int take_task(const struct verb *verb, const struct request *request, const char *became,
+                     struct err *err)
+{
+    int held = hold_first(verb, request, err), taken;
+
+    if (held < 0)
+        return -1;
+    taken = became == NULL ? take_user(verb, request, err)
+                           : take_user_again(verb, request, became, err);
+    return taken == 0 && held > 0 ? check_hold(request, false, err) : taken;
+}
+
 /* became NULL: it is the first one. */
 static int do_task(int argc, char *const *argv, const char *became, FILE *out, FILE *errors)
 {
@@ -658,8 +725,7 @@ static int do_task(int argc, char *const *argv, const char *became, FILE *out, F
         return print_error("", &err, errors);
     if (verb->on_destination && find_destination(&request, &err) != 0)
         return print_error(verb->takes.verb, &err, errors);
-    taken = became == NULL ? take_user(verb, &request, &err)
-                           : take_user_again(verb, &request, became, &err);
+    taken = take_task(verb, &request, became, &err);
     if (taken > 0)
         return TASKS_ANEW;
     if (taken != 0 || verb->run(&request, out, &err) != 0)

@@ -37,7 +37,8 @@ static const char *const option_names[OPTION_COUNT] = {"--prefix",
                                                        "--min-age",
                                                        "--wipe",
                                                        "--bytes",
-                                                       "--beside"};
+                                                       "--beside",
+                                                       "--cluster-id"};
 
 /* Plain digits: workers are started by daemons, which have read units already. */
 static int parse_number(const char *name, const char *text, uint64_t *ret_number, struct err *err)
@@ -81,10 +82,12 @@ static int parse_value(enum option option, const char *value, struct request *re
     case MIN_AGE:
         return parse_number("--min-age", value, &request->min_age, err);
     case CLUSTER:
-        if (!mark_valid(value))
-            return err_set(err, ERR_INVALID,
-                           "--cluster \"%.64s\" is not the mark of a cluster: 16 digits of 0-9 a-f",
-                           value);
+        if (!mark_claim_parse(value, &request->claim))
+            return err_set(
+                err, ERR_INVALID,
+                "--cluster \"%.64s\" is not the mark of a cluster, 16 digits of 0-9 a-f, "
+                "or MARK@EPOCH",
+                value);
         return 0;
     case BYTES:
         return parse_number("--bytes", value, &request->bytes, err);

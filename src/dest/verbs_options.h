@@ -39,6 +39,7 @@ enum option {
     WIPE,
     BYTES,
     BESIDE,
+    CLUSTER_ID,
     OPTION_COUNT
 };
 #define BIT(option) (1u << (option))
@@ -48,6 +49,7 @@ struct request {
     const struct destination_ops *destination;
     const char *values[OPTION_COUNT];
     struct destination_how how;
+    struct mark_claim claim; /* of --cluster */
     uint64_t keep, keep_bytes, keep_free, generations, min_age, bytes;
 };
 

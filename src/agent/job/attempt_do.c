@@ -17,7 +17,6 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/text.h"
-#include "src/dest/mark.h"
 #include "src/dest/worker.h"
 
 enum {
@@ -396,7 +395,7 @@ static const char *wipe_word(const struct attempt *attempt)
 struct part_arguments {
     const char *at[PUT_ARGUMENTS];
     size_t count;
-    char part[PART_NAME_BYTES];
+    char part[PART_NAME_BYTES], claim[MARK_CLAIM_BYTES];
 };
 
 static void add_argument(struct part_arguments *arguments, const char *option, const char *value)
@@ -408,24 +407,26 @@ static void add_argument(struct part_arguments *arguments, const char *option, c
 }
 
 static void begin_arguments(struct part_arguments *ret_arguments, const char *verb,
-                            const struct attempt *attempt)
+                            const struct allocation *allocation)
 {
+    const struct attempt *attempt = &allocation->attempt;
+    const char *claim;
+
     *ret_arguments = (struct part_arguments){.at = {verb}, .count = 1};
     add_argument(ret_arguments, "--prefix", attempt->target_prefix);
     add_argument(ret_arguments, "--path", attempt->path);
     add_argument(ret_arguments, "--part", part_name_format(attempt->part, ret_arguments->part));
     add_argument(ret_arguments, "--wipe", wipe_word(attempt));
+    claim = agent_claim(allocation->agent, attempt->cluster_mark, ret_arguments->claim);
+    if (claim != NULL)
+        add_argument(ret_arguments, "--cluster", claim);
 }
 
 static void stage_at_destination(struct allocation *allocation)
 {
-    const struct attempt *attempt = &allocation->attempt;
     struct part_arguments arguments;
-    char mark[MARK_BYTES];
 
-    begin_arguments(&arguments, "stage", attempt);
-    if (attempt->cluster_mark != 0)
-        add_argument(&arguments, "--cluster", mark_format(attempt->cluster_mark, mark));
+    begin_arguments(&arguments, "stage", allocation);
     start_stage(allocation, arguments.at);
 }
 
@@ -502,19 +503,17 @@ static bool keeps_copies(const struct allocation *allocation)
 static void copy_checkpoint(struct allocation *allocation)
 {
     const struct attempt *attempt = &allocation->attempt;
-    char rate[24], generations[16], manifest[ATTEMPT_MANIFEST_BYTES], mark[MARK_BYTES];
+    char rate[24], generations[16], manifest[ATTEMPT_MANIFEST_BYTES];
     struct part_arguments arguments;
 
     snprintf(rate, sizeof(rate), "%" PRIu64, attempt->granted_bytes_per_s);
     snprintf(generations, sizeof(generations), "%u", attempt->generations);
-    begin_arguments(&arguments, "put", attempt);
+    begin_arguments(&arguments, "put", allocation);
     add_argument(&arguments, "--source", attempt->directory);
     add_argument(&arguments, "--rate", rate);
     add_argument(&arguments, "--generations", generations);
     add_argument(&arguments, "--read-back", read_back_word(attempt->read_back));
     add_argument(&arguments, "--compress", compression_word(attempt->compression));
-    if (attempt->cluster_mark != 0)
-        add_argument(&arguments, "--cluster", mark_format(attempt->cluster_mark, mark));
     if (keeps_copies(allocation))
         add_argument(&arguments, "--manifest-to", manifest_path(attempt, manifest));
     start_put(allocation, arguments.at);
@@ -526,7 +525,7 @@ static void publish_checkpoint(struct allocation *allocation)
     const struct attempt *attempt = &allocation->attempt;
     struct part_arguments arguments;
 
-    begin_arguments(&arguments, "publish", attempt);
+    begin_arguments(&arguments, "publish", allocation);
     add_argument(&arguments, "--name", allocation->entry.staged);
     add_argument(&arguments, "--read-back", read_back_word(attempt->read_back));
     start_put(allocation, arguments.at);
@@ -566,7 +565,7 @@ static void abandon_put(struct allocation *allocation)
 
     CHECK(attempt->state == ATTEMPT_ABANDONING);
     CHECK(attempt->put_started);
-    begin_arguments(&arguments, "abandon", attempt);
+    begin_arguments(&arguments, "abandon", allocation);
     if (start_worker(allocation, arguments.at, ABANDON_DEADLINE_MS, abandon_done, &err) == 0)
         return;
     abandon_failed(allocation, -1, err.text);

@@ -84,7 +84,7 @@ int posix_stage(const struct destination_place *place, char ret_name[DESTINATION
     folder = place_create(place, err);
     if (folder < 0)
         return -1;
-    result = place->mark == NULL ? 0 : place_mark(folder, place->mark, place->path, err);
+    result = place_mark(folder, place, err);
     if (result == 0)
         result = sweep_a_while(folder, place, err);
     if (result == 0)
@@ -241,7 +241,7 @@ static int publish_run(struct put *put, const struct destination_place *place, u
     struct stat status;
 
     put->folder = place_open(place, err);
-    if (put->folder < 0)
+    if (put->folder < 0 || place_check_mark(put->folder, place, err) != 0)
         return -1;
     put->temporary = tree_open_beneath(put->folder, put->temporary_name, O_RDONLY | O_DIRECTORY, 0);
     if (put->temporary >= 0)

@@ -45,6 +45,7 @@ const struct destination_ops destination_posix = {
     .parse = posix_parse,
     .validate = posix_validate,
     .probe = posix_probe,
+    .hold = posix_hold,
     .claim = place_claim,
     .claimed = place_is_claimed,
     .prepare = posix_prepare,

@@ -248,7 +248,11 @@ static int put_read_back(struct put *put, struct err *err)
         return 0;
     put->read_back_failed = err->code == ERR_CORRUPT;
     if (put->read_back_failed && shard_key(&put->at, "", key, NULL) == 0)
-        (void)remove_below(put->client, put->at.part.bucket, key, MANIFEST_NAME, NULL, NULL);
+        (void)remove_below(put->client,
+                           &(struct removal_below){.bucket = put->at.part.bucket,
+                                                   .prefix = key,
+                                                   .first = MANIFEST_NAME},
+                           NULL, NULL);
     return -1;
 }
 
@@ -278,18 +282,20 @@ static int put_seal(struct put *put, struct err *err)
 static void put_remove_others(struct put *put)
 {
     char key[OBJECT_KEY_MAX_BYTES + 1];
+    struct removal_below below = {
+        .bucket = put->at.part.bucket, .prefix = key, .first = MANIFEST_NAME};
     struct shard_at other = put->at;
 
     for (size_t at = 0; at < put->folders.length; at += SHARD_FOLDER_BYTES) {
         memcpy(other.folder, put->folders.bytes + at, SHARD_FOLDER_BYTES);
         if (strcmp(other.folder, put->at.folder) != 0 && shard_key(&other, "", key, NULL) == 0)
-            (void)remove_below(put->client, put->at.part.bucket, key, MANIFEST_NAME, NULL, NULL);
+            (void)remove_below(put->client, &below, NULL, NULL);
     }
     /* Tries whose answer was lost. Uploads of other folders may be of a writer that is at work. */
     if (shard_key(&put->at, "", key, NULL) == 0)
-        (void)remove_uploads(put->client, put->at.part.bucket, key, NULL);
+        (void)remove_uploads(put->client, &below, NULL);
     if (upload_must_ask(&put->manifest) && question_key(put, key, NULL) == 0)
-        (void)remove_uploads(put->client, put->at.part.bucket, key, NULL);
+        (void)remove_uploads(put->client, &below, NULL);
 }
 
 /* ---- put ---- */
@@ -332,7 +338,8 @@ static int put_run(struct put *put, bool *ret_reused, struct err *err)
     struct err why = {0};
     int result;
 
-    if (shard_folders(put->client, &put->at.part, &put->folders, err) != 0)
+    if (shard_folders(put->client, &put->at.part, &put->folders, err) != 0 ||
+        shard_check_marks(put->place, &put->folders, err) != 0)
         return -1;
     put->source = source_open(put->label, &put->manifest, err);
     if (put->source < 0)

@@ -91,6 +91,20 @@ int shard_folders(struct client *client, const struct location *part, struct buf
                        note_folder, &list, err);
 }
 
+int shard_check_marks(const struct destination_place *place, const struct buf *folders,
+                      struct err *err)
+{
+    char mark[MARK_BYTES];
+
+    for (size_t at = 0; place->mark != NULL && at < folders->length; at += SHARD_FOLDER_BYTES) {
+        memcpy(mark, folders->bytes + at, MARK_BYTES - 1);
+        mark[MARK_BYTES - 1] = '\0';
+        if (strcmp(mark, place->mark) != 0 && strcmp(mark, SHARD_NO_MARK) != 0)
+            return mark_refuse(place->mark, mark, NULL, place->path, err);
+    }
+    return 0;
+}
+
 struct file_list {
     size_t prefix_length;
     struct manifest *found;
