@@ -31,7 +31,8 @@ enum err_code {
     ERR_REMOVED = 13, /* this member is no part of its cluster any more */
     ERR_DISK = 14,  /* the disk of the data folder does not read or write; text carries strerror */
     ERR_QUOTA = 15, /* the asker's share is used up; the shares of others may not be */
-    ERR_BUSY = 16   /* the other side asks for fewer requests; try again later */
+    ERR_BUSY = 16,  /* the other side asks for fewer requests; try again later */
+    ERR_UNFIT = 17  /* of what a user made: it cannot be taken, and would not be the next time */
 };
 
 /* An error: the code for programs, the text for people. */

@@ -24,7 +24,8 @@
  *          ERR_NOT_FOUND    no such shard or source; collect: not even the folder of its tenant
  *          ERR_CORRUPT      a shard differs from its manifest, or a source changed during put
  *          ERR_EMPTY        the source holds no bytes
- *          ERR_REFUSED      a path outside the prefix, a symbolic link, a device
+ *          ERR_REFUSED      a path outside the prefix, or one through a symbolic link
+ *          ERR_UNFIT        put, publish: a source that no checkpoint carries; again the next time
  *          ERR_MISMATCH     another cluster's checkpoint, or a later epoch's target (mark.h)
  *          ERR_INVALID      a location that no kind takes
  *          ERR_FULL, ERR_QUOTA  no space at all; none left for this user

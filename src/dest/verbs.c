@@ -493,6 +493,7 @@ static int exit_of(enum err_code code)
     case ERR_EMPTY:
         return WORKER_EXIT_EMPTY;
     case ERR_REFUSED:
+    case ERR_UNFIT:
     case ERR_MISMATCH:
         return WORKER_EXIT_REFUSED;
     default: /* of the destination, such as ERR_FULL, and what may be added: worth another try */
@@ -511,7 +512,7 @@ static int print_error(const char *verb, struct err *err, FILE *errors)
     return exit_of(err->code);
 }
 
-/* A Reason's word (REASON_STORAGE_FULL), when it is the destination that failed. */
+/* A Reason's word (REASON_STORAGE_FULL), where the exit code does not say all. */
 static const char *cause_of(enum err_code code)
 {
     switch (code) {
@@ -528,6 +529,8 @@ static const char *cause_of(enum err_code code)
         return "storage_hangs";
     case ERR_BUSY:
         return "storage_slow";
+    case ERR_UNFIT: /* the application's own: another try has the same files */
+        return "application_refused";
     default:
         return "storage_error";
     }
@@ -537,7 +540,9 @@ static int print_failure(const struct verb *verb, struct err *err, FILE *out, FI
 {
     int code = print_error(verb->takes.verb, err, errors);
 
-    if (verb->on_destination && (code == WORKER_EXIT_UNAVAILABLE || err->code == ERR_MISMATCH)) {
+    bool known = err->code == ERR_MISMATCH || err->code == ERR_UNFIT;
+
+    if (verb->on_destination && (code == WORKER_EXIT_UNAVAILABLE || known)) {
         fprintf(out, "cause=%s\n", cause_of(err->code));
         (void)fflush(out);
     }

@@ -126,6 +126,8 @@ static int put_copy(struct put *put, struct err *err)
         if (entry->is_directory && tree_make_folder(put->temporary, entry->path, err) != 0)
             return -1;
     }
+    if (tree_make_links(put->temporary, &put->manifest, err) != 0)
+        return -1;
     return take_source(put, put->temporary, err);
 }
 
@@ -181,7 +183,7 @@ int put_seal(struct put *put, struct err *err)
     }
     manifest_encode(&put->manifest, &put->text);
     if (put->text.length > MANIFEST_MAX_BYTES)
-        return err_set(err, ERR_REFUSED, "%s: the manifest is over %d bytes", put->source_label,
+        return err_set(err, ERR_UNFIT, "%s: the manifest is over %d bytes", put->source_label,
                        MANIFEST_MAX_BYTES);
     if (write_manifest(put, err) != 0)
         return -1;

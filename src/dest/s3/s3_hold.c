@@ -18,7 +18,7 @@
 
 enum { EPOCH_DIGITS = 20, HOLD_KEY_BYTES = OBJECT_KEY_MAX_BYTES + 80 };
 
-/* What the list has told. */
+/* The keys that were listed. */
 struct notes {
     size_t length; /* of the beginning of all keys */
     uint64_t epoch;
@@ -41,8 +41,9 @@ static int note_key(void *data, const struct object_listed *listed, struct err *
 }
 
 /* Its key says all that counts; the rest is for people. */
-static int refuse(struct client *client, const struct destination_hold *hold, const char *bucket,
-                  const char *key, const struct notes *notes, struct err *err)
+static int refuse_lower(struct client *client, const struct destination_hold *hold,
+                        const char *bucket, const char *key, const struct notes *notes,
+                        struct err *err)
 {
     char where[HOLD_KEY_BYTES + 160];
     struct mark_note note = {.epoch = 0};
@@ -82,7 +83,7 @@ static int hold_at(struct client *client, const struct destination_hold *hold, c
     snprintf(key, sizeof(key), "%s%020" PRIu64, first,
              notes.epoch > hold->claim->epoch ? notes.epoch : hold->claim->epoch);
     if (notes.epoch > hold->claim->epoch)
-        return refuse(client, hold, bucket, key, &notes, err);
+        return refuse_lower(client, hold, bucket, key, &notes, err);
     if (hold->takes && notes.epoch < hold->claim->epoch)
         write_note(client, hold, bucket, key);
     return 0;

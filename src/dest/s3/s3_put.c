@@ -73,6 +73,11 @@ static void name_folder(struct put *put)
         sha256_update(&sha256, entry->path, strlen(entry->path) + 1);
         sha256_update(&sha256, numbers, sizeof(numbers));
     }
+    for (size_t i = 0; i < put->manifest.link_count; i++) {
+        sha256_update(&sha256, put->manifest.links[i].path,
+                      strlen(put->manifest.links[i].path) + 1);
+        sha256_update(&sha256, put->manifest.links[i].to, strlen(put->manifest.links[i].to) + 1);
+    }
     sha256_finish(&sha256, digest);
     sha256_close(&sha256);
     snprintf(put->at.folder, sizeof(put->at.folder), "%s-%.16s/",
@@ -116,7 +121,7 @@ static int put_encode(struct put *put, struct err *err)
     buf_clear(&put->text);
     manifest_encode(&put->manifest, &put->text);
     if (put->text.length > MANIFEST_MAX_BYTES)
-        return err_set(err, ERR_REFUSED, "%s: the manifest is over %d bytes", put->label,
+        return err_set(err, ERR_UNFIT, "%s: the manifest is over %d bytes", put->label,
                        MANIFEST_MAX_BYTES);
     return 0;
 }
@@ -331,6 +336,18 @@ static int put_write_anew(struct put *put, struct err *err)
     return put_write(put, err);
 }
 
+/* Before a byte is sent. The folder's name has its full length in any case. */
+static int check_keys(struct put *put, struct err *err)
+{
+    char key[OBJECT_KEY_MAX_BYTES + 1];
+
+    for (size_t i = 0; i < put->manifest.count; i++)
+        if (!put->manifest.entries[i].is_directory &&
+            shard_key(&put->at, put->manifest.entries[i].path, key, err) != 0)
+            return -1;
+    return 0;
+}
+
 /* The store is asked before the source is read: an outage is said before anything about the
  * source, and costs no reading. */
 static int put_run(struct put *put, bool *ret_reused, struct err *err)
@@ -347,7 +364,7 @@ static int put_run(struct put *put, bool *ret_reused, struct err *err)
     if (put_cut(put, err) != 0)
         return -1;
     name_folder(put);
-    if (put_reuse(put, ret_reused, err) != 0)
+    if (check_keys(put, err) != 0 || put_reuse(put, ret_reused, err) != 0)
         return -1;
     if (*ret_reused)
         return source_check(put->source, put->label, &put->manifest, err);

@@ -42,12 +42,12 @@ int shard_key(const struct shard_at *at, const char *file, char ret_key[OBJECT_K
         snprintf(ret_key, OBJECT_KEY_MAX_BYTES + 1, "%s%s%s", at->part.key, at->folder, file);
 
     if (length > OBJECT_KEY_MAX_BYTES)
-        return err_set(err, ERR_REFUSED,
+        return err_set(err, ERR_UNFIT,
                        "the key of \"%.100s\" has %d bytes, a store takes %d at most; let the "
                        "application use shorter names",
                        file, length, OBJECT_KEY_MAX_BYTES);
     if (!is_utf8(file))
-        return err_set(err, ERR_REFUSED, "the name of \"%.100s\" is no UTF-8, as keys have to be",
+        return err_set(err, ERR_UNFIT, "the name of \"%.100s\" is no UTF-8, as keys have to be",
                        file);
     return 0;
 }

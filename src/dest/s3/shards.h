@@ -59,7 +59,7 @@ int shard_check_marks(const struct destination_place *place, const struct buf *f
                       struct err *err);
 /* Whether the text begins with the name of such a folder and its slash. */
 bool shard_is_folder(const char *name);
-/* The key of a file in the folder; "" is the folder itself. ERR_REFUSED when it is too long for a
+/* The key of a file in the folder; "" is the folder itself. ERR_UNFIT when it is too long for a
  * key, or no text. */
 int shard_key(const struct shard_at *at, const char *file, char ret_key[OBJECT_KEY_MAX_BYTES + 1],
               struct err *err);

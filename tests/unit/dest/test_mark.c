@@ -1,4 +1,4 @@
-/* Whose a target and a checkpoint are: what another cluster wrote stays, and what is left of an
+/* The owners of a target and of a checkpoint: another cluster's files stay, and what is left of an
  * earlier epoch of the own one writes and removes nothing. By the command line of ckpt-worker. */
 #include "src/dest/mark.h"
 
