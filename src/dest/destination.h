@@ -41,6 +41,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "src/base/buf.h"
@@ -117,6 +118,13 @@ struct destination_hold {
     const struct mark_claim *claim; /* with an epoch */
     const char *cluster_id;         /* for the note; NULL: not known here */
     bool takes;                     /* a lower epoch's note, or none, is replaced by an own one */
+};
+/* A folder that a person looks at, by whatever way it came there. */
+struct destination_check {
+    const char *path; /* of a checkpoint, or of one part of it */
+    const struct destination_how *how;
+    bool downloaded; /* from a kind that has neither links nor folders: missing ones are forgiven */
+    FILE *out;       /* a line for each part: whole=TEXT, damaged=TEXT */
 };
 /* The checkpoints that a scan looks for. Texts are the caller's. */
 struct destination_scan {
@@ -202,6 +210,9 @@ struct destination_ops {
      * with the manifest, and the manifest with place->manifest_sha256. Writes nothing. */
     int (*verify)(const struct destination_place *place, const struct destination_how *how,
                   struct destination_summary *ret_summary, struct err *err);
+    /* Reads all of a folder that is a shard, or has shards in it, by its MANIFESTs alone. NULL: the
+     * kind has no folders. */
+    int (*check)(const struct destination_check *check, struct err *err);
     /* Verifies while copying into `to`, at how->rate_bytes_per_s at most; `to` appears with all its
      * files at once. Its parent must exist; `to` must be absent, empty, or hold exactly these
      * files. */

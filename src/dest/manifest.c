@@ -489,6 +489,8 @@ void manifest_encode(const struct manifest *manifest, struct buf *text)
 
     buf_printf(text, MANIFEST_HEAD "%d\n",
                manifest->link_count > 0 ? MANIFEST_VERSION_LINKS : MANIFEST_VERSION);
+    if (manifest->link_count > 0)
+        buf_printf(text, MANIFEST_ADVICE);
     for (size_t i = 0; i < manifest->count; i++)
         append_entry(text, &manifest->entries[i]);
     manifest_links_encode(manifest, text);

@@ -1,6 +1,6 @@
 /* The MANIFEST of one shard: every file and folder with size, mode and SHA-256. It hashes itself,
- * and standard tools check it: `sha256sum -c MANIFEST` in the shard's folder the files up to one
- * chunk, split(1) and sha256sum the larger ones (README.md has the script).
+ * and `ckpt-worker verify FOLDER` checks all of it. So do standard tools: `sha256sum -c MANIFEST`
+ * the files up to one chunk, split(1) and sha256sum the larger ones (README.md has the script).
  *
  * Flow     put fills a manifest while it copies, encodes it and writes it last. verify and restore
  *          parse it, compare it with what lies in the folder, and hash every file. A file over
@@ -40,9 +40,9 @@
  *          each chunk (frame.h), of the lengths that stand there. All hashes are of what `lz4 -dc`
  *          makes of it.
  *          Links follow all entries, ascend by path, and are of texts that lead nowhere but into
- *          the shard itself: manifest_link_problem(). A manifest with links begins with
- *          "# ckpt-manifest 3", which programs of before there were any do not take for one of
- *          theirs. A later version is refused by its number, and is no damage.
+ *          the shard itself: manifest_link_problem(). A manifest with links begins with "#
+ *          ckpt-manifest 3" and a word of advice, which programs of before there were any do not
+ *          take for one of theirs. A later version is refused by its number, and is no damage.
  *          At most MANIFEST_ENTRIES_MAX entries, MANIFEST_MAX_BYTES of text, MANIFEST_DEPTH_MAX
  *          levels.
  * Errors   ERR_CORRUPT from parse and compare; ERR_REFUSED for names that the format does not

@@ -11,6 +11,10 @@
 #define MANIFEST_LINK_TO_PREFIX "# link to="
 /* The number in the first line: with links and without. */
 #define MANIFEST_HEAD "# ckpt-manifest "
+/* Of version 3: version 2 has no room for a word to whoever looks into one. */
+#define MANIFEST_ADVICE                                                                            \
+    "# all of this is checked by: ckpt-worker verify FOLDER (sha256sum -c: lines without # "       \
+    "only)\n"
 enum { MANIFEST_VERSION = 2, MANIFEST_VERSION_LINKS = 3 };
 enum { MANIFEST_CHUNK_LINE_BYTES = sizeof(MANIFEST_CHUNK_PREFIX) - 1 + 2 * SHA256_BYTES + 1 };
 

@@ -35,9 +35,9 @@ void manifest_links_close(struct manifest *manifest)
 /* ---- which ---- */
 
 /* Upwards only before anything else: behind a name, which may be a link itself, nobody knows from
- * the text alone where that leads. As far up as the link's own folder is deep, a folder of the
- * checkpoint is reached, and from there on each name leads further down or through another link
- * that keeps to the same rule. */
+ * the text alone where that leads. As far up as the link's own folder is deep, it is a folder of
+ * the checkpoint. From there on each name leads further down, or through another link that keeps to
+ * the same rule. */
 const char *manifest_link_problem(const char *path, const char *to)
 {
     size_t up = 0, depth = 0;

@@ -214,7 +214,8 @@ static bool take_entries(struct cursor *cursor, struct manifest *manifest)
     uint64_t version;
 
     if (!take_literal(cursor, MANIFEST_HEAD) || !take_number(cursor, 10, &version) ||
-        version < MANIFEST_VERSION || !take_literal(cursor, "\n"))
+        version < MANIFEST_VERSION || !take_literal(cursor, "\n") ||
+        (version > MANIFEST_VERSION && !take_literal(cursor, MANIFEST_ADVICE)))
         return false;
     while (!take_literal(cursor, "# total ")) {
         if (manifest->count + manifest->link_count == MANIFEST_ENTRIES_MAX)

@@ -27,7 +27,7 @@
 #include "src/dest/worker.h"
 
 /* How often a file is taken over from the checkpoint before until it is written anew. */
-enum { GENERATIONS_DEFAULT = 8 };
+enum { GENERATIONS_DEFAULT = 8, ARGUMENTS_BY_HAND_MAX = 16 };
 
 /* A verb: what it may be given and who does it. */
 struct verb {
@@ -209,6 +209,24 @@ static int run_verify(const struct request *request, FILE *out, struct err *err)
     if (request->destination->verify(&place, &how, &summary, err) != 0)
         return -1;
     return print_summary(&summary, out);
+}
+
+/* For people, without a cluster: nothing is asked for but the folder. */
+static int run_check(const struct request *request, FILE *out, struct err *err)
+{
+    const char *downloaded = request->values[DOWNLOADED];
+    const struct destination_check check = {.path = request->values[PATH],
+                                            .how = &request->how,
+                                            .downloaded =
+                                                downloaded != NULL && downloaded[0] == 'y',
+                                            .out = out};
+
+    if (request->destination->check == NULL)
+        return err_set(err, ERR_INVALID,
+                       "%s is of the kind %s: verify --path DIR --part NAME reads it there, or "
+                       "download it and check the folder with --downloaded yes",
+                       check.path, request->destination->kind);
+    return request->destination->check(&check, err);
 }
 
 /* From the node's own copy, which is a shard of another destination: with the manifest's hash that
@@ -407,6 +425,7 @@ static const struct verb verbs[] = {
      true,
      HOLD_NOT,
      run_verify},
+    {{"check", BIT(PATH), BIT(RATE) | BIT(THREADS) | BIT(DOWNLOADED)}, true, HOLD_NOT, run_check},
     {{"restore", BIT(PATH) | BIT(PART) | BIT(TO),
       BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(RATE) | BIT(THREADS) | BIT(AS) | BIT(COPY) |
           BIT(FROM)},
@@ -461,11 +480,33 @@ static const struct verb *find_verb(const char *name, struct err *err)
     return NULL;
 }
 
+/* `verify FOLDER`, as people type it: `check --path FOLDER`. NULL: it is not that. */
+static const struct verb *parse_folder(int argc, char *const *argv, struct request *ret_request,
+                                       struct err *err)
+{
+    char *words[ARGUMENTS_BY_HAND_MAX];
+    int count = argc - 1;
+    const struct verb *verb = find_verb("check", err);
+
+    CHECK(verb != NULL);
+    if (count > ARGUMENTS_BY_HAND_MAX) {
+        err_set(err, ERR_INVALID, "verify FOLDER takes --rate, --threads and --downloaded");
+        return NULL;
+    }
+    words[0] = (char *)(uintptr_t) "--path"; /* is only read */
+    for (int i = 1; i < count; i++)
+        words[i] = argv[i + 1];
+    return options_read(count, words, &verb->takes, ret_request, err) == 0 ? verb : NULL;
+}
+
 static const struct verb *parse_request(int argc, char *const *argv, struct request *ret_request,
                                         struct err *err)
 {
     const struct verb *verb = find_verb(argc < 2 ? NULL : argv[1], err);
 
+    if (verb != NULL && argc > 2 && argv[2][0] != '-' &&
+        (verb->run == run_verify || verb->run == run_check))
+        return parse_folder(argc, argv, ret_request, err);
     if (verb == NULL || options_read(argc - 2, argv + 2, &verb->takes, ret_request, err) != 0)
         return NULL;
     return verb;
@@ -549,62 +590,11 @@ static int print_failure(const struct verb *verb, struct err *err, FILE *out, FI
     return code;
 }
 
-static const char usage[] =
-    "usage: ckpt-worker probe   --prefix P\n"
-    "       ckpt-worker prepare --prefix P --path ALLOCATION/checkpoints [--beside DIR]\n"
-    "       ckpt-worker put     --prefix P --path DIR --part NAME --source DIR [--rate "
-    "BYTES_PER_S]\n"
-    "                           [--read-back never|sampled|always] [--generations N] "
-    "[--manifest-to FILE]\n"
-    "                           [--compress none|lz4]\n"
-    "       ckpt-worker stage   --prefix P --path DIR --part NAME\n"
-    "       ckpt-worker publish --prefix P --path DIR --part NAME --name FOLDER [--read-back "
-    "WORD]\n"
-    "       ckpt-worker verify  --path DIR --part NAME [--prefix P] [--manifest-sha256 HEX]\n"
-    "                           [--rate BYTES_PER_S] [--read-back sampled|always] [--as owner "
-    "[--owner NAME]]\n"
-    "       ckpt-worker restore --path DIR --part NAME --to DIR [--prefix P] [--manifest-sha256 "
-    "HEX]\n"
-    "                           [--rate BYTES_PER_S] [--copy DIR [--from copy]]\n"
-    "       ckpt-worker retain  --source DIR --manifest FILE --path COPY_DIR --part NAME "
-    "[--keep-free BYTES]\n"
-    "       ckpt-worker space   --path DIR\n"
-    "       ckpt-worker reserve --path DIR --name NAME [--bytes N]\n"
-    "       ckpt-worker collect --prefix P --path DIR [--as owner [--owner NAME]] [--wipe yes]\n"
-    "       ckpt-worker scan    --prefix P --cluster MARK [--after PATH] [--min-age SECONDS]\n"
-    "       ckpt-worker abandon --path DIR --part NAME [--prefix P]\n"
-    "       ckpt-worker keep    --source FILE --to DIR --name NAME --series PREFIX --keep N "
-    "[--keep-bytes B]\n"
-    "       ckpt-worker user    --name NAME\n"
-    "       ckpt-worker name    --uid UID\n"
-    "       ckpt-worker look    --path PATH\n"
-    "       ckpt-worker sweep   --path DIR\n"
-    "prepare, put, stage, publish, verify, restore, abandon, retain, space, reserve and sweep take "
-    "--as "
-    "UID:GID[:GROUP,...]:\nas that user, when started by root.\n"
-    "put, publish, verify and restore take --threads N: 1 to 8, else two for each processor that "
-    "may "
-    "be "
-    "used.\n"
-    "collect and verify take --as owner: as whom the job's folder belongs to, or NAME where that "
-    "cannot be "
-    "seen.\n"
-    "probe, prepare, put, stage, publish, collect and abandon take --cluster MARK[@EPOCH] "
-    "[--cluster-id ID]:\nwhat another cluster wrote is refused, and all when a later epoch of this "
-    "one has the target.\n"
-    "put, stage, publish, collect, abandon and sweep take --wipe yes: files are overwritten before "
-    "they are removed.\n"
-    "One blocking job on a destination; started by ckptd and ckpt-agentd, and good by hand. --path "
-    "is\n"
-    "the checkpoint's folder, --prefix the destination that holds it.\n"
-    "exit codes: 0 done, 2 usage, 3 not found, 4 corrupt, 5 unavailable (retry), 6 empty, 7 "
-    "refused\n";
-
 /* What people ask of any program. */
 static bool print_asked(const char *word, FILE *out)
 {
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
-        fputs(usage, out);
+        fputs(verbs_usage, out);
     else if (strcmp(word, "--version") == 0)
         fputs("ckpt-worker " CKPT_VERSION "\n", out);
     else

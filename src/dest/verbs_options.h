@@ -40,6 +40,7 @@ enum option {
     BYTES,
     BESIDE,
     CLUSTER_ID,
+    DOWNLOADED,
     OPTION_COUNT
 };
 #define BIT(option) (1u << (option))
@@ -59,6 +60,9 @@ struct options_taken {
     unsigned required;
     unsigned allowed; /* beside the required ones */
 };
+
+/* The text of `ckpt-worker --help`. */
+extern const char verbs_usage[];
 
 /* The arguments behind the verb. --wipe holds from then on (tree.h). */
 int options_read(int argc, char *const *argv, const struct options_taken *taken,

@@ -53,6 +53,7 @@ const struct destination_ops destination_posix = {
     .stage = posix_stage,
     .publish = posix_publish,
     .verify = posix_verify,
+    .check = posix_check,
     .restore = posix_restore,
     .collect = posix_collect,
     .owner = posix_owner,

@@ -49,6 +49,7 @@ int posix_collect(const struct destination_place *place, struct destination_remo
 int posix_owner(const char *prefix, const char *path, uid_t *ret_uid, struct err *err);
 void posix_tidy(const char *prefix, const char *path);
 int posix_probe(const char *prefix, struct err *err);
+int posix_check(const struct destination_check *check, struct err *err);
 int posix_hold(const struct destination_hold *hold, struct err *err);
 int posix_prepare(const struct destination_place *place, struct err *err);
 int posix_scan(const struct destination_scan *scan, const struct destination_sink *sink,
