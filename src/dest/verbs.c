@@ -182,7 +182,7 @@ static int run_reserve(const struct request *request, FILE *out, struct err *err
         return err_set(err, ERR_INVALID, "--name \"%.128s\" is not a name", name);
     if (request->values[AS] == NULL && reserve_claim(home, geteuid(), getegid(), err) != 0)
         return -1;
-    return reserve_folder(home, name, request->bytes, err);
+    return reserve_folder(home, name, request->bytes, request->most, err);
 }
 
 /* --as owner is not a user's number but a question: whose the job's folder is. The verbs that ask
@@ -437,7 +437,10 @@ static const struct verb verbs[] = {
      HOLD_NOT, /* on the node itself, as those below without a destination */
      run_retain},
     {{"space", BIT(PATH), BIT(AS)}, false, HOLD_NOT, run_space},
-    {{"reserve", BIT(PATH) | BIT(NAME), BIT(BYTES) | BIT(AS)}, true, HOLD_NOT, run_reserve},
+    {{"reserve", BIT(PATH) | BIT(NAME), BIT(BYTES) | BIT(MOST) | BIT(AS)},
+     true,
+     HOLD_NOT,
+     run_reserve},
     {{"collect", BIT(PREFIX) | BIT(PATH), BIT(AS) | BIT(OWNER) | BIT(WIPE) | CLUSTERS},
      true,
      HOLD_NOT, /* by itself, with the rights that it removes with */

@@ -39,7 +39,8 @@ static const char *const option_names[OPTION_COUNT] = {"--prefix",
                                                        "--bytes",
                                                        "--beside",
                                                        "--cluster-id",
-                                                       "--downloaded"};
+                                                       "--downloaded",
+                                                       "--most"};
 
 const char verbs_usage[] =
     "usage: ckpt-worker probe   --prefix P\n"
@@ -64,7 +65,7 @@ const char verbs_usage[] =
     "       ckpt-worker retain  --source DIR --manifest FILE --path COPY_DIR --part NAME "
     "[--keep-free BYTES]\n"
     "       ckpt-worker space   --path DIR\n"
-    "       ckpt-worker reserve --path DIR --name NAME [--bytes N]\n"
+    "       ckpt-worker reserve --path DIR --name NAME [--bytes N] [--most N]\n"
     "       ckpt-worker collect --prefix P --path DIR [--as owner [--owner NAME]] [--wipe yes]\n"
     "       ckpt-worker scan    --prefix P --cluster MARK [--after PATH] [--min-age SECONDS]\n"
     "       ckpt-worker abandon --path DIR --part NAME [--prefix P]\n"
@@ -144,6 +145,8 @@ static int parse_value(enum option option, const char *value, struct request *re
                 "or MARK@EPOCH",
                 value);
         return 0;
+    case MOST:
+        return parse_number("--most", value, &request->most, err);
     case BYTES:
         return parse_number("--bytes", value, &request->bytes, err);
     case THREADS:

@@ -41,6 +41,7 @@ enum option {
     BESIDE,
     CLUSTER_ID,
     DOWNLOADED,
+    MOST,
     OPTION_COUNT
 };
 #define BIT(option) (1u << (option))
@@ -51,7 +52,7 @@ struct request {
     const char *values[OPTION_COUNT];
     struct destination_how how;
     struct mark_claim claim; /* of --cluster */
-    uint64_t keep, keep_bytes, keep_free, generations, min_age, bytes;
+    uint64_t keep, keep_bytes, keep_free, generations, min_age, bytes, most;
 };
 
 /* Sets of options, by their bits. */

@@ -95,7 +95,7 @@ struct agent {
     struct copies_watch *copies_watch;
     /* where jobs write checkpoints in the node's memory ("": nowhere), and how much in all */
     const char *memory_path;
-    uint64_t memory_max_bytes;
+    uint64_t memory_max_bytes, memory_user_max_bytes; /* 0: as memory_user_max() has it */
 };
 
 /* loop is for RPC alone. */

@@ -10,6 +10,7 @@
 #include "src/agent/job/allocation.h"
 #include "src/agent/job/attempt_say.h"
 #include "src/agent/job/copies.h"
+#include "src/agent/job/memory.h"
 #include "src/agent/job/ranks.h"
 #include "src/agent/job/ranks_stream.h"
 #include "src/agent/job/sight.h"
@@ -434,13 +435,14 @@ static void stage_at_destination(struct allocation *allocation)
 static void stage_in_memory(struct allocation *allocation)
 {
     const struct ledger_entry *entry = &allocation->entry;
-    char bytes[24];
+    char bytes[24], most[24];
     const char *arguments[] = {
         "reserve", "--path", entry->memory, "--name", allocation->attempt.hint,
-        "--bytes", bytes,    NULL};
+        "--bytes", bytes,    "--most",      most,     NULL};
 
     copies_give_room(allocation->agent);
     snprintf(bytes, sizeof(bytes), "%" PRIu64, entry->last_bytes);
+    snprintf(most, sizeof(most), "%" PRIu64, memory_user_max(allocation->agent));
     start_stage(allocation, arguments);
 }
 
@@ -639,15 +641,15 @@ static bool keep_written(struct allocation *allocation)
     return false;
 }
 
-/* A memory that is too small for a checkpoint beside the copy of the one before. */
+/* A memory that was too small for a checkpoint beside the copy of the one before, as its
+ * application found. */
 static void give_way(struct allocation *allocation)
 {
     const Ckpt__V1__Reason reason = allocation->attempt.outcome.reason;
 
     CHECK(allocation->attempt.state == ATTEMPT_REMOVING);
     if (allocation->entry.memory[0] != '\0' &&
-        (reason == CKPT__V1__REASON__REASON_MEMORY_FULL ||
-         reason == CKPT__V1__REASON__REASON_APPLICATION_REFUSED))
+        reason == CKPT__V1__REASON__REASON_APPLICATION_REFUSED)
         copies_give_way(allocation);
 }
 
@@ -731,6 +733,11 @@ bool attempt_carry_out(struct allocation *allocation, const struct job_effects *
         return true;
     case EFFECT_SWEEP:
         (void)remove_written(allocation, NULL);
+        return true;
+    case EFFECT_SAY_LOCAL:
+        attempt_say_local(allocation, effects->detail);
+        if (effect->reason == CKPT__V1__REASON__REASON_MEMORY_FULL)
+            copies_give_way(allocation); /* for the next one */
         return true;
     case EFFECT_SAY_FAILED:
     case EFFECT_SAY_VERIFIED:

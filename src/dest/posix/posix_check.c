@@ -1,9 +1,9 @@
 /* check: a shard or a checkpoint by its folder alone, for people. See posix.h.
  *
- * Flow     a folder with a MANIFEST is a shard; else each folder in it that has one is, as the parts
- *          of a checkpoint. All are read, also behind a damaged one, and each is told with a line.
- * Shapes   what was downloaded from an object store lacks links and folders without files: there
- *          the manifest alone has them, and they are forgiven where the caller says so.
+ * Flow     a folder with a MANIFEST is a shard; else each folder in it that has one is, as parts of
+ *          a checkpoint are. All are read, also behind a damaged one, and each is told with a line.
+ * Shapes   a download from an object store lacks links and folders without files: there the
+ *          manifest alone has them, and they are forgiven where the caller says so.
  * Errors   ERR_CORRUPT with the number of damaged shards, or with the text of a single one.
  */
 #include <dirent.h>

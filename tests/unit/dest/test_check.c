@@ -1,5 +1,5 @@
-/* `ckpt-worker verify FOLDER`, the check that the documents name for people: all of a folder, by its
- * MANIFESTs alone, without a cluster and without keys. */
+/* `ckpt-worker verify FOLDER`, the check that the documents name for people: all of a folder, by
+ * its MANIFESTs alone, without a cluster and without keys. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -57,7 +57,7 @@ static int sha256sum(const char *folder)
     return system(command);
 }
 
-/* Which `sha256sum -c MANIFEST` does not find. */
+/* `sha256sum -c MANIFEST` does not find them. */
 static void four_bytes_of_a_large_file_are_found_and_named(void **state)
 {
     struct folders *folders = *state;
