@@ -119,7 +119,10 @@ int ckpt_poll(struct ckpt *ckpt);
  * fails. */
 int ckpt_barrier(struct ckpt *ckpt, uint64_t step);
 
-/* After CKPT_NOW and until the saving ends: an empty folder of this rank alone. Else NULL. */
+/* After CKPT_NOW and until the saving ends: an empty folder of this rank alone. Else NULL.
+ * It may hold regular files, folders, and symbolic links with relative texts that stay within it
+ * (last.ckpt -> step-100.ckpt): they come back as links. With a socket, a FIFO, another link or a
+ * file called MANIFEST in it the checkpoint fails, and is not tried again with the same files. */
 const char *ckpt_directory(const struct ckpt *ckpt);
 /* ... and the attempt, as "1-42-1". */
 const char *ckpt_hint(const struct ckpt *ckpt);

@@ -47,6 +47,6 @@ const char *err_code_name(enum err_code code)
     static const char *const names[] = {
         "NONE",      "IO",      "CORRUPT",     "INVALID",  "LOCKED",  "FULL",
         "NOT_FOUND", "TIMEOUT", "UNAVAILABLE", "MISMATCH", "REFUSED", "AUTH",
-        "EMPTY",     "REMOVED", "DISK",        "QUOTA",    "BUSY"};
+        "EMPTY",     "REMOVED", "DISK",        "QUOTA",    "BUSY",    "UNFIT"};
     return (size_t)code < sizeof(names) / sizeof(names[0]) ? names[code] : "UNKNOWN";
 }

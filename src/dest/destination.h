@@ -24,7 +24,9 @@
  *          ERR_NOT_FOUND    no such shard or source; collect: not even the folder of its tenant
  *          ERR_CORRUPT      a shard differs from its manifest, or a source changed during put
  *          ERR_EMPTY        the source holds no bytes
- *          ERR_REFUSED      a path outside the prefix, a symbolic link, a device
+ *          ERR_REFUSED      a path outside the prefix, or one through a symbolic link
+ *          ERR_UNFIT        put, publish: a source that no checkpoint carries; again the next time
+ *          ERR_MISMATCH     another cluster's checkpoint, or a later epoch's target (mark.h)
  *          ERR_INVALID      a location that no kind takes
  *          ERR_FULL, ERR_QUOTA  no space at all; none left for this user
  *          ERR_AUTH         keys or rights are refused, have expired or are missing
@@ -39,10 +41,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "src/base/buf.h"
 #include "src/base/err.h"
+#include "src/dest/mark.h"
 #include "src/dest/sample.h"
 #include "src/dest/serve.h"
 #include "src/dest/sha256.h"
@@ -66,8 +70,9 @@ struct destination_place {
     /* restore: the place is a node's own copy: files lie there as they were put, although the
      * MANIFEST says that they are stored compressed */
     bool as_put;
-    /* put, stage: the mark of the checkpoint's cluster (mark.h), left beside the files. NULL: none,
-     * and no scan of any cluster tells the checkpoint */
+    /* the mark of the checkpoint's cluster (mark.h). put, stage: left beside the files. They and
+     * publish, collect, abandon: a checkpoint with another one's is refused, ERR_MISMATCH. NULL:
+     * none, no scan of any cluster tells the checkpoint, and whose it is does not matter */
     const char *mark;
     /* put: the text of the shard's MANIFEST is appended; NULL: not wanted */
     struct buf *manifest_text;
@@ -106,6 +111,21 @@ struct destination_removed {
     uint64_t unwiped;
 };
 
+/* The cluster that a task is of, and where it is to write or to remove. Texts are the caller's. */
+struct destination_hold {
+    const char *prefix;
+    const char *path;               /* below it; NULL: the task is about the prefix alone */
+    const struct mark_claim *claim; /* with an epoch */
+    const char *cluster_id;         /* for the note; NULL: not known here */
+    bool takes;                     /* a lower epoch's note, or none, is replaced by an own one */
+};
+/* A folder that a person looks at, by whatever way it came there. */
+struct destination_check {
+    const char *path; /* of a checkpoint, or of one part of it */
+    const struct destination_how *how;
+    bool downloaded; /* from a kind that has neither links nor folders: missing ones are forgiven */
+    FILE *out;       /* a line for each part: whole=TEXT, damaged=TEXT */
+};
 /* The checkpoints that a scan looks for. Texts are the caller's. */
 struct destination_scan {
     const char *prefix; /* a target's */
@@ -150,6 +170,10 @@ struct destination_ops {
      * the checkpoints that are bound for the target, successes in a row resume them
      * (src/broker/health/storage_watch.h). */
     int (*probe)(const char *prefix, struct err *err);
+    /* Before anything is written or removed: ERR_MISMATCH when a later epoch of this cluster has
+     * the target (mark.h). One small read. A note that cannot be written is no failure: it is
+     * tried again with the next probe. */
+    int (*hold)(const struct destination_hold *hold, struct err *err);
     /* Root calls it before it becomes `owner` for a put or prepare. NULL: the kind needs nothing.
      * ERR_AUTH is no failure: where root is nobody, the user's own rights are tried. */
     int (*claim)(const struct destination_place *place, uid_t owner, struct err *err);
@@ -186,6 +210,9 @@ struct destination_ops {
      * with the manifest, and the manifest with place->manifest_sha256. Writes nothing. */
     int (*verify)(const struct destination_place *place, const struct destination_how *how,
                   struct destination_summary *ret_summary, struct err *err);
+    /* Reads all of a folder that is a shard, or has shards in it, by its MANIFESTs alone. NULL: the
+     * kind has no folders. */
+    int (*check)(const struct destination_check *check, struct err *err);
     /* Verifies while copying into `to`, at how->rate_bytes_per_s at most; `to` appears with all its
      * files at once. Its parent must exist; `to` must be absent, empty, or hold exactly these
      * files. */
@@ -196,7 +223,7 @@ struct destination_ops {
      * success. The rest of a killed removal looks like no checkpoint, and the next removal takes it
      * away. ERR_NOT_FOUND: nothing at all is there, as where a file system is not mounted. Only the
      * caller knows whether a checkpoint was ever written there. */
-    int (*collect)(const char *prefix, const char *path, struct destination_removed *ret_removed,
+    int (*collect)(const struct destination_place *place, struct destination_removed *ret_removed,
                    struct err *err);
     /* The user of this machine who owns the files of the checkpoint's job. Nobody else may read or
      * remove them, on some servers not even root. ERR_NOT_FOUND: nothing of the job is there. NULL:

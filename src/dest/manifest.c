@@ -22,6 +22,7 @@ void manifest_close(struct manifest *manifest)
         free(manifest->entries[i].frame_ends);
     }
     free(manifest->entries);
+    manifest_links_close(manifest);
     manifest_init(manifest);
 }
 
@@ -156,7 +157,7 @@ const char *manifest_compression_problem(const struct manifest *manifest,
         strlen(entry->path) + strlen(COMPRESSED_SUFFIX) >= sizeof(path))
         return "has a name that is too long for that of a compressed file";
     snprintf(path, sizeof(path), "%s" COMPRESSED_SUFFIX, entry->path);
-    if (manifest_find(manifest, path) != NULL)
+    if (manifest_find(manifest, path) != NULL || manifest_has_link(manifest, path))
         return "is compressed under a name that another one has";
     return NULL;
 }
@@ -172,6 +173,7 @@ static int list_stored(const struct manifest *manifest, struct manifest *stored,
         manifest_add(stored, manifest_stored_path(entry, path), entry->is_directory)->size_bytes =
             entry->is_directory ? 0 : manifest_stored_bytes(entry);
     }
+    manifest_copy_links(stored, manifest);
     return manifest_finish(stored, err);
 }
 
@@ -299,13 +301,12 @@ bool manifest_same_contents(const struct manifest *one, const struct manifest *o
             a->mode != b->mode || (!a->is_directory && !manifest_same_bytes(a, b)))
             return false;
     }
-    return true;
+    return manifest_links_compare(one, other, NULL) == 0;
 }
 
-/* The parent of entries[i] must be an entry before it and a directory. */
-static bool parent_listed(const struct manifest *manifest, size_t i)
+/* The parent of a path is among the first entries, and a directory: a link is none. */
+static bool parent_listed(const struct manifest *manifest, size_t count, const char *path)
 {
-    const char *path = manifest->entries[i].path;
     const char *slash = strrchr(path, '/');
     char parent[MANIFEST_PATH_MAX_BYTES];
     struct manifest_entry key = {.path = parent};
@@ -315,7 +316,7 @@ static bool parent_listed(const struct manifest *manifest, size_t i)
         return true;
     memcpy(parent, path, (size_t)(slash - path));
     parent[slash - path] = '\0';
-    found = bsearch(&key, manifest->entries, i, sizeof(key), entry_compare);
+    found = count == 0 ? NULL : bsearch(&key, manifest->entries, count, sizeof(key), entry_compare);
     return found != NULL && found->is_directory;
 }
 
@@ -326,7 +327,7 @@ static int entry_check(struct manifest *manifest, size_t i, struct err *err)
 
     if (problem == NULL && i > 0 && strcmp(manifest->entries[i - 1].path, entry->path) >= 0)
         problem = "is listed twice or out of order";
-    if (problem == NULL && !parent_listed(manifest, i))
+    if (problem == NULL && !parent_listed(manifest, i, entry->path))
         problem = "lies in a folder that is not listed";
     if (problem == NULL && entry->mode > 0777)
         problem = "has a mode over 0777";
@@ -342,13 +343,36 @@ static int entry_check(struct manifest *manifest, size_t i, struct err *err)
     return 0;
 }
 
+static int link_check(const struct manifest *manifest, size_t i, struct err *err)
+{
+    const struct manifest_link *link = &manifest->links[i];
+    const char *problem = manifest_path_problem(link->path);
+
+    if (problem == NULL && i > 0 && strcmp(link[-1].path, link->path) >= 0)
+        problem = "is listed twice or out of order";
+    if (problem == NULL && manifest_find(manifest, link->path) != NULL)
+        problem = "is listed as a file or folder and as a link";
+    if (problem == NULL && !parent_listed(manifest, manifest->count, link->path))
+        problem = "lies in a folder that is not listed";
+    if (problem != NULL)
+        return err_set(err, ERR_REFUSED, "\"%.200s\" %s", link->path, problem);
+    problem = manifest_link_problem(link->path, link->to);
+    if (problem == NULL)
+        return 0;
+    return err_set(err, ERR_REFUSED,
+                   "\"%.150s\" is a symbolic link, and its text \"%.150s\" %s: a checkpoint keeps "
+                   "relative links within its own folder",
+                   link->path, link->to, problem);
+}
+
 /* Unlike finish it does not sort: for manifest_parse() the order is part of the form. */
 int manifest_check(struct manifest *manifest, struct err *err)
 {
     manifest->file_count = 0;
     manifest->size_bytes = 0;
-    if (manifest->count > MANIFEST_ENTRIES_MAX)
-        return err_set(err, ERR_REFUSED, "more than %d files and folders", MANIFEST_ENTRIES_MAX);
+    if (manifest->count + manifest->link_count > MANIFEST_ENTRIES_MAX)
+        return err_set(err, ERR_REFUSED, "more than %d files, folders and links",
+                       MANIFEST_ENTRIES_MAX);
     for (size_t i = 0; i < manifest->count; i++) {
         if (entry_check(manifest, i, err) != 0)
             return -1;
@@ -357,6 +381,9 @@ int manifest_check(struct manifest *manifest, struct err *err)
             manifest->size_bytes += manifest->entries[i].size_bytes;
         }
     }
+    for (size_t i = 0; i < manifest->link_count; i++)
+        if (link_check(manifest, i, err) != 0)
+            return -1;
     return 0;
 }
 
@@ -391,21 +418,8 @@ int manifest_finish(struct manifest *manifest, struct err *err)
         make_chunks(&manifest->entries[i]);
     if (manifest->count > 1)
         qsort(manifest->entries, manifest->count, sizeof(*manifest->entries), entry_compare);
+    manifest_links_sort(manifest);
     return manifest_check(manifest, err);
-}
-
-/* As sha256sum writes names: a backslash and a newline would end or change the line. */
-static void append_name(struct buf *text, const char *name)
-{
-    for (const char *c = name; *c != '\0'; c++) {
-        if (*c == '\\')
-            buf_append(text, "\\\\", 2);
-        else if (*c == '\n')
-            buf_append(text, "\\n", 2);
-        else
-            buf_append(text, c, 1);
-    }
-    buf_append(text, "\n", 1);
 }
 
 /* What `split -b CHUNK --filter=sha256sum FILE | sha256sum` prints. */
@@ -445,7 +459,7 @@ static void append_entry(struct buf *text, const struct manifest_entry *entry)
 
     if (entry->is_directory) {
         buf_printf(text, "# directory mode=%04o name=", (unsigned)entry->mode);
-        append_name(text, entry->path);
+        manifest_append_name(text, entry->path);
         return;
     }
     CHECK(entry->chunk_count == manifest_chunk_count(entry->size_bytes, entry->chunk_bytes));
@@ -464,7 +478,7 @@ static void append_entry(struct buf *text, const struct manifest_entry *entry)
     else
         buf_printf(text, "%s%s *", strpbrk(entry->path, "\\\n") != NULL ? "\\" : "",
                    sha256_format(entry->sha256, hex));
-    append_name(text, entry->path);
+    manifest_append_name(text, entry->path);
 }
 
 void manifest_encode(const struct manifest *manifest, struct buf *text)
@@ -473,9 +487,13 @@ void manifest_encode(const struct manifest *manifest, struct buf *text)
     uint8_t self[SHA256_BYTES];
     size_t begin = text->length;
 
-    buf_printf(text, "# ckpt-manifest 2\n");
+    buf_printf(text, MANIFEST_HEAD "%d\n",
+               manifest->link_count > 0 ? MANIFEST_VERSION_LINKS : MANIFEST_VERSION);
+    if (manifest->link_count > 0)
+        buf_printf(text, MANIFEST_ADVICE);
     for (size_t i = 0; i < manifest->count; i++)
         append_entry(text, &manifest->entries[i]);
+    manifest_links_encode(manifest, text);
     buf_printf(text, "# total files=%zu directories=%zu bytes=%" PRIu64 "\n", manifest->file_count,
                manifest->count - manifest->file_count, manifest->size_bytes);
     sha256_of(text->bytes + begin, text->length - begin, self);
@@ -511,5 +529,5 @@ int manifest_compare(const struct manifest *expected, const struct manifest *fou
             one->is_directory != other->is_directory || one->size_bytes != other->size_bytes)
             return report_difference(one, other, err);
     }
-    return 0;
+    return manifest_links_compare(expected, found, err);
 }

@@ -1,6 +1,6 @@
 /* The MANIFEST of one shard: every file and folder with size, mode and SHA-256. It hashes itself,
- * and standard tools check it: `sha256sum -c MANIFEST` in the shard's folder the files up to one
- * chunk, split(1) and sha256sum the larger ones (README.md has the script).
+ * and `ckpt-worker verify FOLDER` checks all of it. So do standard tools: `sha256sum -c MANIFEST`
+ * the files up to one chunk, split(1) and sha256sum the larger ones (README.md has the script).
  *
  * Flow     put fills a manifest while it copies, encodes it and writes it last. verify and restore
  *          parse it, compare it with what lies in the folder, and hash every file. A file over
@@ -27,6 +27,8 @@
  *              # chunk <of its first 32 MiB>
  *              # chunk <of the rest>
  *              # tree <as above, of chunks of 32 MiB> *rank0/table.npy
+ *              # link name=last.bin
+ *              # link to=rank0/model.bin
  *              # total files=2 directories=1 bytes=20000005
  *              # self sha256=<of all bytes before this line>
  *          sha256sum ignores lines that begin with '#', also under --strict. Entries ascend by path
@@ -37,10 +39,14 @@
  *          with lz4= has chunks of 16 MiB. It lies in the shard as {name}.lz4: an LZ4 frame for
  *          each chunk (frame.h), of the lengths that stand there. All hashes are of what `lz4 -dc`
  *          makes of it.
+ *          Links follow all entries, ascend by path, and are of texts that lead nowhere but into
+ *          the shard itself: manifest_link_problem(). A manifest with links begins with "#
+ *          ckpt-manifest 3" and a word of advice, which programs of before there were any do not
+ *          take for one of theirs. A later version is refused by its number, and is no damage.
  *          At most MANIFEST_ENTRIES_MAX entries, MANIFEST_MAX_BYTES of text, MANIFEST_DEPTH_MAX
  *          levels.
  * Errors   ERR_CORRUPT from parse and compare; ERR_REFUSED for names that the format does not
- *          carry.
+ *          carry, and from parse for a later version.
  * Absent   owners, times, extended attributes, hard links (each name is its own file), holes
  *          (restored as zeros).
  * Source   HTCondor's checkpoint manifest; the self-hash is in a comment, so that sha256sum -c
@@ -92,6 +98,12 @@ struct manifest_entry {
     uint64_t stamp; /* see tree_stamp(); 0: it was not listed from a folder */
 };
 
+/* A symbolic link, which nobody follows: its text comes back as it was. */
+struct manifest_link {
+    char *path; /* of its own, as an entry's */
+    char *to;
+};
+
 /* A list that grows by manifest_add() and is closed with all its paths by manifest_close(). */
 struct manifest {
     /* sorted by path after manifest_finish() and manifest_parse() */
@@ -100,8 +112,10 @@ struct manifest {
     size_t capacity;
     size_t file_count;    /* the totals are valid after manifest_finish() and manifest_parse() */
     uint64_t size_bytes;  /* of all files */
-    uint64_t names_bytes; /* of all paths */
-    int64_t changed_us;   /* by tree_list(): when the latest change was, wall clock */
+    uint64_t names_bytes; /* of all paths and texts of links */
+    struct manifest_link *links; /* sorted as entries are */
+    size_t link_count, link_capacity;
+    int64_t changed_us; /* by tree_list(): when the latest change was, wall clock */
 };
 
 void manifest_init(struct manifest *manifest);
@@ -111,6 +125,16 @@ void manifest_close(struct manifest *manifest);
 /* Copies path; chunks are of MANIFEST_CHUNK_BYTES, and the other fields zero for the caller to
  * fill. The pointer is valid until the next add. */
 struct manifest_entry *manifest_add(struct manifest *manifest, const char *path, bool is_directory);
+/* Copies both texts. */
+void manifest_add_link(struct manifest *manifest, const char *path, const char *to);
+void manifest_copy_links(struct manifest *manifest, const struct manifest *from);
+/* Why a link at `path` with that text is not kept, or NULL: it is. Relative ones within the shard
+ * are, whether something is there or not. */
+const char *manifest_link_problem(const char *path, const char *to);
+bool manifest_has_link(const struct manifest *manifest, const char *path);
+/* Same links with the same texts? ERR_CORRUPT names the first that differs. */
+int manifest_links_compare(const struct manifest *expected, const struct manifest *found,
+                           struct err *err);
 /* By the size of a file and of its chunks: 0 up to one chunk, else at least 2. */
 size_t manifest_chunk_count(uint64_t size_bytes, uint64_t chunk_bytes);
 /* Chunks of another size, where a destination takes no more of them: MANIFEST_CHUNK_BYTES, or a
@@ -159,14 +183,14 @@ void manifest_encode(const struct manifest *manifest, struct buf *text);
  * is from a disk and may be anything. */
 int manifest_parse(const uint8_t *text, size_t length, struct manifest *ret_manifest,
                    struct err *err);
-/* Same paths, kinds and sizes? ERR_CORRUPT names the first file that is missing, extra or of
+/* Same paths, kinds, sizes and links? ERR_CORRUPT names the first file that is missing, extra or of
  * another size. Both are sorted. Modes and hashes are not looked at: a listing has no hashes, and a
  * mode may have been changed by the file system. */
 int manifest_compare(const struct manifest *expected, const struct manifest *found,
                      struct err *err);
 /* By its path, in a sorted list; NULL: it is not in it. */
 const struct manifest_entry *manifest_find(const struct manifest *manifest, const char *path);
-/* Same paths, kinds, modes and bytes; how they came there may differ. Both are sorted. */
+/* Same paths, kinds, modes, bytes and links; how they came there may differ. Both are sorted. */
 bool manifest_same_contents(const struct manifest *one, const struct manifest *other);
 /* Relative, no empty, "." or ".." component, within the limits, no carriage return, and not a name
  * that sha256sum would take for something else ("-" is its standard input) or that is ours

@@ -196,21 +196,49 @@ static bool take_file(struct cursor *cursor, struct manifest *manifest)
     return true;
 }
 
+static bool take_link(struct cursor *cursor, struct manifest *manifest)
+{
+    char path[MANIFEST_PATH_MAX_BYTES], to[MANIFEST_PATH_MAX_BYTES];
+
+    if (!take_name(cursor, path) || !take_literal(cursor, MANIFEST_LINK_TO_PREFIX) ||
+        !take_name(cursor, to))
+        return false;
+    manifest_add_link(manifest, path, to);
+    return true;
+}
+
 /* Up to and including the word of the totals, whose numbers nobody reads: they are written again
  * and compared. */
 static bool take_entries(struct cursor *cursor, struct manifest *manifest)
 {
-    if (!take_literal(cursor, "# ckpt-manifest 2\n"))
+    uint64_t version;
+
+    if (!take_literal(cursor, MANIFEST_HEAD) || !take_number(cursor, 10, &version) ||
+        version < MANIFEST_VERSION || !take_literal(cursor, "\n") ||
+        (version > MANIFEST_VERSION && !take_literal(cursor, MANIFEST_ADVICE)))
         return false;
     while (!take_literal(cursor, "# total ")) {
-        if (manifest->count == MANIFEST_ENTRIES_MAX)
+        if (manifest->count + manifest->link_count == MANIFEST_ENTRIES_MAX)
             return false;
-        if (take_literal(cursor, "# directory ")
-                ? !take_directory(cursor, manifest)
-                : !take_literal(cursor, "# file ") || !take_file(cursor, manifest))
+        if (take_literal(cursor, MANIFEST_LINK_PREFIX)) {
+            if (!take_link(cursor, manifest))
+                return false;
+        } else if (take_literal(cursor, "# directory ")
+                       ? !take_directory(cursor, manifest)
+                       : !take_literal(cursor, "# file ") || !take_file(cursor, manifest)) {
             return false;
+        }
     }
     return true;
+}
+
+/* Its own hash holds, so that somebody wrote it so: it is no damage. */
+static bool is_of_later_version(const uint8_t *text, size_t length, uint64_t *ret_version)
+{
+    struct cursor cursor = {(const char *)text, (const char *)text + length};
+
+    return take_literal(&cursor, MANIFEST_HEAD) && take_number(&cursor, 10, ret_version) &&
+           take_literal(&cursor, "\n") && *ret_version > MANIFEST_VERSION_LINKS;
 }
 
 /* The last line hashes everything before it. */
@@ -244,6 +272,7 @@ int manifest_parse(const uint8_t *text, size_t length, struct manifest *ret_mani
 {
     struct manifest manifest;
     struct cursor cursor = {(const char *)text, (const char *)text + length};
+    uint64_t version;
 
     if (length < SELF_LINE_BYTES || length > MANIFEST_MAX_BYTES)
         return err_set(err, ERR_CORRUPT, "the manifest has %zu bytes, allowed are %d to %d", length,
@@ -251,6 +280,11 @@ int manifest_parse(const uint8_t *text, size_t length, struct manifest *ret_mani
     if (!self_hash_holds(text, length))
         return err_set(err, ERR_CORRUPT,
                        "the manifest does not match its own hash: it is cut or was changed");
+    if (is_of_later_version(text, length, &version))
+        return err_set(err, ERR_REFUSED,
+                       "the manifest is of version %" PRIu64
+                       ", and this program reads up to %d: use a later one",
+                       version, MANIFEST_VERSION_LINKS);
     manifest_init(&manifest);
     cursor.end -= SELF_LINE_BYTES;
     if (!take_entries(&cursor, &manifest)) {

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <linux/magic.h>
@@ -15,6 +16,8 @@
 #include "src/base/check.h"
 #include "src/dest/fault.h"
 #include "src/dest/tree.h"
+
+enum { WALK_DESCRIPTORS = 16 };
 
 /* Open, and on a tmpfs; else -1. */
 static int open_memory(const char *path, struct err *err)
@@ -118,11 +121,41 @@ static int check_room(int home, const char *label, uint64_t bytes, struct err *e
         return 0;
     return err_set(err, ERR_FULL,
                    "%s has %" PRIu64 " bytes free, and the last checkpoint took %" PRIu64
-                   ": give the tmpfs more, or use staging local",
+                   ": give the tmpfs more",
                    label, room, bytes);
 }
 
-int reserve_folder(const char *home, const char *name, uint64_t bytes, struct err *err)
+static uint64_t used_bytes; /* by what count_used() was shown; nftw(3) hands nothing on */
+
+static int count_used(const char *path, const struct stat *status, int kind, struct FTW *walk)
+{
+    (void)path;
+    (void)kind;
+    (void)walk;
+    used_bytes += (uint64_t)status->st_blocks * 512;
+    return 0;
+}
+
+/* Also by what no attempt has written: whoever keeps other files there has less for checkpoints,
+ * and the others as much as ever. */
+static int check_share(const char *home, uint64_t bytes, uint64_t most, struct err *err)
+{
+    used_bytes = 0;
+    if (most == 0)
+        return 0;
+    if (nftw(home, count_used, WALK_DESCRIPTORS, FTW_PHYS | FTW_MOUNT) != 0)
+        return fault_set(err, "look at what lies in", home);
+    if (used_bytes < most && bytes <= most - used_bytes)
+        return 0;
+    return err_set(err, ERR_FULL,
+                   "%s has %" PRIu64 " bytes already, the last checkpoint took %" PRIu64
+                   ", and one user may have %" PRIu64 " there (memory.user_max_bytes): remove what "
+                   "no checkpoint needs",
+                   home, used_bytes, bytes, most);
+}
+
+int reserve_folder(const char *home, const char *name, uint64_t bytes, uint64_t most,
+                   struct err *err)
 {
     int fd = open_memory(home, err), out = -1, result;
 
@@ -139,6 +172,8 @@ int reserve_folder(const char *home, const char *name, uint64_t bytes, struct er
         result = tree_remove(out, name, err);
     if (result == 0)
         result = check_room(fd, home, bytes, err);
+    if (result == 0)
+        result = check_share(home, bytes, most, err);
     if (result == 0 && mkdirat(out, name, 0700) != 0)
         result = fault_set(err, "mkdir", name);
     if (out >= 0)

@@ -7,7 +7,8 @@
  * Shapes   {home} is {memory}/{uid}, of mode 0700 and the user's, on a tmpfs, whose folder above
  *          nobody else may write to.
  * Units    bytes.
- * Errors   ERR_FULL: the tmpfs has less free; ERR_REFUSED: it is none, or is not as it must be.
+ * Errors   ERR_FULL: the tmpfs has less free, or its user too much there already; ERR_REFUSED: it
+ *          is none, or is not as it must be.
  */
 #ifndef CKPT_DEST_RESERVE_H
 #define CKPT_DEST_RESERVE_H
@@ -20,7 +21,9 @@
 /* home: an absolute path. One that is there and that user's is fine. */
 int reserve_claim(const char *home, uid_t uid, gid_t gid, struct err *err);
 /* name: of one that an attempt before left behind, too, whose files then go. bytes: that it will
- * probably take; 0: not known. */
-int reserve_folder(const char *home, const char *name, uint64_t bytes, struct err *err);
+ * probably take; 0: not known. most: that this user may have there, these with all that lies in
+ * home already; 0: as much as there is. */
+int reserve_folder(const char *home, const char *name, uint64_t bytes, uint64_t most,
+                   struct err *err);
 
 #endif

@@ -65,14 +65,15 @@ static void await_tick(int fd, int64_t changed_us)
 }
 
 /* What the application has closed to its own user is no fault of the destination's, and whoever
- * runs that could not mend it. */
+ * runs that could not mend it. Neither is what no checkpoint holds: the same files would be refused
+ * again. */
 static int source_failed(const struct err *why, struct err *err)
 {
-    return why->code == ERR_AUTH
-               ? err_set(err, ERR_REFUSED,
-                         "%s: the application made it so that its own user cannot read it",
-                         why->text)
-               : err_set(err, why->code, "%s", why->text);
+    if (why->code == ERR_AUTH)
+        return err_set(err, ERR_UNFIT,
+                       "%s: the application made it so that its own user cannot read it",
+                       why->text);
+    return err_set(err, why->code == ERR_REFUSED ? ERR_UNFIT : why->code, "%s", why->text);
 }
 
 int source_list(int fd, const char *source, struct manifest *ret_manifest, struct err *err)
@@ -143,6 +144,8 @@ int source_check_file(int fd, const struct manifest_entry *entry, struct err *er
 static int compare_sources(const struct manifest *before, const struct manifest *now,
                            struct err *err)
 {
+    struct err why = {0};
+
     for (size_t i = 0; i < before->count || i < now->count; i++) {
         const struct manifest_entry *was = i < before->count ? &before->entries[i] : NULL;
         const struct manifest_entry *is = i < now->count ? &now->entries[i] : NULL;
@@ -155,6 +158,8 @@ static int compare_sources(const struct manifest *before, const struct manifest 
         if (was->stamp != is->stamp)
             return source_changed(was->path, "was written", err);
     }
+    if (manifest_links_compare(before, now, &why) != 0)
+        return source_changed("a symbolic link", "was changed", err);
     return 0;
 }
 

@@ -6,7 +6,7 @@
  *          moment.
  * Errors   ERR_EMPTY     it holds no bytes
  *          ERR_CORRUPT   something was written, came or went since it was listed
- *          ERR_REFUSED   it holds what a checkpoint does not carry, or its own user may not read
+ *          ERR_UNFIT     it holds what a checkpoint does not carry, or its own user may not read
  */
 #ifndef CKPT_DEST_SOURCE_H
 #define CKPT_DEST_SOURCE_H

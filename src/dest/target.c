@@ -65,7 +65,7 @@ int target_look(const struct target *target, const struct manifest *manifest, st
         close(fd);
         return TARGET_FAILED;
     }
-    empty = found.count == 0;
+    empty = found.count + found.link_count == 0;
     same = !empty && manifest_compare(manifest, &found, NULL) == 0;
     manifest_close(&found);
     if (same)
@@ -89,7 +89,7 @@ int target_begin(struct target *target, const struct manifest *manifest, struct 
         if (entry->is_directory && tree_make_folder(target->temporary, entry->path, err) != 0)
             return -1;
     }
-    return 0;
+    return tree_make_links(target->temporary, manifest, err);
 }
 
 int target_create(const struct target *target, const struct manifest_entry *entry, struct err *err)

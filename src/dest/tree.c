@@ -131,6 +131,33 @@ int tree_mkdir_own(int parent, const char *name)
     return tree_mkdir(parent, name, (status.st_mode & S_ISGID) != 0 ? 0770 : 0700);
 }
 
+static int make_link(int base, const struct manifest_link *link, struct err *err)
+{
+    char folder[MANIFEST_PATH_MAX_BYTES];
+    const char *slash = strrchr(link->path, '/');
+    size_t length = slash == NULL ? 0 : (size_t)(slash - link->path);
+    int fd, result;
+
+    memcpy(folder, link->path, length);
+    folder[length] = '\0';
+    fd = tree_open_beneath(base, folder, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0)
+        return fault_set(err, "open the folder of", link->path);
+    result = symlinkat(link->to, fd, slash == NULL ? link->path : slash + 1);
+    if (result != 0)
+        fault_set(err, "make the link", link->path);
+    close(fd);
+    return result;
+}
+
+int tree_make_links(int base, const struct manifest *manifest, struct err *err)
+{
+    for (size_t i = 0; i < manifest->link_count; i++)
+        if (make_link(base, &manifest->links[i], err) != 0)
+            return -1;
+    return 0;
+}
+
 bool tree_is_empty(int fd)
 {
     int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -40,6 +40,8 @@ int tree_mkdir(int parent, const char *name, mode_t mode);
 int tree_mkdir_own(int parent, const char *name);
 /* The same for base/relative; its parent must be there. */
 int tree_make_folder(int base, const char *relative, struct err *err);
+/* The manifest's links below base, whose folders are there. */
+int tree_make_links(int base, const struct manifest *manifest, struct err *err);
 /* Of an open folder; false where that cannot be told. */
 bool tree_is_empty(int fd);
 
@@ -47,7 +49,7 @@ bool tree_is_empty(int fd);
  * which ticks each 1 to 10 ms and which no program sets. What is written through a mapping ticks
  * when it is written back. Of a folder it changes with its names. */
 uint64_t tree_stamp(const struct stat *status);
-/* Every file and folder below base with mode, size and stamp and without hashes, sorted. in_shard:
+/* Every file, folder and link below base, sorted; with mode, size, stamp and no hashes. in_shard:
  * skips the MANIFEST at the top and takes what does not belong into a shard as ERR_CORRUPT. The
  * caller closes ret_manifest, which is written on success only. Memory grows with the number of
  * names, up to MANIFEST_ENTRIES_MAX. */

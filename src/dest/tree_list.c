@@ -60,15 +60,29 @@ static int join_path(char ret_path[MANIFEST_PATH_MAX_BYTES], const char *folder,
 
 static const char *kind_name(mode_t mode)
 {
-    if (S_ISLNK(mode))
-        return "symbolic link";
     if (S_ISFIFO(mode))
         return "FIFO";
     return S_ISSOCK(mode) ? "socket" : "device";
 }
 
-/* What would not come back from a checkpoint as it was must not be in one: links, sockets,
- * devices. */
+/* Whether it may be kept is asked when all is listed. */
+static int list_link(struct listing *listing, int folder, const char *path, const char *name,
+                     struct err *err)
+{
+    char to[MANIFEST_PATH_MAX_BYTES];
+    ssize_t length = readlinkat(folder, name, to, sizeof(to));
+
+    if (length < 0)
+        return fault_set(err, "read the link", path);
+    if (length == sizeof(to))
+        return err_set(err, ERR_REFUSED, "%s/%s is a symbolic link with a text over 4095 bytes",
+                       listing->label, path);
+    to[length] = '\0';
+    manifest_add_link(&listing->found, path, to);
+    return 0;
+}
+
+/* What would not come back from a checkpoint as it was must not be in one: sockets, devices. */
 static int list_entry(struct listing *listing, int folder, const char *path, const char *name,
                       struct err *err)
 {
@@ -77,16 +91,19 @@ static int list_entry(struct listing *listing, int folder, const char *path, con
 
     if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
         return fault_set(err, "stat", path);
-    if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
+    if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode) && !S_ISLNK(status.st_mode))
         return err_set(err, listing->in_shard ? ERR_CORRUPT : ERR_REFUSED,
-                       "%s/%s is a %s: a checkpoint holds regular files and folders only",
+                       "%s/%s is a %s: a checkpoint holds regular files, folders and relative "
+                       "symbolic links within it only",
                        listing->label, path, kind_name(status.st_mode));
-    if (listing->found.count == MANIFEST_ENTRIES_MAX)
-        return err_set(err, ERR_REFUSED, "%s holds more than %d files and folders", listing->label,
-                       MANIFEST_ENTRIES_MAX);
+    if (listing->found.count + listing->found.link_count == MANIFEST_ENTRIES_MAX)
+        return err_set(err, ERR_REFUSED, "%s holds more than %d files, folders and links",
+                       listing->label, MANIFEST_ENTRIES_MAX);
     if (listing->found.names_bytes > MANIFEST_MAX_BYTES)
         return err_set(err, ERR_REFUSED, "the names below %s take over %d bytes", listing->label,
                        MANIFEST_MAX_BYTES);
+    if (S_ISLNK(status.st_mode))
+        return list_link(listing, folder, path, name, err);
     entry = manifest_add(&listing->found, path, S_ISDIR(status.st_mode));
     entry->mode = status.st_mode & 0777;
     entry->size_bytes = entry->is_directory ? 0 : (uint64_t)status.st_size;

@@ -30,12 +30,15 @@
 #include "src/dest/worker.h"
 
 /* How often a file is taken over from the checkpoint before until it is written anew. */
-enum { GENERATIONS_DEFAULT = 8 };
+enum { GENERATIONS_DEFAULT = 8, ARGUMENTS_BY_HAND_MAX = 16 };
 
 /* A verb: what it may be given and who does it. */
 struct verb {
     struct options_taken takes;
     bool on_destination;
+    /* how it is with the target's note (mark.h): reading leaves it alone, what writes or removes
+     * looks at it, and what the leader does by itself takes the target */
+    enum { HOLD_NOT, HOLD_LOOKS, HOLD_TAKES } hold;
     int (*run)(const struct request *request, FILE *out, struct err *err);
 };
 
@@ -45,7 +48,8 @@ static struct destination_place place_of(const struct request *request)
                                       .path = request->values[PATH],
                                       .part = request->values[PART],
                                       .manifest_sha256 = request->values[MANIFEST_SHA256],
-                                      .mark = request->values[CLUSTER]};
+                                      .mark = request->claim.mark[0] == '\0' ? NULL
+                                                                             : request->claim.mark};
 }
 
 static int print_summary(const struct destination_summary *summary, FILE *out)
@@ -181,7 +185,7 @@ static int run_reserve(const struct request *request, FILE *out, struct err *err
         return err_set(err, ERR_INVALID, "--name \"%.128s\" is not a name", name);
     if (request->values[AS] == NULL && reserve_claim(home, geteuid(), getegid(), err) != 0)
         return -1;
-    return reserve_folder(home, name, request->bytes, err);
+    return reserve_folder(home, name, request->bytes, request->most, err);
 }
 
 /* --as owner is not a user's number but a question: whose the job's folder is. The verbs that ask
@@ -208,6 +212,24 @@ static int run_verify(const struct request *request, FILE *out, struct err *err)
     if (request->destination->verify(&place, &how, &summary, err) != 0)
         return -1;
     return print_summary(&summary, out);
+}
+
+/* For people, without a cluster: nothing is asked for but the folder. */
+static int run_check(const struct request *request, FILE *out, struct err *err)
+{
+    const char *downloaded = request->values[DOWNLOADED];
+    const struct destination_check check = {.path = request->values[PATH],
+                                            .how = &request->how,
+                                            .downloaded =
+                                                downloaded != NULL && downloaded[0] == 'y',
+                                            .out = out};
+
+    if (request->destination->check == NULL)
+        return err_set(err, ERR_INVALID,
+                       "%s is of the kind %s: verify --path DIR --part NAME reads it there, or "
+                       "download it and check the folder with --downloaded yes",
+                       check.path, request->destination->kind);
+    return request->destination->check(&check, err);
 }
 
 /* From the node's own copy, which is a shard of another destination: with the manifest's hash that
@@ -262,11 +284,27 @@ static int run_restore(const struct request *request, FILE *out, struct err *err
     return print_summary(&summary, out);
 }
 
+/* Whether a later epoch of the cluster has the target. A task without an epoch was started by hand,
+ * or by an earlier version. */
+static int check_hold(const struct request *request, bool takes, struct err *err)
+{
+    const struct destination_hold hold = {.prefix = request->values[PREFIX],
+                                          .path = request->values[PATH],
+                                          .claim = &request->claim,
+                                          .cluster_id = request->values[CLUSTER_ID],
+                                          .takes = takes};
+
+    if (hold.prefix == NULL || request->claim.epoch == 0 || request->destination->hold == NULL)
+        return 0;
+    return request->destination->hold(&hold, err);
+}
+
 /* Folders above the owner's own are root's: what became empty there goes afterwards, and holds no
  * data where it stays. Root looks into nothing: the owner may have put there anything meanwhile. */
 static int run_collect(const struct request *request, FILE *out, struct err *err)
 {
     const char *prefix = request->values[PREFIX], *path = request->values[PATH];
+    const struct destination_place place = place_of(request);
     struct destination_removed removed = {0};
     bool as_owner = request->values[AS] != NULL;
     int result;
@@ -275,7 +313,9 @@ static int run_collect(const struct request *request, FILE *out, struct err *err
         owner_enter(request->destination,
                     &(struct owner_place){prefix, path, request->values[OWNER]}, err) != 0)
         return -1;
-    result = request->destination->collect(prefix, path, &removed, err);
+    result = check_hold(request, !as_owner, err);
+    if (result == 0)
+        result = request->destination->collect(&place, &removed, err);
     if (as_owner && owner_leave() && result == 0)
         request->destination->tidy(prefix, path);
     if (result == 0)
@@ -297,7 +337,7 @@ static int run_abandon(const struct request *request, FILE *out, struct err *err
 static int run_scan(const struct request *request, FILE *out, struct err *err)
 {
     const struct destination_scan scan = {.prefix = request->values[PREFIX],
-                                          .mark = request->values[CLUSTER],
+                                          .mark = request->claim.mark,
                                           .after = request->values[AFTER],
                                           .min_age_s = request->min_age};
 
@@ -381,46 +421,67 @@ static int run_sweep(const struct request *request, FILE *out, struct err *err)
     return look_sweep(request->values[PATH], err);
 }
 
+#define CLUSTERS (BIT(CLUSTER) | BIT(CLUSTER_ID))
 static const struct verb verbs[] = {
-    {{"probe", BIT(PREFIX), 0}, true, run_probe},
-    {{"prepare", BIT(PREFIX) | BIT(PATH), BIT(BESIDE) | BIT(AS)}, true, run_prepare},
+    {{"probe", BIT(PREFIX), CLUSTERS}, true, HOLD_TAKES, run_probe},
+    {{"prepare", BIT(PREFIX) | BIT(PATH), BIT(BESIDE) | BIT(AS) | CLUSTERS},
+     true,
+     HOLD_LOOKS,
+     run_prepare},
     {{"put", BIT(PREFIX) | BIT(PATH) | BIT(PART) | BIT(SOURCE),
       BIT(RATE) | BIT(THREADS) | BIT(READ_BACK) | BIT(GENERATIONS) | BIT(AS) | BIT(MANIFEST_TO) |
-          BIT(COMPRESS) | BIT(CLUSTER) | BIT(WIPE)},
+          BIT(COMPRESS) | BIT(WIPE) | CLUSTERS},
      true,
+     HOLD_LOOKS,
      run_put},
-    {{"stage", BIT(PREFIX) | BIT(PATH) | BIT(PART), BIT(AS) | BIT(CLUSTER) | BIT(WIPE)},
+    {{"stage", BIT(PREFIX) | BIT(PATH) | BIT(PART), BIT(AS) | BIT(WIPE) | CLUSTERS},
      true,
+     HOLD_LOOKS,
      run_stage},
     {{"publish", BIT(PREFIX) | BIT(PATH) | BIT(PART) | BIT(NAME),
-      BIT(THREADS) | BIT(READ_BACK) | BIT(AS) | BIT(WIPE)},
+      BIT(THREADS) | BIT(READ_BACK) | BIT(AS) | BIT(WIPE) | CLUSTERS},
      true,
+     HOLD_LOOKS,
      run_publish},
     {{"verify", BIT(PATH) | BIT(PART),
       BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(RATE) | BIT(THREADS) | BIT(READ_BACK) | BIT(AS) |
           BIT(OWNER)},
      true,
+     HOLD_NOT,
      run_verify},
+    {{"check", BIT(PATH), BIT(RATE) | BIT(THREADS) | BIT(DOWNLOADED)}, true, HOLD_NOT, run_check},
     {{"restore", BIT(PATH) | BIT(PART) | BIT(TO),
       BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(RATE) | BIT(THREADS) | BIT(AS) | BIT(COPY) |
           BIT(FROM)},
      true,
+     HOLD_NOT,
      run_restore},
     {{"retain", BIT(SOURCE) | BIT(MANIFEST) | BIT(PATH) | BIT(PART), BIT(KEEP_FREE) | BIT(AS)},
      false,
+     HOLD_NOT, /* on the node itself, as those below without a destination */
      run_retain},
-    {{"space", BIT(PATH), BIT(AS)}, false, run_space},
-    {{"reserve", BIT(PATH) | BIT(NAME), BIT(BYTES) | BIT(AS)}, true, run_reserve},
-    {{"collect", BIT(PREFIX) | BIT(PATH), BIT(AS) | BIT(OWNER) | BIT(WIPE)}, true, run_collect},
-    {{"abandon", BIT(PATH) | BIT(PART), BIT(PREFIX) | BIT(AS) | BIT(WIPE)}, true, run_abandon},
-    {{"scan", BIT(PREFIX) | BIT(CLUSTER), BIT(AFTER) | BIT(MIN_AGE)}, true, run_scan},
+    {{"space", BIT(PATH), BIT(AS)}, false, HOLD_NOT, run_space},
+    {{"reserve", BIT(PATH) | BIT(NAME), BIT(BYTES) | BIT(MOST) | BIT(AS)},
+     true,
+     HOLD_NOT,
+     run_reserve},
+    {{"collect", BIT(PREFIX) | BIT(PATH), BIT(AS) | BIT(OWNER) | BIT(WIPE) | CLUSTERS},
+     true,
+     HOLD_NOT, /* by itself, with the rights that it removes with */
+     run_collect},
+    {{"abandon", BIT(PATH) | BIT(PART), BIT(PREFIX) | BIT(AS) | BIT(WIPE) | CLUSTERS},
+     true,
+     HOLD_LOOKS,
+     run_abandon},
+    {{"scan", BIT(PREFIX) | BIT(CLUSTER), BIT(AFTER) | BIT(MIN_AGE)}, true, HOLD_NOT, run_scan},
     {{"keep", BIT(SOURCE) | BIT(TO) | BIT(NAME) | BIT(SERIES) | BIT(KEEP), BIT(KEEP_BYTES)},
      false,
+     HOLD_NOT,
      run_keep},
-    {{"user", BIT(NAME), 0}, false, run_user},
-    {{"name", BIT(UID), 0}, false, run_name},
-    {{"look", BIT(PATH), 0}, false, run_look},
-    {{"sweep", BIT(PATH), BIT(AS) | BIT(WIPE)}, false, run_sweep},
+    {{"user", BIT(NAME), 0}, false, HOLD_NOT, run_user},
+    {{"name", BIT(UID), 0}, false, HOLD_NOT, run_name},
+    {{"look", BIT(PATH), 0}, false, HOLD_NOT, run_look},
+    {{"sweep", BIT(PATH), BIT(AS) | BIT(WIPE)}, false, HOLD_NOT, run_sweep},
 };
 
 /* NULL with err, which names all that there are. */
@@ -446,11 +507,33 @@ static const struct verb *find_verb(const char *name, struct err *err)
     return NULL;
 }
 
+/* `verify FOLDER`, as people type it: `check --path FOLDER`. NULL: it is not that. */
+static const struct verb *parse_folder(int argc, char *const *argv, struct request *ret_request,
+                                       struct err *err)
+{
+    char *words[ARGUMENTS_BY_HAND_MAX];
+    int count = argc - 1;
+    const struct verb *verb = find_verb("check", err);
+
+    CHECK(verb != NULL);
+    if (count > ARGUMENTS_BY_HAND_MAX) {
+        err_set(err, ERR_INVALID, "verify FOLDER takes --rate, --threads and --downloaded");
+        return NULL;
+    }
+    words[0] = (char *)(uintptr_t) "--path"; /* is only read */
+    for (int i = 1; i < count; i++)
+        words[i] = argv[i + 1];
+    return options_read(count, words, &verb->takes, ret_request, err) == 0 ? verb : NULL;
+}
+
 static const struct verb *parse_request(int argc, char *const *argv, struct request *ret_request,
                                         struct err *err)
 {
     const struct verb *verb = find_verb(argc < 2 ? NULL : argv[1], err);
 
+    if (verb != NULL && argc > 2 && argv[2][0] != '-' &&
+        (verb->run == run_verify || verb->run == run_check))
+        return parse_folder(argc, argv, ret_request, err);
     if (verb == NULL || options_read(argc - 2, argv + 2, &verb->takes, ret_request, err) != 0)
         return NULL;
     return verb;
@@ -478,6 +561,8 @@ static int exit_of(enum err_code code)
     case ERR_EMPTY:
         return WORKER_EXIT_EMPTY;
     case ERR_REFUSED:
+    case ERR_UNFIT:
+    case ERR_MISMATCH:
         return WORKER_EXIT_REFUSED;
     default: /* of the destination, such as ERR_FULL, and what may be added: worth another try */
         return WORKER_EXIT_UNAVAILABLE;
@@ -495,7 +580,7 @@ static int print_error(const char *verb, struct err *err, FILE *errors)
     return exit_of(err->code);
 }
 
-/* A Reason's word (REASON_STORAGE_FULL), when it is the destination that failed. */
+/* A Reason's word (REASON_STORAGE_FULL), where the exit code does not say all. */
 static const char *cause_of(enum err_code code)
 {
     switch (code) {
@@ -504,6 +589,7 @@ static const char *cause_of(enum err_code code)
     case ERR_QUOTA:
         return "storage_quota";
     case ERR_AUTH:
+    case ERR_MISMATCH: /* another cluster's: whoever watches the target has to know */
         return "storage_denied";
     case ERR_UNAVAILABLE:
         return "storage_unreachable";
@@ -511,6 +597,8 @@ static const char *cause_of(enum err_code code)
         return "storage_hangs";
     case ERR_BUSY:
         return "storage_slow";
+    case ERR_UNFIT: /* the application's own: another try has the same files */
+        return "application_refused";
     default:
         return "storage_error";
     }
@@ -520,66 +608,20 @@ static int print_failure(const struct verb *verb, struct err *err, FILE *out, FI
 {
     int code = print_error(verb->takes.verb, err, errors);
 
-    if (verb->on_destination && code == WORKER_EXIT_UNAVAILABLE) {
+    bool known = err->code == ERR_MISMATCH || err->code == ERR_UNFIT;
+
+    if (verb->on_destination && (code == WORKER_EXIT_UNAVAILABLE || known)) {
         fprintf(out, "cause=%s\n", cause_of(err->code));
         (void)fflush(out);
     }
     return code;
 }
 
-static const char usage[] =
-    "usage: ckpt-worker probe   --prefix P\n"
-    "       ckpt-worker prepare --prefix P --path ALLOCATION/checkpoints [--beside DIR]\n"
-    "       ckpt-worker put     --prefix P --path DIR --part NAME --source DIR [--rate "
-    "BYTES_PER_S]\n"
-    "                           [--read-back never|sampled|always] [--generations N] "
-    "[--manifest-to FILE]\n"
-    "                           [--compress none|lz4] [--cluster MARK]\n"
-    "       ckpt-worker stage   --prefix P --path DIR --part NAME [--cluster MARK]\n"
-    "       ckpt-worker publish --prefix P --path DIR --part NAME --name FOLDER [--read-back "
-    "WORD]\n"
-    "       ckpt-worker verify  --path DIR --part NAME [--prefix P] [--manifest-sha256 HEX]\n"
-    "                           [--rate BYTES_PER_S] [--read-back sampled|always] [--as owner "
-    "[--owner NAME]]\n"
-    "       ckpt-worker restore --path DIR --part NAME --to DIR [--prefix P] [--manifest-sha256 "
-    "HEX]\n"
-    "                           [--rate BYTES_PER_S] [--copy DIR [--from copy]]\n"
-    "       ckpt-worker retain  --source DIR --manifest FILE --path COPY_DIR --part NAME "
-    "[--keep-free BYTES]\n"
-    "       ckpt-worker space   --path DIR\n"
-    "       ckpt-worker reserve --path DIR --name NAME [--bytes N]\n"
-    "       ckpt-worker collect --prefix P --path DIR [--as owner [--owner NAME]] [--wipe yes]\n"
-    "       ckpt-worker scan    --prefix P --cluster MARK [--after PATH] [--min-age SECONDS]\n"
-    "       ckpt-worker abandon --path DIR --part NAME [--prefix P]\n"
-    "       ckpt-worker keep    --source FILE --to DIR --name NAME --series PREFIX --keep N "
-    "[--keep-bytes B]\n"
-    "       ckpt-worker user    --name NAME\n"
-    "       ckpt-worker name    --uid UID\n"
-    "       ckpt-worker look    --path PATH\n"
-    "       ckpt-worker sweep   --path DIR\n"
-    "prepare, put, stage, publish, verify, restore, abandon, retain, space, reserve and sweep take "
-    "--as "
-    "UID:GID[:GROUP,...]:\nas that user, when started by root.\n"
-    "put, publish, verify and restore take --threads N: 1 to 8, else two for each processor that "
-    "may "
-    "be "
-    "used.\n"
-    "collect and verify take --as owner: as whom the job's folder belongs to, or NAME where that "
-    "cannot be "
-    "seen.\n"
-    "put, stage, publish, collect, abandon and sweep take --wipe yes: files are overwritten before "
-    "they are removed.\n"
-    "One blocking job on a destination; started by ckptd and ckpt-agentd, and good by hand. --path "
-    "is\n"
-    "the checkpoint's folder, --prefix the destination that holds it.\n"
-    "exit codes: 0 done, 2 usage, 3 not found, 4 corrupt, 5 unavailable (retry), 6 empty, 7 "
-    "refused\n";
-
 /* What people ask of any program. */
 static bool print_asked(const char *word, FILE *out)
 {
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
-        fputs(usage, out);
+        fputs(verbs_usage, out);
     else if (strcmp(word, "--version") == 0)
         fprintf(out, "ckpt-worker %s\n", build_text);
     else
@@ -617,6 +659,17 @@ static bool is_claimed(const struct verb *verb, const struct request *request)
         return access(request->values[PATH], F_OK) == 0;
     return !verb_claims(verb) || request->destination->claimed == NULL ||
            request->destination->claimed(&place);
+}
+
+/* Before root makes a folder for the user. 1: only the user may look. */
+static int hold_first(const struct verb *verb, const struct request *request, struct err *err)
+{
+    bool nothing = verb->run == run_prepare && request->destination->prepare == NULL;
+
+    if (nothing || verb->hold == HOLD_NOT ||
+        check_hold(request, verb->hold == HOLD_TAKES, err) == 0)
+        return 0;
+    return err->code == ERR_AUTH && request->values[AS] != NULL ? 1 : -1;
 }
 
 /* All but that is done as the user. */
@@ -665,6 +718,18 @@ static void forget_task(void)
     tree_bound_removal(0);
 }
 
+static int take_task(const struct verb *verb, const struct request *request, const char *became,
+                     struct err *err)
+{
+    int held = hold_first(verb, request, err), taken;
+
+    if (held < 0)
+        return -1;
+    taken = became == NULL ? take_user(verb, request, err)
+                           : take_user_again(verb, request, became, err);
+    return taken == 0 && held > 0 ? check_hold(request, false, err) : taken;
+}
+
 /* became NULL: it is the first one. */
 static int do_task(int argc, char *const *argv, const char *became, FILE *out, FILE *errors)
 {
@@ -682,8 +747,7 @@ static int do_task(int argc, char *const *argv, const char *became, FILE *out, F
         return print_error("", &err, errors);
     if (verb->on_destination && find_destination(&request, &err) != 0)
         return print_error(verb->takes.verb, &err, errors);
-    taken = became == NULL ? take_user(verb, &request, &err)
-                           : take_user_again(verb, &request, became, &err);
+    taken = take_task(verb, &request, became, &err);
     if (taken > 0)
         return TASKS_ANEW;
     if (taken != 0 || verb->run(&request, out, &err) != 0)

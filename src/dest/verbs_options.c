@@ -37,7 +37,64 @@ static const char *const option_names[OPTION_COUNT] = {"--prefix",
                                                        "--min-age",
                                                        "--wipe",
                                                        "--bytes",
-                                                       "--beside"};
+                                                       "--beside",
+                                                       "--cluster-id",
+                                                       "--downloaded",
+                                                       "--most"};
+
+const char verbs_usage[] =
+    "usage: ckpt-worker probe   --prefix P\n"
+    "       ckpt-worker prepare --prefix P --path ALLOCATION/checkpoints [--beside DIR]\n"
+    "       ckpt-worker put     --prefix P --path DIR --part NAME --source DIR [--rate "
+    "BYTES_PER_S]\n"
+    "                           [--read-back never|sampled|always] [--generations N] "
+    "[--manifest-to FILE]\n"
+    "                           [--compress none|lz4]\n"
+    "       ckpt-worker stage   --prefix P --path DIR --part NAME\n"
+    "       ckpt-worker publish --prefix P --path DIR --part NAME --name FOLDER [--read-back "
+    "WORD]\n"
+    "       ckpt-worker verify  FOLDER [--downloaded yes]: a checkpoint or a part of one, all of "
+    "it, "
+    "by hand\n"
+    "       ckpt-worker verify  --path DIR --part NAME [--prefix P] [--manifest-sha256 HEX]\n"
+    "                           [--rate BYTES_PER_S] [--read-back sampled|always] [--as owner "
+    "[--owner NAME]]\n"
+    "       ckpt-worker restore --path DIR --part NAME --to DIR [--prefix P] [--manifest-sha256 "
+    "HEX]\n"
+    "                           [--rate BYTES_PER_S] [--copy DIR [--from copy]]\n"
+    "       ckpt-worker retain  --source DIR --manifest FILE --path COPY_DIR --part NAME "
+    "[--keep-free BYTES]\n"
+    "       ckpt-worker space   --path DIR\n"
+    "       ckpt-worker reserve --path DIR --name NAME [--bytes N] [--most N]\n"
+    "       ckpt-worker collect --prefix P --path DIR [--as owner [--owner NAME]] [--wipe yes]\n"
+    "       ckpt-worker scan    --prefix P --cluster MARK [--after PATH] [--min-age SECONDS]\n"
+    "       ckpt-worker abandon --path DIR --part NAME [--prefix P]\n"
+    "       ckpt-worker keep    --source FILE --to DIR --name NAME --series PREFIX --keep N "
+    "[--keep-bytes B]\n"
+    "       ckpt-worker user    --name NAME\n"
+    "       ckpt-worker name    --uid UID\n"
+    "       ckpt-worker look    --path PATH\n"
+    "       ckpt-worker sweep   --path DIR\n"
+    "prepare, put, stage, publish, verify, restore, abandon, retain, space, reserve and sweep take "
+    "--as "
+    "UID:GID[:GROUP,...]:\nas that user, when started by root.\n"
+    "put, publish, verify and restore take --threads N: 1 to 8, else two for each processor that "
+    "may "
+    "be "
+    "used.\n"
+    "collect and verify take --as owner: as whom the job's folder belongs to, or NAME where that "
+    "cannot be "
+    "seen.\n"
+    "probe, prepare, put, stage, publish, collect and abandon take --cluster MARK[@EPOCH] "
+    "[--cluster-id ID]:\nwhat another cluster wrote is refused, and all when a later epoch of this "
+    "one has the target.\n"
+    "put, stage, publish, collect, abandon and sweep take --wipe yes: files are overwritten before "
+    "they are removed.\n"
+    "One blocking job on a destination; started by ckptd and ckpt-agentd, and good by hand. --path "
+    "is\n"
+    "the checkpoint's folder, --prefix the destination that holds it.\n"
+    "exit codes: 0 done, 2 usage, 3 not found, 4 corrupt, 5 unavailable (retry), 6 empty, 7 "
+    "refused\n";
 
 /* Plain digits: workers are started by daemons, which have read units already. */
 static int parse_number(const char *name, const char *text, uint64_t *ret_number, struct err *err)
@@ -81,11 +138,15 @@ static int parse_value(enum option option, const char *value, struct request *re
     case MIN_AGE:
         return parse_number("--min-age", value, &request->min_age, err);
     case CLUSTER:
-        if (!mark_valid(value))
-            return err_set(err, ERR_INVALID,
-                           "--cluster \"%.64s\" is not the mark of a cluster: 16 digits of 0-9 a-f",
-                           value);
+        if (!mark_claim_parse(value, &request->claim))
+            return err_set(
+                err, ERR_INVALID,
+                "--cluster \"%.64s\" is not the mark of a cluster, 16 digits of 0-9 a-f, "
+                "or MARK@EPOCH",
+                value);
         return 0;
+    case MOST:
+        return parse_number("--most", value, &request->most, err);
     case BYTES:
         return parse_number("--bytes", value, &request->bytes, err);
     case THREADS:
@@ -118,6 +179,10 @@ static int parse_value(enum option option, const char *value, struct request *re
         if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
             return err_set(err, ERR_INVALID, "--wipe \"%.64s\" is neither yes nor no", value);
         tree_wipe(value[0] == 'y');
+        return 0;
+    case DOWNLOADED:
+        if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
+            return err_set(err, ERR_INVALID, "--downloaded \"%.64s\" is neither yes nor no", value);
         return 0;
     case FROM:
         if (strcmp(value, "copy") != 0)

@@ -39,6 +39,9 @@ enum option {
     WIPE,
     BYTES,
     BESIDE,
+    CLUSTER_ID,
+    DOWNLOADED,
+    MOST,
     OPTION_COUNT
 };
 #define BIT(option) (1u << (option))
@@ -48,7 +51,8 @@ struct request {
     const struct destination_ops *destination;
     const char *values[OPTION_COUNT];
     struct destination_how how;
-    uint64_t keep, keep_bytes, keep_free, generations, min_age, bytes;
+    struct mark_claim claim; /* of --cluster */
+    uint64_t keep, keep_bytes, keep_free, generations, min_age, bytes, most;
 };
 
 /* Sets of options, by their bits. */
@@ -57,6 +61,9 @@ struct options_taken {
     unsigned required;
     unsigned allowed; /* beside the required ones */
 };
+
+/* The text of `ckpt-worker --help`. */
+extern const char verbs_usage[];
 
 /* The arguments behind the verb. --wipe holds from then on (tree.h). */
 int options_read(int argc, char *const *argv, const struct options_taken *taken,

@@ -31,6 +31,14 @@ static void check_accepted(const struct manifest *manifest, const uint8_t *bytes
               (!manifest->entries[i].is_directory && manifest->entries[i].size_bytes > 0));
         CHECK(i == 0 || strcmp(manifest->entries[i - 1].path, manifest->entries[i].path) < 0);
     }
+    for (size_t i = 0; i < manifest->link_count; i++) {
+        const struct manifest_link *link = &manifest->links[i];
+
+        CHECK(link->path[0] != '/' && link->to[0] != '/' && link->to[0] != '\0');
+        CHECK(manifest_link_problem(link->path, link->to) == NULL);
+        CHECK(manifest_find(manifest, link->path) == NULL);
+        CHECK(i == 0 || strcmp(link[-1].path, link->path) < 0);
+    }
     buf_close(&text);
 }
 
@@ -43,7 +51,7 @@ static void parse(const uint8_t *bytes, size_t length)
         check_accepted(&manifest, bytes, length);
         manifest_close(&manifest);
     } else {
-        CHECK(err.code == ERR_CORRUPT && err.text[0] != '\0');
+        CHECK((err.code == ERR_CORRUPT || err.code == ERR_REFUSED) && err.text[0] != '\0');
     }
 }
 
@@ -81,6 +89,10 @@ size_t fuzz_seed_input(size_t i, uint8_t *bytes, size_t size)
         entry->size_bytes = entry->is_directory ? 0 : k * k * k * 500000; /* the last have chunks */
         entry->generation = entry->is_directory ? 0 : (uint32_t)k / 2;
     }
+    if (i > 2)
+        manifest_add_link(&manifest, "last", "dir/back\\slash");
+    if (i > 4)
+        manifest_add_link(&manifest, "dir/sub/up", "../../a\nb");
     CHECK(manifest_finish(&manifest, NULL) == 0);
     if (i == sizeof(paths) / sizeof(paths[0]))
         manifest_cut(&manifest.entries[i - 1], (uint64_t)2 * MANIFEST_CHUNK_BYTES); /* "z" */

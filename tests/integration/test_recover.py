@@ -13,6 +13,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import BIN, Cluster, broker_pb2, checkpoint_text, common_pb2, fill, http_status, load_json, metric, tail, tap, wait_until  # noqa: E402
 from jobs import MIB, POLICY, all_run, complete, heat  # noqa: E402
+from small_store import SmallStore  # noqa: E402
 
 
 def names(cluster):
@@ -102,6 +103,92 @@ def a_restored_copy_that_calls_is_named_and_no_member_is_blamed_for_it():
         real.debug_check()
         copy.stop()
         wait_until("the copy is forgotten", lambda: metric(one.http, "ckpt_raft_foreign_members") == 0, 60, 0.5)
+
+
+def s3_section(cluster, store):
+    keys = cluster.dir / "keys"
+    keys.touch(mode=0o600)
+    keys.write_text("access_key=PUBLIC\nsecret_key=SECRET\n")
+    section = f's3:\n  - {{name: small, endpoint: "{store.endpoint}", credentials_file: "{keys}", buckets: "ckpt"}}\n'
+    for config in (cluster.config, cluster.agent_config):
+        config.write_text(config.read_text() + section)
+
+
+def by_hand(cluster, store, *words):
+    environment = {**os.environ, "AWS_ACCESS_KEY_ID": "PUBLIC", "AWS_SECRET_ACCESS_KEY": "SECRET", "AWS_ENDPOINT_URL_S3": store.endpoint}
+    return subprocess.run([str(BIN / "ckpt-worker"), *words], capture_output=True, text=True, timeout=60, env=environment)
+
+
+def target_says(cluster, text):
+    return wait_until(f"its target says {text}", lambda: (lambda out: out if text in out else None)(
+        cluster.ctl("status", "-o", "json", check=False).stdout + cluster.ctl("targets", "-o", "wide", check=False).stdout), 60, 0.3)
+
+
+def a_restored_copy_leaves_what_production_wrote():
+    """Under another id it removes nothing of production's, although it has records of all of it; under production's own id and a later epoch it has
+    the target, and production is told so instead of writing on beside it. Some 30 s: a collector looks each 10 s."""
+    target = {"kind": "s3", "prefix": '"s3://ckpt/site"'}
+    policy = {**POLICY, "keep_complete": 2, "retention": "8s"}
+    with SmallStore() as store, Cluster(members=1, agents=("a",), policy=policy, target=target) as real, \
+            Cluster(members=1, policy=policy, target=target) as drill, Cluster(members=1, policy=policy, target=target) as same:
+        for cluster in (real, drill, same):
+            s3_section(cluster, store)
+        real.start()
+        real.register("job", [("a", 1, MIB)])
+        real.run_job("a", "job", heat(real, "job"))
+        all_run(real)
+        for _ in range(4):
+            complete(real, "job")
+        file = real.dir / "a.ckptbackup"
+        real.ctl("backup", "save", str(file))
+        written = {key: body for key, body in store.objects.items() if "/checkpoints/" in key}
+        assert len([key for key in written if key.endswith("/MANIFEST")]) == 4, sorted(written)
+        real.members[0].kill()  # nobody else removes what it lets go
+        # a trial, with another id as the runbook has it, whose retention lets the older ones go as well
+        drill.config.write_text(drill.config.read_text().replace("cluster_id: demo", "cluster_id: drill"))
+        drill.members[0].extra = ["--restore", str(file), "--new-cluster-id"]
+        drill.members[0].start()
+        drill.wait_leader()
+        wait_until("the trial tries to remove them", lambda: drill.members[0].log.read_text().count("event=collect_failed") >= 1, 40, 0.3)
+        log = drill.members[0].log.read_text()
+        assert "of another cluster" in log and "event=checkpoint_collected" not in log, tail(drill.members[0].log)
+        assert "of another cluster" in wait_until("it is listed", lambda: drill.ctl("undeleted").stdout, 20, 0.3), drill.ctl("undeleted")
+        drill.stop()
+        assert all(store.objects.get(key) == body for key, body in written.items()), "production's checkpoints are as they were"
+        real.members[0].start()
+        real.wait_leader()
+        wait_until("the agent is back", lambda: metric(real.members[0].http, "ckpt_agent_connected") == 1, 20)
+        complete(real, "job")
+        # a trial under production's own id has a later epoch
+        same.members[0].extra = ["--restore", str(file), "--epoch", "6"]
+        same.members[0].start()
+        same.wait_leader()
+        notes = wait_until("it takes the target", lambda: [key for key in store.objects if "/.cluster." in key and key.endswith(".%020d" % 6)], 20)
+        assert b"cluster=demo\nepoch=6\n" in store.objects[notes[0]], store.objects[notes[0]]
+        said = target_says(real, "epoch 6 of cluster demo has this target")
+        assert "this is epoch 1" in said and "remove s3://ckpt/site/.cluster." in said, said
+        mark = notes[0].split(".")[2]
+        put = ("put", "--prefix", "s3://ckpt/site", "--path", "s3://ckpt/site/t/p/j/checkpoints/1-9", "--part", "part-0000", "--source",
+               str(real.dir / "drop"))
+        (real.dir / "drop").mkdir()
+        (real.dir / "drop" / "file").write_text("x")
+        refused = by_hand(real, store, *put, "--cluster", f"{mark}@5")
+        assert refused.returncode == 7 and "epoch 6" in refused.stderr and "cause=storage_denied" in refused.stdout, refused
+        assert by_hand(real, store, *put, "--cluster", f"{mark}@6").returncode == 0
+        foreign = by_hand(real, store, *put, "--cluster", "00000000000000a1@9")
+        assert foreign.returncode == 7 and f"has the mark {mark} of another cluster" in foreign.stderr, foreign
+        for verb in ("collect", "abandon"):
+            words = put[1:5] if verb == "collect" else put[1:7]
+            for claim in (f"{mark}@5", "00000000000000a1@9"):
+                refused = by_hand(real, store, verb, *words, "--cluster", claim)
+                assert refused.returncode == 7, (verb, claim, refused)
+        assert by_hand(real, store, "verify", "--path", put[4], "--part", "part-0000").returncode == 0
+        same.stop()
+        # the step that the text names gives the target back
+        store.objects.pop(notes[0])
+        wait_until("production's target is up", lambda: load_json(real.ctl("targets", "-o", "json"))["targets"][0].get("available"), 20, 0.3)
+        complete(real, "job")
+        real.debug_check()
 
 
 def one_survivor_goes_on_alone_with_everything_it_held():
@@ -539,7 +626,7 @@ def a_removed_member_does_not_go_on_alone():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([a_restored_copy_that_calls_is_named_and_no_member_is_blamed_for_it, one_survivor_goes_on_alone_with_everything_it_held, a_recovered_member_becomes_a_cluster_of_three_again,
+    sys.exit(tap([a_restored_copy_that_calls_is_named_and_no_member_is_blamed_for_it, a_restored_copy_leaves_what_production_wrote, one_survivor_goes_on_alone_with_everything_it_held, a_recovered_member_becomes_a_cluster_of_three_again,
                   two_members_recovered_separately_refuse_each_other,
                   a_member_that_is_behind_is_not_recovered_unnoticed,
                   folders_that_end_alike_with_different_states_are_not_recovered_unnoticed, too_many_folders_to_compare_are_a_usage_error,

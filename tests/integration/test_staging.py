@@ -13,7 +13,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import Cluster, checkpoint_text, common_pb2, often, tap, wait_until  # noqa: E402
-from jobs import (COMPLETE, FAILED, MIB, POLICY, TIMED_OUT, all_run, checkpoint, complete, ends_in, heat, hint, no_litter, says)  # noqa: E402
+from jobs import (COMPLETE, FAILED, MIB, POLICY, TIMED_OUT, all_run, checkpoint, complete, ends, ends_in, heat, hint, no_litter, says)  # noqa: E402
 from ranks_site import RANKS_POLICY, Ranked, heat as mpi_heat, threads, train  # noqa: E402
 
 DIRECT, LOCAL, MEMORY = common_pb2.STAGING_DIRECT, common_pb2.STAGING_LOCAL, common_pb2.STAGING_MEMORY
@@ -231,17 +231,27 @@ def fills(cluster, copies):
         while True:
             file.write(bytes(4096))
     record = ends_in(cluster, "j", hint(cluster, "j"), (COMPLETE, FAILED), 60)
+    assert record.state == COMPLETE and record.attempt == 1 and [s.staging for s in record.shards] == [LOCAL], record
+    text = checkpoint_text(record.checkpoint_id)
+    says(job, f"checkpoint {text} is written to the work folder, not into the node's memory: ")
+    assert "bytes free, and the last checkpoint took" in job.log.read_text(), job.log.read_text()
+    verifies(record)
     if copies:
-        assert record.state == COMPLETE and record.attempt > 1, record
-        assert any(e.kind == 22 for e in cluster.events()), "no event says that the copy has gone"
+        wait_until("the copy gives way", lambda: any(e.kind == 22 for e in cluster.events()), 20)
     else:
-        assert record.state == FAILED and record.reason == common_pb2.REASON_MEMORY_FULL, record
-        assert "bytes free, and the last checkpoint took" in record.detail and "use staging local" in record.detail, record
-        says(job, "memory full")
-        shown = cluster.ctl("checkpoint", checkpoint_text(record.checkpoint_id)).stdout
-        assert "bytes free, and the last checkpoint took" in shown, shown
         filler.unlink()
-        verifies(ends_in(cluster, "j", hint(cluster, "j"), (COMPLETE,), 60))
+        record = ends_in(cluster, "j", hint(cluster, "j"), (COMPLETE,), 60)
+        verifies(record)
+        assert [s.staging for s in record.shards] == [MEMORY], record
+        junk = in_memory(cluster) / "junk"
+        junk.write_bytes(bytes(2 * MIB + MIB // 4))
+        record = complete(cluster, "j")
+        assert [s.staging for s in record.shards] == [LOCAL], "what a user keeps there is of its share"
+        says(job, "memory.user_max_bytes")
+        cluster.ctl("end", "j", "--yes")
+        ends(job)
+        wait_until("its user's folder is closed", lambda: not in_memory(cluster).exists(), 20)
+        return
     nothing_written_stays_in_memory(cluster)
     no_litter(cluster)
     cluster.debug_check()

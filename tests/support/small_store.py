@@ -89,7 +89,7 @@ class Asked(http.server.BaseHTTPRequestHandler):
             self.store.objects.pop(key, None)
             self.answer(204)
         elif "list-type" in asked:
-            self.list(key.strip("/"), asked["prefix"][0])
+            self.list(key.strip("/"), asked["prefix"][0], asked.get("delimiter", [""])[0])
         elif "uploads" in asked:
             self.answer(200, f'<ListMultipartUploadsResult xmlns="{NAMESPACE}"><IsTruncated>false</IsTruncated></ListMultipartUploadsResult>'.encode())
         elif key in self.store.objects:
@@ -99,9 +99,19 @@ class Asked(http.server.BaseHTTPRequestHandler):
 
     do_GET = do_HEAD = do_PUT = do_DELETE = handle_one
 
-    def list(self, bucket, prefix):
-        found = [(key[len(bucket) + 2:], len(body)) for key, body in sorted(self.store.objects.items()) if key.startswith(f"/{bucket}/{prefix}")]
-        rows = "".join(f"<Contents><Key>{urllib.parse.quote(key)}</Key><Size>{size}</Size><LastModified>2100-01-01T00:00:00.000Z</LastModified></Contents>"
-                       for key, size in found)
+    def list(self, bucket, prefix, delimiter):
+        """Keys that have the delimiter behind the prefix are one folder, as in a real store."""
+        rows, folders = "", set()
+        for key, body in sorted(self.store.objects.items()):
+            if not key.startswith(f"/{bucket}/{prefix}"):
+                continue
+            key = key[len(bucket) + 2:]
+            rest = key[len(prefix):]
+            if delimiter and delimiter in rest:
+                folders.add(prefix + rest[:rest.index(delimiter) + 1])
+                continue
+            rows += (f"<Contents><Key>{urllib.parse.quote(key)}</Key><Size>{len(body)}</Size>"
+                     "<LastModified>2100-01-01T00:00:00.000Z</LastModified></Contents>")
+        rows += "".join(f"<CommonPrefixes><Prefix>{urllib.parse.quote(folder)}</Prefix></CommonPrefixes>" for folder in sorted(folders))
         self.answer(200, f'<ListBucketResult xmlns="{NAMESPACE}"><EncodingType>url</EncodingType><IsTruncated>false</IsTruncated>{rows}'
                          f'</ListBucketResult>'.encode())

@@ -18,6 +18,7 @@
 #include "src/agent/node/machine.h"
 #include "src/base/list.h"
 #include "src/base/ops.h"
+#include "src/dest/mark.h"
 #include "src/tls/context.h"
 
 enum {
@@ -85,6 +86,7 @@ struct agent {
     struct list allocations;
     size_t allocation_count;
     Ckpt__V1__OrderSet *orders; /* the newest taken; NULL before the first */
+    uint64_t cluster_mark;      /* of the cluster that welcomed it last (mark.h); 0: none yet */
     uint64_t orders_taken_us;
     struct clock_timer *reconcile_timer;
     struct agent_counters counters;
@@ -93,7 +95,7 @@ struct agent {
     struct copies_watch *copies_watch;
     /* where jobs write checkpoints in the node's memory ("": nowhere), and how much in all */
     const char *memory_path;
-    uint64_t memory_max_bytes;
+    uint64_t memory_max_bytes, memory_user_max_bytes; /* 0: as memory_user_max() has it */
 };
 
 /* loop is for RPC alone. */
@@ -105,6 +107,10 @@ void agent_resume(struct agent *agent);
 void agent_close(struct agent *agent); /* applications are left running */
 
 uint64_t agent_now_us(const struct agent *agent);
+
+/* For --cluster of a worker that writes or removes at a target: the mark, or where it is 0 that of
+ * the last welcome, with the epoch of the fence. Returns text; NULL: no cluster is known yet. */
+const char *agent_claim(const struct agent *agent, uint64_t mark, char text[MARK_CLAIM_BYTES]);
 
 /* Takes the set: the caller has checked the fence. Reconciles soon. */
 void agent_take_orders(struct agent *agent, Ckpt__V1__OrderSet *take_orders);

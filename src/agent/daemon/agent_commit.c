@@ -16,6 +16,15 @@ uint64_t agent_now_us(const struct agent *agent)
     return agent->clock.monotonic_us(agent->clock.context);
 }
 
+/* The fence is the latest epoch that this agent has obeyed: also what an earlier one asked for is
+ * written under it. */
+const char *agent_claim(const struct agent *agent, uint64_t mark, char text[MARK_CLAIM_BYTES])
+{
+    uint64_t own = mark != 0 ? mark : agent->cluster_mark;
+
+    return own == 0 ? NULL : mark_claim_format(own, ledger_fence(agent->ledger).epoch, text);
+}
+
 struct allocation *agent_find(const struct agent *agent, const char *allocation_id)
 {
     for (struct list *at = agent->allocations.next; at != &agent->allocations; at = at->next) {

@@ -52,6 +52,8 @@ static const struct settings_row rows[] = {
     TEXT(AGENT_MEMORY, "path", memory_path, ""),
     {AGENT_MEMORY, &settings_count, "max_bytes", offsetof(struct agent_config, memory_max_bytes), 0,
      COPIES_MOST, "0"},
+    {AGENT_MEMORY, &settings_count, "user_max_bytes",
+     offsetof(struct agent_config, memory_user_max_bytes), 0, COPIES_MOST, "0"},
     {AGENT_ROOT, &settings_yes_no, "owners_register", offsetof(struct agent_config, owners_register), 0, 0, "no"},
     S3_STORE_FIELDS(STORE)
     HTCONDOR_NAMES(HTCONDOR)

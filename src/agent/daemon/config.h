@@ -53,7 +53,7 @@ struct agent_config {
     uint64_t copies_keep_free_bytes; /* beside it, for the next checkpoint */
     /* where jobs write checkpoints in the node's memory ("": nowhere), and how much in all */
     char *memory_path;
-    uint64_t memory_max_bytes;
+    uint64_t memory_max_bytes, memory_user_max_bytes;
     enum log_level log_level;
     struct s3_store_item stores[S3_STORES_MAX];
     size_t store_count;

@@ -24,6 +24,7 @@
 #include "src/agent/daemon/credentials.h"
 #include "src/agent/daemon/metrics.h"
 #include "src/agent/daemon/session.h"
+#include "src/agent/job/memory.h"
 #include "src/agent/job/restart_points.h"
 #include "src/agent/node/adopt.h"
 #include "src/agent/node/memory_mount.h"
@@ -79,7 +80,8 @@ static const char usage[] =
     "owners_tenants, "
     "tls: {ca, cert, "
     "key},\n"
-    "local_copies: {max_bytes, keep_free}, memory: {path, max_bytes}, htcondor, and s3, a list of\n"
+    "local_copies: {max_bytes, keep_free}, memory: {path, max_bytes, user_max_bytes}, htcondor, "
+    "and s3, a list of\n"
     "object stores.\n"
     "Flags override it.\n"
     "  --insecure       like 'insecure: yes' in the file: http may be an address that is not\n"
@@ -334,10 +336,11 @@ static int daemon_open(struct daemon *daemon, struct err *err)
     agent->sysfs = daemon->config.sysfs;
     agent->copies_max_bytes = daemon->config.copies_max_bytes;
     agent->copies_keep_free = daemon->config.copies_keep_free_bytes;
-    if (memory_mount(daemon->config.memory_path, daemon->config.memory_max_bytes, err) != 0)
-        return -1;
     agent->memory_path = daemon->config.memory_path;
     agent->memory_max_bytes = daemon->config.memory_max_bytes;
+    agent->memory_user_max_bytes = daemon->config.memory_user_max_bytes;
+    if (memory_mount(agent->memory_path, agent->memory_max_bytes, memory_user_max(agent), err) != 0)
+        return -1;
     agent->architecture = daemon->platform.machine;
     agent->domain = daemon->config.domain;
     agent->os = daemon->platform.os;

@@ -261,6 +261,7 @@ static void take_welcome(struct session *session, const Ckpt__V1__AgentWelcome *
     if (ledger_align(session->agent->ledger, welcome->acknowledged_report_sequence, &err) != 0)
         agent_journal_failed(session->agent, &err);
     session->welcomed = true;
+    session->agent->cluster_mark = mark_of(welcome->cluster_id);
     session->agent->leader_left_us = 0;
     session->retry_ms = RETRY_MIN_MS;
     session->sent_sequence = welcome->acknowledged_report_sequence;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "src/agent/job/memory.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
 
@@ -167,6 +168,7 @@ void allocation_rest(struct allocation *allocation)
     CHECK(allocation->executor.call == NULL);
     user_path_close(&allocation->folder);
     user_path_close(&allocation->socket);
+    memory_close(allocation);
 }
 
 bool allocation_abandoned(const struct allocation *allocation)

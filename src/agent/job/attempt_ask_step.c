@@ -81,21 +81,31 @@ static void settle_staging(const struct attempt_stepping *step)
         attempt->staging = CKPT__V1__STAGING__STAGING_LOCAL;
 }
 
-/* As far as the last one tells how much it takes. False: the attempt has failed. */
-static bool check_memory(const struct attempt_stepping *step)
+/* A memory that others have filled must cost nobody a checkpoint. */
+static void write_local(const struct attempt_stepping *step, Ckpt__V1__Reason found,
+                        const char *why)
+{
+    CHECK(step->attempt->staging == CKPT__V1__STAGING__STAGING_MEMORY);
+    CHECK(!step->effects->reporting);
+    step->attempt->staging = CKPT__V1__STAGING__STAGING_LOCAL;
+    snprintf(step->effects->detail, sizeof(step->effects->detail), "%s", why);
+    job_effect_add(step->effects, EFFECT_SAY_LOCAL)->reason = found;
+}
+
+/* As far as the last one tells how much it takes. */
+static void check_memory(const struct attempt_stepping *step)
 {
     uint64_t room = step->facts->memory_room, needed = step->entry->last_bytes;
     char detail[JOB_DETAIL_BYTES];
 
     if (step->attempt->staging != CKPT__V1__STAGING__STAGING_MEMORY || needed <= room)
-        return true;
+        return;
     CHECK(step->attempt->state == ATTEMPT_WAITING);
     snprintf(detail, sizeof(detail),
              "the last checkpoint had %" PRIu64 " bytes here, and other jobs leave %" PRIu64
-             " of memory.max_bytes: raise it on the node, or use staging local",
+             " of memory.max_bytes",
              needed, room);
-    attempt_fail(step, CKPT__V1__REASON__REASON_MEMORY_FULL, detail);
-    return false;
+    write_local(step, CKPT__V1__REASON__REASON_NONE, detail);
 }
 
 static void begin_staging(const struct attempt_stepping *step)
@@ -122,12 +132,29 @@ static void begin_attempting(const struct attempt_stepping *step)
     struct attempt *attempt = step->attempt;
 
     CHECK(step->facts->ready == CKPT__V1__REASON__REASON_NONE);
-    if (attempt->state == ATTEMPT_WAITING)
+    if (attempt->state == ATTEMPT_WAITING) {
         settle_staging(step);
+        check_memory(step);
+    }
     if (attempt->state == ATTEMPT_STAGED || attempt->staging == CKPT__V1__STAGING__STAGING_LOCAL)
         begin_asking(step);
-    else if (check_memory(step))
+    else
         begin_staging(step);
+}
+
+/* The tmpfs has less room than the agent had counted, since somebody wrote there. */
+static void take_memory_full(const struct attempt_stepping *step, const char *why)
+{
+    struct ledger_entry *entry = step->entry;
+
+    CHECK(entry->memory[0] != '\0' && entry->staged[0] == '\0');
+    write_local(step, CKPT__V1__REASON__REASON_MEMORY_FULL, why);
+    entry->memory[0] = '\0';
+    attempt_keep_put(step->attempt, entry);
+    attempt_set_directory(step->attempt, entry);
+    step->effects->commit = true;
+    attempt_move_to(step, ATTEMPT_STAGED);
+    attempt_add_effect(step, EFFECT_ATTEMPT_LOOK);
 }
 
 /* Meanwhile its application may have ended, or become another one: it is looked at anew. */
@@ -136,6 +163,10 @@ void attempt_take_stage_ended(const struct attempt_stepping *step,
 {
     if (step->attempt->state != ATTEMPT_STAGING)
         return; /* it was killed: ATTEMPT_PUT_ENDED tells */
+    if (event->reason == CKPT__V1__REASON__REASON_MEMORY_FULL) {
+        take_memory_full(step, event->text);
+        return;
+    }
     if (event->reason != CKPT__V1__REASON__REASON_NONE) {
         attempt_fail(step, event->reason, event->text);
         return;

@@ -10,6 +10,7 @@
 #include "src/agent/job/allocation.h"
 #include "src/agent/job/attempt_say.h"
 #include "src/agent/job/copies.h"
+#include "src/agent/job/memory.h"
 #include "src/agent/job/ranks.h"
 #include "src/agent/job/ranks_stream.h"
 #include "src/agent/job/sight.h"
@@ -17,7 +18,6 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/text.h"
-#include "src/dest/mark.h"
 #include "src/dest/worker.h"
 
 enum {
@@ -396,7 +396,7 @@ static const char *wipe_word(const struct attempt *attempt)
 struct part_arguments {
     const char *at[PUT_ARGUMENTS];
     size_t count;
-    char part[PART_NAME_BYTES];
+    char part[PART_NAME_BYTES], claim[MARK_CLAIM_BYTES];
 };
 
 static void add_argument(struct part_arguments *arguments, const char *option, const char *value)
@@ -408,24 +408,26 @@ static void add_argument(struct part_arguments *arguments, const char *option, c
 }
 
 static void begin_arguments(struct part_arguments *ret_arguments, const char *verb,
-                            const struct attempt *attempt)
+                            const struct allocation *allocation)
 {
+    const struct attempt *attempt = &allocation->attempt;
+    const char *claim;
+
     *ret_arguments = (struct part_arguments){.at = {verb}, .count = 1};
     add_argument(ret_arguments, "--prefix", attempt->target_prefix);
     add_argument(ret_arguments, "--path", attempt->path);
     add_argument(ret_arguments, "--part", part_name_format(attempt->part, ret_arguments->part));
     add_argument(ret_arguments, "--wipe", wipe_word(attempt));
+    claim = agent_claim(allocation->agent, attempt->cluster_mark, ret_arguments->claim);
+    if (claim != NULL)
+        add_argument(ret_arguments, "--cluster", claim);
 }
 
 static void stage_at_destination(struct allocation *allocation)
 {
-    const struct attempt *attempt = &allocation->attempt;
     struct part_arguments arguments;
-    char mark[MARK_BYTES];
 
-    begin_arguments(&arguments, "stage", attempt);
-    if (attempt->cluster_mark != 0)
-        add_argument(&arguments, "--cluster", mark_format(attempt->cluster_mark, mark));
+    begin_arguments(&arguments, "stage", allocation);
     start_stage(allocation, arguments.at);
 }
 
@@ -433,13 +435,14 @@ static void stage_at_destination(struct allocation *allocation)
 static void stage_in_memory(struct allocation *allocation)
 {
     const struct ledger_entry *entry = &allocation->entry;
-    char bytes[24];
+    char bytes[24], most[24];
     const char *arguments[] = {
         "reserve", "--path", entry->memory, "--name", allocation->attempt.hint,
-        "--bytes", bytes,    NULL};
+        "--bytes", bytes,    "--most",      most,     NULL};
 
     copies_give_room(allocation->agent);
     snprintf(bytes, sizeof(bytes), "%" PRIu64, entry->last_bytes);
+    snprintf(most, sizeof(most), "%" PRIu64, memory_user_max(allocation->agent));
     start_stage(allocation, arguments);
 }
 
@@ -502,19 +505,17 @@ static bool keeps_copies(const struct allocation *allocation)
 static void copy_checkpoint(struct allocation *allocation)
 {
     const struct attempt *attempt = &allocation->attempt;
-    char rate[24], generations[16], manifest[ATTEMPT_MANIFEST_BYTES], mark[MARK_BYTES];
+    char rate[24], generations[16], manifest[ATTEMPT_MANIFEST_BYTES];
     struct part_arguments arguments;
 
     snprintf(rate, sizeof(rate), "%" PRIu64, attempt->granted_bytes_per_s);
     snprintf(generations, sizeof(generations), "%u", attempt->generations);
-    begin_arguments(&arguments, "put", attempt);
+    begin_arguments(&arguments, "put", allocation);
     add_argument(&arguments, "--source", attempt->directory);
     add_argument(&arguments, "--rate", rate);
     add_argument(&arguments, "--generations", generations);
     add_argument(&arguments, "--read-back", read_back_word(attempt->read_back));
     add_argument(&arguments, "--compress", compression_word(attempt->compression));
-    if (attempt->cluster_mark != 0)
-        add_argument(&arguments, "--cluster", mark_format(attempt->cluster_mark, mark));
     if (keeps_copies(allocation))
         add_argument(&arguments, "--manifest-to", manifest_path(attempt, manifest));
     start_put(allocation, arguments.at);
@@ -526,7 +527,7 @@ static void publish_checkpoint(struct allocation *allocation)
     const struct attempt *attempt = &allocation->attempt;
     struct part_arguments arguments;
 
-    begin_arguments(&arguments, "publish", attempt);
+    begin_arguments(&arguments, "publish", allocation);
     add_argument(&arguments, "--name", allocation->entry.staged);
     add_argument(&arguments, "--read-back", read_back_word(attempt->read_back));
     start_put(allocation, arguments.at);
@@ -566,7 +567,7 @@ static void abandon_put(struct allocation *allocation)
 
     CHECK(attempt->state == ATTEMPT_ABANDONING);
     CHECK(attempt->put_started);
-    begin_arguments(&arguments, "abandon", attempt);
+    begin_arguments(&arguments, "abandon", allocation);
     if (start_worker(allocation, arguments.at, ABANDON_DEADLINE_MS, abandon_done, &err) == 0)
         return;
     abandon_failed(allocation, -1, err.text);
@@ -640,15 +641,15 @@ static bool keep_written(struct allocation *allocation)
     return false;
 }
 
-/* A memory that is too small for a checkpoint beside the copy of the one before. */
+/* A memory that was too small for a checkpoint beside the copy of the one before, as its
+ * application found. */
 static void give_way(struct allocation *allocation)
 {
     const Ckpt__V1__Reason reason = allocation->attempt.outcome.reason;
 
     CHECK(allocation->attempt.state == ATTEMPT_REMOVING);
     if (allocation->entry.memory[0] != '\0' &&
-        (reason == CKPT__V1__REASON__REASON_MEMORY_FULL ||
-         reason == CKPT__V1__REASON__REASON_APPLICATION_REFUSED))
+        reason == CKPT__V1__REASON__REASON_APPLICATION_REFUSED)
         copies_give_way(allocation);
 }
 
@@ -732,6 +733,11 @@ bool attempt_carry_out(struct allocation *allocation, const struct job_effects *
         return true;
     case EFFECT_SWEEP:
         (void)remove_written(allocation, NULL);
+        return true;
+    case EFFECT_SAY_LOCAL:
+        attempt_say_local(allocation, effects->detail);
+        if (effect->reason == CKPT__V1__REASON__REASON_MEMORY_FULL)
+            copies_give_way(allocation); /* for the next one */
         return true;
     case EFFECT_SAY_FAILED:
     case EFFECT_SAY_VERIFIED:

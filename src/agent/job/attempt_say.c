@@ -9,6 +9,7 @@
 #include "src/agent/job/ranks.h"
 #include "src/agent/run/words.h"
 #include "src/base/check.h"
+#include "src/base/log.h"
 
 enum { SAID_BYTES = 3072, SAVED_BYTES = JOB_DETAIL_BYTES + LABEL_MAX_BYTES + 32 };
 
@@ -87,6 +88,23 @@ static void say_verified(struct allocation *allocation, const Ckpt__V1__AgentRep
              report->stall_ms > 0 ? "the application stood still for "
                                   : "how long the application stood still was not measured",
              report->stall_ms > 0 ? words_duration(report->stall_ms, stall) : "");
+}
+
+void attempt_say_local(struct allocation *allocation, const char *why)
+{
+    const struct attempt *attempt = &allocation->attempt;
+    char id[CHECKPOINT_ID_TEXT_BYTES], said[SAID_BYTES];
+
+    CHECK(attempt->staging == CKPT__V1__STAGING__STAGING_LOCAL);
+    checkpoint_id_format(attempt->checkpoint_id, id);
+    log_warning("memory_full", "allocation=%s checkpoint=%s text=\"%s\"",
+                allocation->entry.allocation_id, id, why);
+    if (allocation->stream == NULL)
+        return;
+    snprintf(said, sizeof(said),
+             "checkpoint %s is written to the work folder, not into the node's memory: %s", id,
+             why);
+    allocation->agent->callers->say(allocation->stream, said);
 }
 
 void attempt_say_end(struct allocation *allocation, const struct job_effects *effects,

@@ -93,6 +93,11 @@ static void check_folder(const struct attempt *attempt, const struct ledger_entr
 {
     bool direct = attempt->staging == CKPT__V1__STAGING__STAGING_DIRECT;
 
+    if (attempt->staging == CKPT__V1__STAGING__STAGING_LOCAL) { /* the memory was full */
+        CHECK(attempt->state == ATTEMPT_STAGED && !attempt->put_started);
+        CHECK(entry->memory[0] == '\0' && entry->staged[0] == '\0');
+        return;
+    }
     CHECK(direct || attempt->staging == CKPT__V1__STAGING__STAGING_MEMORY);
     CHECK(direct == (entry->memory[0] == '\0'));
     CHECK((direct && attempt->state == ATTEMPT_STAGED) == (entry->staged[0] != '\0'));

@@ -79,6 +79,7 @@ static void copy_swept(void *data)
     kept_copy_remove(&allocation->entry, copy);
     allocation_commit(allocation, NULL, 0);
     copies_sweep(allocation);
+    memory_close(allocation);
 }
 
 /* One after the other, the first one first: as that user whose files they are. */

@@ -8,6 +8,7 @@
 #include "fsm/names.h"
 #include "src/agent/job/allocation.h"
 #include "src/agent/job/copies.h"
+#include "src/agent/job/memory.h"
 #include "src/agent/job/ranks.h"
 #include "src/agent/job/ranks_stream.h"
 #include "src/agent/job/sight.h"
@@ -256,6 +257,7 @@ static void let_go(struct allocation *allocation)
         user_path_close(&allocation->folder);
         user_path_close(&allocation->socket);
     }
+    memory_close(allocation);
 }
 
 static void log_stop(const struct allocation *allocation, const struct job_event *event,

@@ -53,6 +53,7 @@ enum job_effect_kind {
     EFFECT_ABANDON,      /* what is at the destination goes; ATTEMPT_ABANDONED follows */
     EFFECT_REMOVE,       /* what is in the work folder goes; ATTEMPT_REMOVED follows */
     EFFECT_SWEEP,        /* the same, and nobody waits */
+    EFFECT_SAY_LOCAL,    /* why it writes to the node's disk: detail; reason: what a worker found */
     EFFECT_SAY_FAILED,
     EFFECT_SAY_VERIFIED,
     EFFECT_SAY_STILL,     /* unless a leader is there, who will soon let it go on or end it */

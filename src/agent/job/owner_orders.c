@@ -34,15 +34,14 @@ struct task {
 struct words {
     const char *items[WORDS_MAX];
     size_t count;
-    char part[PART_NAME_BYTES], rate[NUMBER_BYTES];
+    char part[PART_NAME_BYTES], rate[NUMBER_BYTES], claim[MARK_CLAIM_BYTES];
 };
 
 struct row {
     Ckpt__V1__OrderKind kind;
     const char *verb;
     size_t running_max;
-    void (*add_words)(struct words *words,
-                      const Ckpt__V1__Order *order); /* NULL: none of its own */
+    void (*add_words)(struct words *words, const struct agent *agent, const Ckpt__V1__Order *order);
     /* What the result is told as, beside its text; counts it. */
     void (*tell)(struct agent_counters *counters, const struct worker_result *result,
                  Ckpt__V1__AgentReport *report);
@@ -70,9 +69,16 @@ static void add_word(struct words *words, const char *word)
     words->items[words->count++] = word;
 }
 
-static void collect_words(struct words *words, const Ckpt__V1__Order *order)
+static void collect_words(struct words *words, const struct agent *agent,
+                          const Ckpt__V1__Order *order)
 {
+    const char *claim = agent_claim(agent, order->cluster_mark, words->claim);
+
     CHECK(order->kind == ORDER(COLLECT));
+    if (claim != NULL) {
+        add_word(words, "--cluster");
+        add_word(words, claim);
+    }
     if (!order->wipe)
         return;
     add_word(words, "--wipe");
@@ -93,8 +99,10 @@ static void collect_tell(struct agent_counters *counters, const struct worker_re
     counters->folders_removed++;
 }
 
-static void verify_words(struct words *words, const Ckpt__V1__Order *order)
+static void verify_words(struct words *words, const struct agent *agent,
+                         const Ckpt__V1__Order *order)
 {
+    (void)agent;
     CHECK(order->kind == ORDER(VERIFY));
     snprintf(words->rate, sizeof(words->rate), "%" PRIu64, order->granted_bytes_per_s);
     add_word(words, "--part");
@@ -289,8 +297,7 @@ static int task_start(struct lane *lane, const Ckpt__V1__Order *order, struct ta
         .count = 5};
 
     CHECK(is_of(lane, order));
-    if (lane->row->add_words != NULL)
-        lane->row->add_words(&words, order);
+    lane->row->add_words(&words, lane->agent, order);
     add_word(&words, "--as");
     add_word(&words, "owner");
     if (order->owner[0] != '\0') {

@@ -82,14 +82,11 @@ static bool begins_there(const Ckpt__V1__RestartPoint *point)
 
 bool restore_prepares(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
-    const char *const arguments[] = {"prepare",
-                                     "--prefix",
-                                     point->checkpoints_prefix,
-                                     "--path",
-                                     point->checkpoints_path,
-                                     begins_there(point) ? "--beside" : NULL,
-                                     point->path,
-                                     NULL};
+    char text[MARK_CLAIM_BYTES];
+    const char *arguments[10] = {"prepare", "--prefix", point->checkpoints_prefix, "--path",
+                                 point->checkpoints_path};
+    const char *claim = agent_claim(restore->agent, 0, text);
+    size_t count = 5;
     const struct machine_ops *machine = &restore->agent->machine;
     struct err err = {0};
 
@@ -100,6 +97,15 @@ bool restore_prepares(struct restore *restore, const Ckpt__V1__RestartPoint *poi
     }
     CHECK(restore->checkpoint_id == 0); /* nothing of it is brought yet */
     restore->prepares = false;
+    if (begins_there(point)) {
+        arguments[count++] = "--beside";
+        arguments[count++] = point->path;
+    }
+    if (claim != NULL) {
+        arguments[count++] = "--cluster";
+        arguments[count++] = claim;
+    }
+    CHECK(count < ARRAY_COUNT(arguments)); /* NULL ends them */
     if (machine->worker_start(machine->context, arguments, restore->user, PREPARE_DEADLINE_MS,
                               prepare_ended, restore, &restore->worker, &err) == 0)
         return true;

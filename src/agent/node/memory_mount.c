@@ -32,9 +32,23 @@ static bool is_mounted(const char *path)
     return stat(path, &own) == 0 && stat(above, &parent) == 0 && own.st_dev != parent.st_dev;
 }
 
-int memory_mount(const char *path, uint64_t max_bytes, struct err *err)
+/* A kernel without such quotas knows no such option. */
+static bool mount_own(const char *path, uint64_t max_bytes, uint64_t user_max_bytes)
 {
-    char options[64];
+    char options[160];
+    int length = snprintf(options, sizeof(options), "size=%" PRIu64 ",mode=0755", max_bytes);
+
+    CHECK(length > 0 && length < (int)sizeof(options));
+    snprintf(options + length, sizeof(options) - (size_t)length,
+             ",usrquota,usrquota_block_hardlimit=%" PRIu64, user_max_bytes);
+    if (mount("ckpt-memory", path, "tmpfs", MS_NOSUID | MS_NODEV, options) == 0)
+        return true;
+    options[length] = '\0';
+    return mount("ckpt-memory", path, "tmpfs", MS_NOSUID | MS_NODEV, options) == 0;
+}
+
+int memory_mount(const char *path, uint64_t max_bytes, uint64_t user_max_bytes, struct err *err)
+{
 
     if (path[0] == '\0')
         return 0;
@@ -44,8 +58,7 @@ int memory_mount(const char *path, uint64_t max_bytes, struct err *err)
         return err_set(err, ERR_IO, "memory.path: mkdir %s: %s", path, strerror(errno));
     if (is_on_tmpfs(path) && (geteuid() != 0 || is_mounted(path)))
         return 0;
-    snprintf(options, sizeof(options), "size=%" PRIu64 ",mode=0755", max_bytes);
-    if (geteuid() == 0 && mount("ckpt-memory", path, "tmpfs", MS_NOSUID | MS_NODEV, options) == 0)
+    if (geteuid() == 0 && mount_own(path, max_bytes, user_max_bytes))
         return 0;
     if (is_on_tmpfs(path)) /* a part of another one: its owner bounds it */
         return 0;

@@ -14,6 +14,8 @@
 #include "src/base/err.h"
 
 /* path "": nothing is to be done. */
-int memory_mount(const char *path, uint64_t max_bytes, struct err *err);
+/* user_max_bytes: each user's quota there, where the kernel has quotas of a tmpfs (Linux 6.6 and
+ * CONFIG_TMPFS_QUOTA). */
+int memory_mount(const char *path, uint64_t max_bytes, uint64_t user_max_bytes, struct err *err);
 
 #endif

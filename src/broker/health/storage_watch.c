@@ -12,6 +12,7 @@
 #include "src/broker/broker.h"
 #include "src/broker/daemon/metrics.h"
 #include "src/broker/explain/translate.h"
+#include "src/broker/keep/errand.h"
 #include "src/dest/worker.h"
 
 enum { STORAGE_DETAIL_BYTES = 512, STORAGE_TROUBLE_BYTES = 128 };
@@ -316,21 +317,24 @@ static void on_probed(void *data, const struct worker_result *result)
  * checkpoints from being written. */
 static void start_probe(struct storage_watch *watch, const struct fsm_target *target)
 {
-    const char *const arguments[] = {"probe", "--prefix", target->prefix, NULL};
     struct watched_target *watched = watched_of(watch, target);
     struct probe *probe = check_calloc(1, sizeof(*probe));
+    struct errand_claim claim;
     struct err err;
 
+    errand_claim(replica_fsm(watch->broker->replica), &claim);
     probe->watch = watch;
     probe->slot = target->slot;
     watched->probe = probe;
-    if (worker_start(
-            watch->broker->loop,
-            &(struct worker_task){.arguments = arguments,
-                                  .deadline_ms = watch->broker->config->storage_watch.timeout_ms,
-                                  .done = on_probed,
-                                  .data = probe},
-            &probe->worker, &err) == 0)
+    if (worker_start(watch->broker->loop,
+                     &(struct worker_task){
+                         .arguments = (const char *const[]){"probe", "--prefix", target->prefix,
+                                                            "--cluster", claim.claim,
+                                                            "--cluster-id", claim.cluster_id, NULL},
+                         .deadline_ms = watch->broker->config->storage_watch.timeout_ms,
+                         .done = on_probed,
+                         .data = probe},
+                     &probe->worker, &err) == 0)
         return;
     watched->probe = NULL;
     free(probe);

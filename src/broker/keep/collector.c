@@ -216,6 +216,7 @@ static bool start_removal(struct collector *collector, uint64_t checkpoint_id)
 {
     char path[COLLECTOR_PATH_BYTES];
     const char *prefix;
+    struct errand_claim claim;
     struct err err;
     bool wipe = is_sensitive(replica_fsm(collector->broker->replica), checkpoint_id);
 
@@ -223,15 +224,17 @@ static bool start_removal(struct collector *collector, uint64_t checkpoint_id)
     if (!folder_of(collector, checkpoint_id, &collector->target_slot, path, sizeof(path)))
         return false;
     prefix = fsm_target_at(replica_fsm(collector->broker->replica), collector->target_slot)->prefix;
-    if (errand_start(
-            &collector->errand, collector->broker->loop,
-            &(struct worker_task){
-                .arguments = (const char *const[]){"collect", "--prefix", prefix, "--path", path,
-                                                   wipe ? "--wipe" : NULL, "yes", NULL},
-                .deadline_ms = COLLECTOR_DEADLINE_MS,
-                .done = on_removed,
-                .data = collector},
-            &err) == 0)
+    errand_claim(replica_fsm(collector->broker->replica), &claim);
+    if (errand_start(&collector->errand, collector->broker->loop,
+                     &(struct worker_task){
+                         .arguments = (const char *const[]){"collect", "--prefix", prefix, "--path",
+                                                            path, "--cluster", claim.claim,
+                                                            "--cluster-id", claim.cluster_id,
+                                                            wipe ? "--wipe" : NULL, "yes", NULL},
+                         .deadline_ms = COLLECTOR_DEADLINE_MS,
+                         .done = on_removed,
+                         .data = collector},
+                     &err) == 0)
         return true;
     log_warning("collect_failed", "error=\"%s\"", err.text);
     return false;

@@ -24,6 +24,15 @@ static void on_done(void *data, const struct worker_result *result)
     run.done(run.data, result);
 }
 
+void errand_claim(const struct fsm *fsm, struct errand_claim *ret_claim)
+{
+    struct fsm_summary summary;
+
+    fsm_get_summary(fsm, &summary);
+    ret_claim->cluster_id = summary.cluster_id;
+    (void)mark_claim_format(mark_of(summary.cluster_id), summary.epoch, ret_claim->claim);
+}
+
 int errand_start(struct errand *errand, uv_loop_t *loop, const struct worker_task *task,
                  struct err *err)
 {

@@ -9,11 +9,21 @@
 #ifndef CKPT_BROKER_ERRAND_H
 #define CKPT_BROKER_ERRAND_H
 
+#include "fsm/fsm.h"
+#include "src/dest/mark.h"
 #include "src/dest/worker.h"
 
 struct errand {
     struct errand_run *run; /* NULL: no worker */
 };
+
+/* The words of this cluster for a worker that writes or removes at a target: --cluster and
+ * --cluster-id (mark.h). cluster_id is the state's. */
+struct errand_claim {
+    char claim[MARK_CLAIM_BYTES];
+    const char *cluster_id;
+};
+void errand_claim(const struct fsm *fsm, struct errand_claim *ret_claim);
 
 /* None runs yet. The task is copied. */
 int errand_start(struct errand *errand, uv_loop_t *loop, const struct worker_task *task,

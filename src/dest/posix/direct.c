@@ -7,7 +7,7 @@
  * Shapes   the folder is called .{part}.tmp.{its inode number}: so it is found again under the
  *          part's name by a publish whose predecessor was killed after the rename, and no other
  *          attempt's shard is ever taken for it. What removes leftovers of puts removes it.
- * Errors   beside put's: ERR_REFUSED for a file with a second name, through which it could be
+ * Errors   beside put's: ERR_UNFIT for a file with a second name, through which it could be
  *          changed after it was published.
  * Absent   taking over what has not changed: it is written already. Modes: files keep those that
  *          their application gave them, behind folders that only the job's user enters.
@@ -84,7 +84,7 @@ int posix_stage(const struct destination_place *place, char ret_name[DESTINATION
     folder = place_create(place, err);
     if (folder < 0)
         return -1;
-    result = place->mark == NULL ? 0 : place_mark(folder, place->mark, place->path, err);
+    result = place_mark(folder, place, err);
     if (result == 0)
         result = sweep_a_while(folder, place, err);
     if (result == 0)
@@ -141,7 +141,7 @@ static int check_names(const struct put *put, struct err *err)
         if (fd >= 0)
             close(fd);
         if (result == 0 && status.st_nlink > 1)
-            return err_set(err, ERR_REFUSED,
+            return err_set(err, ERR_UNFIT,
                            "%s has %lu names, and what is written through another one would "
                            "change the checkpoint: let the application copy the file, or use "
                            "staging local",
@@ -241,7 +241,7 @@ static int publish_run(struct put *put, const struct destination_place *place, u
     struct stat status;
 
     put->folder = place_open(place, err);
-    if (put->folder < 0)
+    if (put->folder < 0 || place_check_mark(put->folder, place, err) != 0)
         return -1;
     put->temporary = tree_open_beneath(put->folder, put->temporary_name, O_RDONLY | O_DIRECTORY, 0);
     if (put->temporary >= 0)

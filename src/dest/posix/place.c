@@ -518,18 +518,97 @@ void place_forget(struct place_pending *pending)
         close(pending->folders[--pending->count]);
 }
 
-int place_mark(int checkpoint, const char *mark, const char *label, struct err *err)
+/* ---- marks ---- */
+
+/* Anybody may make files below a prefix with the sticky bit: there only those count who could move
+ * all that is below it away. */
+static bool note_is_trusted(int prefix, const struct stat *note)
 {
-    char name[sizeof(PLACE_MARK) + MARK_BYTES];
+    struct stat status;
+
+    if (!S_ISREG(note->st_mode) || fstat(prefix, &status) != 0)
+        return false;
+    return (status.st_mode & S_ISVTX) == 0 || note->st_uid == 0 || note->st_uid == geteuid() ||
+           note->st_uid == status.st_uid;
+}
+
+int place_read_note(int prefix, const char *mark, struct mark_note *ret_note, struct err *err)
+{
+    char name[sizeof(MARK_NAME) + MARK_BYTES], text[MARK_NOTE_MAX_BYTES];
+    struct stat status;
+    ssize_t length = 0;
+    int fd, result = 0;
+
+    *ret_note = (struct mark_note){.epoch = 0};
+    snprintf(name, sizeof(name), MARK_NAME "%s", mark);
+    fd = openat(prefix, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : fault_set(err, "open the target's note", name);
+    if (fstat(fd, &status) != 0 ||
+        (note_is_trusted(prefix, &status) && (length = read(fd, text, sizeof(text))) < 0))
+        result = fault_set(err, "read the target's note", name);
+    else
+        mark_note_read(text, (size_t)length, ret_note);
+    close(fd);
+    return result;
+}
+
+/* The other one's note is for people: there may be none. */
+static int refuse_foreign(const struct destination_place *place, const char *others,
+                          struct err *err)
+{
+    struct mark_note note = {.epoch = 0};
+    int prefix = place->prefix == NULL ? -1 : place_open_prefix(place->prefix, NULL);
+
+    if (prefix >= 0) {
+        (void)place_read_note(prefix, others, &note, NULL);
+        close(prefix);
+    }
+    return mark_refuse(place->mark, others, &note, place->path, err);
+}
+
+int place_check_mark(int checkpoint, const struct destination_place *place, struct err *err)
+{
+    static const size_t length = sizeof(MARK_NAME) - 1;
+    int fd = openat(checkpoint, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+    int result = 0;
+
+    CHECK(place->mark == NULL || mark_valid(place->mark));
+    if (directory == NULL) {
+        fault_set(err, "list", place->path);
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    while (place->mark != NULL && result == 0 && (entry = readdir(directory)) != NULL) {
+        if (strncmp(entry->d_name, MARK_NAME, length) == 0 && mark_valid(entry->d_name + length) &&
+            strcmp(entry->d_name + length, place->mark) != 0)
+            result = refuse_foreign(place, entry->d_name + length, err);
+    }
+    closedir(directory);
+    return result;
+}
+
+/* Where the own mark is there already, others were looked for when it was made. */
+int place_mark(int checkpoint, const struct destination_place *place, struct err *err)
+{
+    char name[sizeof(MARK_NAME) + MARK_BYTES];
     int fd;
 
-    CHECK(mark_valid(mark));
-    snprintf(name, sizeof(name), PLACE_MARK "%s", mark);
-    fd = openat(checkpoint, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (place->mark == NULL)
+        return 0;
+    CHECK(mark_valid(place->mark));
+    snprintf(name, sizeof(name), MARK_NAME "%s", place->mark);
+    fd = openat(checkpoint, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
-        return faccessat(checkpoint, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0
+        return errno == EEXIST || faccessat(checkpoint, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0
                    ? 0 /* of another user of the job's, who may remove it as well */
-                   : fault_set(err, "create the mark in", label);
+                   : fault_set(err, "create the mark in", place->path);
     close(fd);
-    return 0;
+    if (place_check_mark(checkpoint, place, err) == 0)
+        return 0;
+    (void)unlinkat(checkpoint, name, 0);
+    return -1;
 }

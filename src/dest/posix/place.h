@@ -24,8 +24,6 @@
 
 /* A job's folders lie in its allocation's, in one of this name. */
 #define PLACE_CHECKPOINTS "checkpoints"
-/* A file in a checkpoint's folder, whose name ends in the mark of its cluster (mark.h). */
-#define PLACE_MARK ".cluster."
 
 /* The functions below return an open folder, which the caller closes, or -1 with err. */
 
@@ -40,9 +38,15 @@ int place_open(const struct destination_place *place, struct err *err);
 /* Of a checkpoint that was written once: there is nothing below the prefix on the way to it, not
  * even the tenant's folder, as in the empty folder where its file system is to be mounted. */
 bool place_is_bare(const struct destination_place *place);
-/* Leaves the mark in the checkpoint's folder, which is its caller's to make durable. One that is
- * there already is fine. 0, or -1 with err. */
-int place_mark(int checkpoint, const char *mark, const char *label, struct err *err);
+/* Leaves place->mark in the checkpoint's folder, which is its caller's to make durable. One that is
+ * there already is fine, and a place without a mark has nothing to leave. 0, or -1 with err:
+ * ERR_MISMATCH when the folder has another cluster's. */
+int place_mark(int checkpoint, const struct destination_place *place, struct err *err);
+/* The last part of that alone: whether the folder has another cluster's mark. */
+int place_check_mark(int checkpoint, const struct destination_place *place, struct err *err);
+/* A target's note, of whoever may be trusted there; one that is not there is all zeros. ERR_IO and
+ * others: it cannot be read. */
+int place_read_note(int prefix, const char *mark, struct mark_note *ret_note, struct err *err);
 /* place_open(), created with its parents where missing, each synced into the one above. A collect
  * of a neighbour may remove an empty parent meanwhile: it is tried three times. */
 int place_create(const struct destination_place *place, struct err *err);

@@ -44,11 +44,13 @@ int posix_restore(const struct destination_place *place, const char *to,
                   const struct destination_how *how, struct destination_summary *ret_summary,
                   struct err *err);
 int posix_abandon(const struct destination_place *place, struct err *err);
-int posix_collect(const char *prefix, const char *path, struct destination_removed *ret_removed,
+int posix_collect(const struct destination_place *place, struct destination_removed *ret_removed,
                   struct err *err);
 int posix_owner(const char *prefix, const char *path, uid_t *ret_uid, struct err *err);
 void posix_tidy(const char *prefix, const char *path);
 int posix_probe(const char *prefix, struct err *err);
+int posix_check(const struct destination_check *check, struct err *err);
+int posix_hold(const struct destination_hold *hold, struct err *err);
 int posix_prepare(const struct destination_place *place, struct err *err);
 int posix_scan(const struct destination_scan *scan, const struct destination_sink *sink,
                struct destination_scanned *ret_scanned, struct err *err);

@@ -25,10 +25,27 @@ static const char *split_last(char *relative)
     return slash + 1;
 }
 
+/* One without any mark is of before there were marks, or was written by hand: the record of it
+ * counts. */
+static int check_checkpoint(int parent, const char *name, const struct destination_place *place,
+                            struct err *err)
+{
+    int fd, result;
+
+    if (place->mark == NULL)
+        return 0;
+    fd = tree_open_beneath(parent, name, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0)
+        return fault_set(err, "open", name);
+    result = place_check_mark(fd, place, err);
+    close(fd);
+    return result;
+}
+
 /* First away from its name in one step: a removal that is killed half way leaves nothing that looks
  * like a checkpoint. */
-static int remove_checkpoint(int parent, const char *name, struct destination_removed *ret_removed,
-                             struct err *err)
+static int remove_checkpoint(int parent, const char *name, const struct destination_place *place,
+                             struct destination_removed *ret_removed, struct err *err)
 {
     struct tree_removed removed = {0};
     char gone_name[TREE_TEMPORARY_BYTES];
@@ -41,7 +58,8 @@ static int remove_checkpoint(int parent, const char *name, struct destination_re
                            "%s is not a folder (a symbolic link is never followed); look at it and "
                            "remove it by hand",
                            name);
-        if (tree_temporary_name(name, "gone", gone_name, err) != 0)
+        if (check_checkpoint(parent, name, place, err) != 0 ||
+            tree_temporary_name(name, "gone", gone_name, err) != 0)
             return -1;
         if (renameat(parent, name, parent, gone_name) == 0)
             ret_removed->removed = true;
@@ -95,9 +113,10 @@ static int nothing_there(const char *prefix, const char *path, struct err *err)
                    prefix);
 }
 
-int posix_collect(const char *prefix, const char *path, struct destination_removed *ret_removed,
+int posix_collect(const struct destination_place *place, struct destination_removed *ret_removed,
                   struct err *err)
 {
+    const char *prefix = place->prefix, *path = place->path;
     char relative[MANIFEST_PATH_MAX_BYTES];
     const char *name;
     struct destination_removed removed = {0};
@@ -120,7 +139,7 @@ int posix_collect(const char *prefix, const char *path, struct destination_remov
         result = errno == ENOENT ? nothing_there(prefix, path, err)
                                  : fault_set(err, "open the folder of", path);
     } else {
-        result = remove_checkpoint(parent, name, &removed, err);
+        result = remove_checkpoint(parent, name, place, &removed, err);
         close(parent);
     }
     if (result == 0)

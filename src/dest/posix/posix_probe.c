@@ -35,11 +35,12 @@ static int probe_write(int fd, const char *prefix, struct err *err)
 
 static bool is_probe(const char *name)
 {
-    return strncmp(name, ".probe.tmp.", 11) == 0 || strncmp(name, ".probe.done.", 12) == 0;
+    return strncmp(name, ".probe.tmp.", 11) == 0 || strncmp(name, ".probe.done.", 12) == 0 ||
+           (strncmp(name, MARK_NAME, sizeof(MARK_NAME) - 1) == 0 && strstr(name, ".tmp.") != NULL);
 }
 
-/* What killed probes left. Ages are by the destination's own clock, so that probes of other members
- * are left alone. */
+/* Litter of killed probes, and of notes that were being written. Ages are by the destination's own
+ * clock, so that probes of other members are left alone. */
 static void probe_clean(int prefix, const struct stat *own)
 {
     int fd = openat(prefix, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

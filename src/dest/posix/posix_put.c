@@ -126,6 +126,8 @@ static int put_copy(struct put *put, struct err *err)
         if (entry->is_directory && tree_make_folder(put->temporary, entry->path, err) != 0)
             return -1;
     }
+    if (tree_make_links(put->temporary, &put->manifest, err) != 0)
+        return -1;
     return take_source(put, put->temporary, err);
 }
 
@@ -181,7 +183,7 @@ int put_seal(struct put *put, struct err *err)
     }
     manifest_encode(&put->manifest, &put->text);
     if (put->text.length > MANIFEST_MAX_BYTES)
-        return err_set(err, ERR_REFUSED, "%s: the manifest is over %d bytes", put->source_label,
+        return err_set(err, ERR_UNFIT, "%s: the manifest is over %d bytes", put->source_label,
                        MANIFEST_MAX_BYTES);
     if (write_manifest(put, err) != 0)
         return -1;
@@ -299,8 +301,7 @@ static int put_run(struct put *put, const struct destination_place *place, bool 
     if (put_list_source(put, err) != 0)
         return -1;
     put->folder = place_create_pending(place, &pending, err);
-    if (put->folder >= 0 &&
-        (place->mark == NULL || place_mark(put->folder, place->mark, put->label, err) == 0) &&
+    if (put->folder >= 0 && place_mark(put->folder, place, err) == 0 &&
         put_sweep(put->folder, put->part, err) == 0) {
         neighbours_open(&put->neighbours, put->folder, place->path);
         put_sweep_others(&put->neighbours, put->part);
@@ -348,7 +349,9 @@ int posix_abandon(const struct destination_place *place, struct err *err)
     folder = place_open(place, &local);
     if (folder < 0)
         return local.code == ERR_NOT_FOUND ? 0 : err_set(err, local.code, "%s", local.text);
-    result = put_sweep(folder, place->part, err);
+    result = place_check_mark(folder, place, err);
+    if (result == 0)
+        result = put_sweep(folder, place->part, err);
     close(folder);
     return result;
 }

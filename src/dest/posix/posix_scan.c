@@ -172,11 +172,11 @@ static uint64_t folder_size(struct walk *walk, int checkpoint, const char *name)
 /* Another mark beside it makes it nobody's: then a person has to look. */
 static bool is_ours(const struct walk *walk, const struct names *names)
 {
-    static const size_t length = sizeof(PLACE_MARK) - 1;
+    static const size_t length = sizeof(MARK_NAME) - 1;
     bool ours = false;
 
     for (size_t i = 0; i < names->count; i++) {
-        if (strncmp(names->items[i], PLACE_MARK, length) != 0)
+        if (strncmp(names->items[i], MARK_NAME, length) != 0)
             continue;
         if (strcmp(names->items[i] + length, walk->scan->mark) != 0)
             return false;

@@ -1,16 +1,18 @@
 /* What lies below a prefix goes. See removal.h. */
 #include "src/dest/s3/removal.h"
 
+#include <stdio.h>
 #include <string.h>
 
-#include "src/dest/s3/object.h"
+#include "src/dest/mark.h"
+#include "src/dest/s3/shards.h"
 
 enum { RUNNING_MAX = 16 };
 
 /* Keys one after the other, each with its terminator. */
 struct removal {
     struct client *client;
-    const char *bucket, *first;
+    const struct removal_below *below;
     struct buf first_keys, keys;
     struct removed removed;
     size_t running;
@@ -25,12 +27,41 @@ static const char *name_of(const char *key)
     return slash == NULL ? key : slash + 1;
 }
 
+/* The mark in the name of its shard's folder, when that is another cluster's; NULL: it is not. */
+static const char *foreign_mark(const struct removal_below *below, const char *key)
+{
+    const char *shard = key + strlen(below->prefix);
+
+    if (below->mark == NULL)
+        return NULL;
+    if (!below->of_part)
+        shard = strchr(shard, '/');
+    shard += shard != NULL && !below->of_part;
+    return shard != NULL && shard_is_folder(shard) &&
+                   strncmp(shard, below->mark, MARK_BYTES - 1) != 0 &&
+                   strncmp(shard, SHARD_NO_MARK, MARK_BYTES - 1) != 0
+               ? shard
+               : NULL;
+}
+
+static int refuse_foreign(const struct removal_below *below, const char *shard, struct err *err)
+{
+    char mark[MARK_BYTES], path[OBJECT_KEY_MAX_BYTES + 80];
+
+    memcpy(mark, shard, MARK_BYTES - 1);
+    mark[MARK_BYTES - 1] = '\0';
+    snprintf(path, sizeof(path), "s3://%s/%s", below->bucket, below->prefix);
+    return mark_refuse(below->mark, mark, NULL, path, err);
+}
+
 static int note_object(void *data, const struct object_listed *listed, struct err *err)
 {
     struct removal *removal = data;
-    bool is_first = strcmp(name_of(listed->key), removal->first) == 0;
+    bool is_first = strcmp(name_of(listed->key), removal->below->first) == 0;
+    const char *foreign = foreign_mark(removal->below, listed->key);
 
-    (void)err;
+    if (foreign != NULL)
+        return refuse_foreign(removal->below, foreign, err);
     buf_append(is_first ? &removal->first_keys : &removal->keys, listed->key,
                strlen(listed->key) + 1);
     removal->removed.object_count++;
@@ -64,11 +95,12 @@ static int remove_keys(struct removal *removal, const struct buf *keys)
     for (size_t at = 0; at < keys->length && !removal->failed;) {
         const char *key = (const char *)keys->bytes + at;
 
-        call_start(call_new(removal->client, &(struct call_request){.method = "DELETE",
-                                                                    .bucket = removal->bucket,
-                                                                    .key = key,
-                                                                    .stall_ms = OBJECT_LONG_MS}),
-                   removal_done, removal);
+        call_start(
+            call_new(removal->client, &(struct call_request){.method = "DELETE",
+                                                             .bucket = removal->below->bucket,
+                                                             .key = key,
+                                                             .stall_ms = OBJECT_LONG_MS}),
+            removal_done, removal);
         removal->running++;
         at += strlen(key) + 1;
         while (removal->running >= RUNNING_MAX)
@@ -91,14 +123,14 @@ static void count_part(void *data, const struct object_part *part)
 static int abort_upload(struct removal *removal, const char *key, const char *upload_id,
                         struct err *err)
 {
-    const struct object_upload upload = {removal->bucket, key, upload_id};
+    const struct object_upload upload = {removal->below->bucket, key, upload_id};
     struct err why = {0};
     uint64_t size_bytes = 0;
 
     bool gone = object_list_parts(removal->client, &upload, count_part, &size_bytes, &why) != 0 &&
                 why.code == ERR_NOT_FOUND;
 
-    if (object_abort_upload(removal->client, removal->bucket, key, upload_id, err) != 0)
+    if (object_abort_upload(removal->client, removal->below->bucket, key, upload_id, err) != 0)
         return -1;
     if (gone)
         return 0;
@@ -111,16 +143,19 @@ static int abort_upload(struct removal *removal, const char *key, const char *up
 /* Parts of an upload take space and are in no list of objects. They go after the objects, so
  * that a put which is still at work comes to its end with an error, and not with a shard that
  * was begun to be removed. */
-static int abort_uploads(struct removal *removal, const char *prefix, struct err *err)
+static int abort_uploads(struct removal *removal, struct err *err)
 {
+    const struct removal_below *below = removal->below;
+
     buf_clear(&removal->keys);
-    if (object_list_uploads(removal->client, removal->bucket, prefix, &removal->keys, err) != 0)
+    if (object_list_uploads(removal->client, below->bucket, below->prefix, &removal->keys, err) !=
+        0)
         return -1;
     for (size_t at = 0; at < removal->keys.length;) {
         const char *key = (const char *)removal->keys.bytes + at;
         const char *upload_id = key + strlen(key) + 1;
 
-        if (abort_upload(removal, key, upload_id, err) != 0)
+        if (foreign_mark(below, key) == NULL && abort_upload(removal, key, upload_id, err) != 0)
             return -1;
         at += strlen(key) + strlen(upload_id) + 2;
     }
@@ -129,18 +164,19 @@ static int abort_uploads(struct removal *removal, const char *prefix, struct err
 
 /* The manifests go first: a removal that is killed half way leaves nothing that looks like a
  * shard, and whatever is left is found by the next one by the same prefix. */
-int remove_below(struct client *client, const char *bucket, const char *prefix, const char *first,
+int remove_below(struct client *client, const struct removal_below *below,
                  struct removed *ret_removed, struct err *err)
 {
-    struct removal removal = {.client = client, .bucket = bucket, .first = first, .err = err};
-    int result = object_list(client, &(struct object_below){bucket, prefix, false, NULL},
-                             note_object, &removal, err);
+    struct removal removal = {.client = client, .below = below, .err = err};
+    int result =
+        object_list(client, &(struct object_below){below->bucket, below->prefix, false, NULL},
+                    note_object, &removal, err);
 
     if (result == 0 && (remove_keys(&removal, &removal.first_keys) != 0 ||
                         remove_keys(&removal, &removal.keys) != 0))
         result = -1;
     if (result == 0)
-        result = abort_uploads(&removal, prefix, err);
+        result = abort_uploads(&removal, err);
     if (ret_removed != NULL)
         *ret_removed = removal.removed;
     buf_close(&removal.first_keys);
@@ -148,10 +184,10 @@ int remove_below(struct client *client, const char *bucket, const char *prefix, 
     return result;
 }
 
-int remove_uploads(struct client *client, const char *bucket, const char *prefix, struct err *err)
+int remove_uploads(struct client *client, const struct removal_below *below, struct err *err)
 {
-    struct removal removal = {.client = client, .bucket = bucket, .first = "", .err = err};
-    int result = abort_uploads(&removal, prefix, err);
+    struct removal removal = {.client = client, .below = below, .err = err};
+    int result = abort_uploads(&removal, err);
 
     buf_close(&removal.keys);
     return result;

@@ -9,6 +9,7 @@ const struct destination_ops destination_s3 = {
     .parse = s3_parse,
     .validate = s3_validate,
     .probe = s3_probe,
+    .hold = s3_hold,
     .claim = NULL,
     .put = s3_put,
     .verify = s3_verify,

@@ -39,8 +39,10 @@ int s3_restore(const struct destination_place *place, const char *to,
                struct err *err);
 /* Works without a prefix, too, as verify and restore do. */
 int s3_abandon(const struct destination_place *place, struct err *err);
-int s3_collect(const char *prefix, const char *path, struct destination_removed *ret_removed,
+int s3_collect(const struct destination_place *place, struct destination_removed *ret_removed,
                struct err *err);
+/* By a list of the notes' keys; see s3_hold.c. */
+int s3_hold(const struct destination_hold *hold, struct err *err);
 /* Whether checkpoints could be written now; see Flow. */
 int s3_probe(const char *prefix, struct err *err);
 /* By lists alone. Uploads that were never completed are not in them. */

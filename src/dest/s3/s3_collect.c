@@ -15,7 +15,7 @@ enum { PROBE_BYTES = 4096, PROBE_STALE_S = 600, PROBE_NAME_BYTES = 17 };
 /* A checkpoint that is not there is success: collecting may be asked for again, and one of which
  * nothing was ever written has nothing to be removed. The buckets stay. Where the store keeps the
  * bytes is its own matter, so that nothing can be overwritten, which is told. */
-int s3_collect(const char *prefix, const char *path, struct destination_removed *ret_removed,
+int s3_collect(const struct destination_place *place, struct destination_removed *ret_removed,
                struct err *err)
 {
     const struct client_how how = {.patience_ms = S3_SHORT_PATIENCE_MS};
@@ -25,13 +25,17 @@ int s3_collect(const char *prefix, const char *path, struct destination_removed 
     struct client *client;
     int result;
 
-    if (location_of_path(prefix, path, &location, err) != 0)
+    if (location_of_path(place->prefix, place->path, &location, err) != 0)
         return -1;
     client = client_open(&how, err);
     if (client == NULL)
         return -1;
     snprintf(key, sizeof(key), "%s/", location.key);
-    result = remove_below(client, location.bucket, key, MANIFEST_NAME, &removed, err);
+    result = remove_below(
+        client,
+        &(struct removal_below){
+            .bucket = location.bucket, .prefix = key, .first = MANIFEST_NAME, .mark = place->mark},
+        &removed, err);
     *ret_removed =
         (struct destination_removed){.removed = removed.object_count + removed.upload_count > 0,
                                      .bytes = removed.size_bytes,
@@ -56,7 +60,10 @@ static int abandon_folder(struct client *client, const struct shard_at *at, stru
     if (why.code != ERR_NOT_FOUND)
         return err_set(err, why.code, "%s", why.text);
     key[strlen(key) - strlen(MANIFEST_NAME)] = '\0';
-    return remove_below(client, at->part.bucket, key, MANIFEST_NAME, NULL, err);
+    return remove_below(
+        client,
+        &(struct removal_below){.bucket = at->part.bucket, .prefix = key, .first = MANIFEST_NAME},
+        NULL, err);
 }
 
 int s3_abandon(const struct destination_place *place, struct err *err)
@@ -73,12 +80,19 @@ int s3_abandon(const struct destination_place *place, struct err *err)
     if (client == NULL)
         return -1;
     result = shard_folders(client, &one.part, &folders, err);
+    if (result == 0)
+        result = shard_check_marks(place, &folders, err);
     for (size_t at = 0; result == 0 && at < folders.length; at += SHARD_FOLDER_BYTES) {
         memcpy(one.folder, folders.bytes + at, SHARD_FOLDER_BYTES);
         result = abandon_folder(client, &one, err);
     }
     if (result == 0)
-        result = remove_uploads(client, one.part.bucket, one.part.key, err);
+        result = remove_uploads(client,
+                                &(struct removal_below){.bucket = one.part.bucket,
+                                                        .prefix = one.part.key,
+                                                        .mark = place->mark,
+                                                        .of_part = true},
+                                err);
     buf_close(&folders);
     client_close(client);
     return result;

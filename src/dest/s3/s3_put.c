@@ -73,6 +73,11 @@ static void name_folder(struct put *put)
         sha256_update(&sha256, entry->path, strlen(entry->path) + 1);
         sha256_update(&sha256, numbers, sizeof(numbers));
     }
+    for (size_t i = 0; i < put->manifest.link_count; i++) {
+        sha256_update(&sha256, put->manifest.links[i].path,
+                      strlen(put->manifest.links[i].path) + 1);
+        sha256_update(&sha256, put->manifest.links[i].to, strlen(put->manifest.links[i].to) + 1);
+    }
     sha256_finish(&sha256, digest);
     sha256_close(&sha256);
     snprintf(put->at.folder, sizeof(put->at.folder), "%s-%.16s/",
@@ -116,7 +121,7 @@ static int put_encode(struct put *put, struct err *err)
     buf_clear(&put->text);
     manifest_encode(&put->manifest, &put->text);
     if (put->text.length > MANIFEST_MAX_BYTES)
-        return err_set(err, ERR_REFUSED, "%s: the manifest is over %d bytes", put->label,
+        return err_set(err, ERR_UNFIT, "%s: the manifest is over %d bytes", put->label,
                        MANIFEST_MAX_BYTES);
     return 0;
 }
@@ -248,7 +253,11 @@ static int put_read_back(struct put *put, struct err *err)
         return 0;
     put->read_back_failed = err->code == ERR_CORRUPT;
     if (put->read_back_failed && shard_key(&put->at, "", key, NULL) == 0)
-        (void)remove_below(put->client, put->at.part.bucket, key, MANIFEST_NAME, NULL, NULL);
+        (void)remove_below(put->client,
+                           &(struct removal_below){.bucket = put->at.part.bucket,
+                                                   .prefix = key,
+                                                   .first = MANIFEST_NAME},
+                           NULL, NULL);
     return -1;
 }
 
@@ -278,18 +287,20 @@ static int put_seal(struct put *put, struct err *err)
 static void put_remove_others(struct put *put)
 {
     char key[OBJECT_KEY_MAX_BYTES + 1];
+    struct removal_below below = {
+        .bucket = put->at.part.bucket, .prefix = key, .first = MANIFEST_NAME};
     struct shard_at other = put->at;
 
     for (size_t at = 0; at < put->folders.length; at += SHARD_FOLDER_BYTES) {
         memcpy(other.folder, put->folders.bytes + at, SHARD_FOLDER_BYTES);
         if (strcmp(other.folder, put->at.folder) != 0 && shard_key(&other, "", key, NULL) == 0)
-            (void)remove_below(put->client, put->at.part.bucket, key, MANIFEST_NAME, NULL, NULL);
+            (void)remove_below(put->client, &below, NULL, NULL);
     }
     /* Tries whose answer was lost. Uploads of other folders may be of a writer that is at work. */
     if (shard_key(&put->at, "", key, NULL) == 0)
-        (void)remove_uploads(put->client, put->at.part.bucket, key, NULL);
+        (void)remove_uploads(put->client, &below, NULL);
     if (upload_must_ask(&put->manifest) && question_key(put, key, NULL) == 0)
-        (void)remove_uploads(put->client, put->at.part.bucket, key, NULL);
+        (void)remove_uploads(put->client, &below, NULL);
 }
 
 /* ---- put ---- */
@@ -325,6 +336,18 @@ static int put_write_anew(struct put *put, struct err *err)
     return put_write(put, err);
 }
 
+/* Before a byte is sent. The folder's name has its full length in any case. */
+static int check_keys(struct put *put, struct err *err)
+{
+    char key[OBJECT_KEY_MAX_BYTES + 1];
+
+    for (size_t i = 0; i < put->manifest.count; i++)
+        if (!put->manifest.entries[i].is_directory &&
+            shard_key(&put->at, put->manifest.entries[i].path, key, err) != 0)
+            return -1;
+    return 0;
+}
+
 /* The store is asked before the source is read: an outage is said before anything about the
  * source, and costs no reading. */
 static int put_run(struct put *put, bool *ret_reused, struct err *err)
@@ -332,7 +355,8 @@ static int put_run(struct put *put, bool *ret_reused, struct err *err)
     struct err why = {0};
     int result;
 
-    if (shard_folders(put->client, &put->at.part, &put->folders, err) != 0)
+    if (shard_folders(put->client, &put->at.part, &put->folders, err) != 0 ||
+        shard_check_marks(put->place, &put->folders, err) != 0)
         return -1;
     put->source = source_open(put->label, &put->manifest, err);
     if (put->source < 0)
@@ -340,7 +364,7 @@ static int put_run(struct put *put, bool *ret_reused, struct err *err)
     if (put_cut(put, err) != 0)
         return -1;
     name_folder(put);
-    if (put_reuse(put, ret_reused, err) != 0)
+    if (check_keys(put, err) != 0 || put_reuse(put, ret_reused, err) != 0)
         return -1;
     if (*ret_reused)
         return source_check(put->source, put->label, &put->manifest, err);

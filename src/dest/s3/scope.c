@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/dest/mark.h"
 
 #define SCHEME "s3://"
 
@@ -28,17 +29,18 @@ struct task {
     /* where its own place is: the part's, the whole checkpoint's, the probe's, or all of it */
     enum { PART_PLACE, CHECKPOINT_PLACE, PROBE_PLACE, PREFIX_PLACE } place;
     bool reads_siblings;
+    unsigned may_note; /* of its cluster's notes (mark.h) */
 };
 
 /* A verb that is not here has nothing signed. */
 static const struct task tasks[] = {
-    {"put", READ | WRITE | REMOVE, PART_PLACE, true},
-    {"abandon", READ | REMOVE, PART_PLACE, false},
-    {"verify", READ, PART_PLACE, false},
-    {"restore", READ, PART_PLACE, false},
-    {"collect", READ | REMOVE, CHECKPOINT_PLACE, false},
-    {"probe", READ | WRITE | REMOVE, PROBE_PLACE, false},
-    {"scan", READ, PREFIX_PLACE, false},
+    {"put", READ | WRITE | REMOVE, PART_PLACE, true, READ},
+    {"abandon", READ | REMOVE, PART_PLACE, false, READ},
+    {"verify", READ, PART_PLACE, false, 0},
+    {"restore", READ, PART_PLACE, false, 0},
+    {"collect", READ | REMOVE, CHECKPOINT_PLACE, false, READ | WRITE},
+    {"probe", READ | WRITE | REMOVE, PROBE_PLACE, false, READ | WRITE},
+    {"scan", READ, PREFIX_PLACE, false, 0},
 };
 
 static const char *argument_of(const char *const *arguments, const char *name)
@@ -147,6 +149,27 @@ static int find_prefix(const char *const *arguments, struct scope *scope, struct
     return key[0] == '\0' ? 0 : join_key(scope->own, key, "", "", err);
 }
 
+/* As s3_hold.c names them. A task without a prefix or without a cluster has none to look at. */
+static int find_notes(const struct task *task, const char *const *arguments, struct scope *scope,
+                      struct err *err)
+{
+    const char *prefix = argument_of(arguments, "--prefix");
+    const char *cluster = argument_of(arguments, "--cluster");
+    char bucket[SCOPE_BUCKET_BYTES], folder[SCOPE_KEY_BYTES];
+    char name[sizeof(MARK_NAME) + MARK_BYTES + 1];
+    struct mark_claim claim;
+
+    if (task->may_note == 0 || prefix == NULL || cluster == NULL || scope->bucket[0] == '\0')
+        return 0;
+    if (!mark_claim_parse(cluster, &claim))
+        return err_set(err, ERR_REFUSED, "\"%.64s\" is no cluster's", cluster);
+    if (split_location(prefix, bucket, folder, err) != 0)
+        return -1;
+    snprintf(name, sizeof(name), MARK_NAME "%s.", claim.mark);
+    scope->may_note = task->may_note;
+    return join_key(scope->notes, folder, name, "", err);
+}
+
 int scope_of(const char *const *arguments, struct scope *ret_scope, struct err *err)
 {
     struct scope scope = {.bucket = ""};
@@ -167,6 +190,8 @@ int scope_of(const char *const *arguments, struct scope *ret_scope, struct err *
                    join_key(scope.own, key, ".probe", "", err) != 0) {
             return -1;
         }
+        if (find_notes(&tasks[i], arguments, &scope, err) != 0)
+            return -1;
         *ret_scope = scope;
         return 0;
     }
@@ -352,10 +377,12 @@ static bool begins_with(const char *text, const char *beginning)
     return strncmp(text, beginning, strlen(beginning)) == 0;
 }
 
-/* In which of the places a key lies, and whether that may be done there. */
+/* In which of the three places a key lies, and whether that may be done there. */
 static bool place_allows(const struct scope *scope, const char *key, unsigned needs)
 {
     if (begins_with(key, scope->own) && (scope->may & needs) != 0)
+        return true;
+    if (scope->notes[0] != '\0' && begins_with(key, scope->notes) && (scope->may_note & needs) != 0)
         return true;
     return needs == READ && scope->shared[0] != '\0' && begins_with(key, scope->shared);
 }

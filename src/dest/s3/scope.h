@@ -19,6 +19,11 @@
  *              scan             {prefix}/                 read           of s3://: lists of
  *                                                                        all buckets
  *
+ *          put, abandon, collect and probe that are given their cluster (`--cluster MARK@EPOCH`)
+ *          read its notes as well, {prefix}/.cluster.{mark}. and what follows. collect and probe
+ *          are the leader's own, and write there too: whoever may do that can keep the cluster
+ *          from its target.
+ *
  * Errors   ERR_REFUSED with the value that is not allowed. What is not listed is refused: access
  *          lists, tags, versions, policies, settings of buckets, requests with a payload that
  *          nobody hashed, and the removal of many keys at once, whose names are in a payload that
@@ -37,6 +42,8 @@ struct scope {
     char own[SCOPE_KEY_BYTES];
     char shared[SCOPE_KEY_BYTES]; /* may be read; "": nothing */
     unsigned may;                 /* in `own`: bits of scope.c */
+    char notes[SCOPE_KEY_BYTES];  /* where the notes of the task's cluster begin; "": nowhere */
+    unsigned may_note;            /* there */
 };
 
 /* arguments as of a worker (worker.h): verb first. ERR_REFUSED: no task of this kind of

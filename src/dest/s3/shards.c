@@ -42,12 +42,12 @@ int shard_key(const struct shard_at *at, const char *file, char ret_key[OBJECT_K
         snprintf(ret_key, OBJECT_KEY_MAX_BYTES + 1, "%s%s%s", at->part.key, at->folder, file);
 
     if (length > OBJECT_KEY_MAX_BYTES)
-        return err_set(err, ERR_REFUSED,
+        return err_set(err, ERR_UNFIT,
                        "the key of \"%.100s\" has %d bytes, a store takes %d at most; let the "
                        "application use shorter names",
                        file, length, OBJECT_KEY_MAX_BYTES);
     if (!is_utf8(file))
-        return err_set(err, ERR_REFUSED, "the name of \"%.100s\" is no UTF-8, as keys have to be",
+        return err_set(err, ERR_UNFIT, "the name of \"%.100s\" is no UTF-8, as keys have to be",
                        file);
     return 0;
 }
@@ -89,6 +89,20 @@ int shard_folders(struct client *client, const struct location *part, struct buf
     buf_clear(ret_folders);
     return object_list(client, &(struct object_below){part->bucket, part->key, true, NULL},
                        note_folder, &list, err);
+}
+
+int shard_check_marks(const struct destination_place *place, const struct buf *folders,
+                      struct err *err)
+{
+    char mark[MARK_BYTES];
+
+    for (size_t at = 0; place->mark != NULL && at < folders->length; at += SHARD_FOLDER_BYTES) {
+        memcpy(mark, folders->bytes + at, MARK_BYTES - 1);
+        mark[MARK_BYTES - 1] = '\0';
+        if (strcmp(mark, place->mark) != 0 && strcmp(mark, SHARD_NO_MARK) != 0)
+            return mark_refuse(place->mark, mark, NULL, place->path, err);
+    }
+    return 0;
 }
 
 struct file_list {

@@ -54,9 +54,12 @@ int shard_compare(const struct manifest *expected, const struct manifest *found,
 /* Those that have no MANIFEST yet, or never will, are among them. */
 int shard_folders(struct client *client, const struct location *part, struct buf *ret_folders,
                   struct err *err);
+/* ERR_MISMATCH when one of them has another mark than place->mark; zeros are nobody's. */
+int shard_check_marks(const struct destination_place *place, const struct buf *folders,
+                      struct err *err);
 /* Whether the text begins with the name of such a folder and its slash. */
 bool shard_is_folder(const char *name);
-/* The key of a file in the folder; "" is the folder itself. ERR_REFUSED when it is too long for a
+/* The key of a file in the folder; "" is the folder itself. ERR_UNFIT when it is too long for a
  * key, or no text. */
 int shard_key(const struct shard_at *at, const char *file, char ret_key[OBJECT_KEY_MAX_BYTES + 1],
               struct err *err);

@@ -135,7 +135,7 @@ int upload_cut(struct manifest *manifest, size_t parts_max, struct err *err)
             continue;
         if (chunk_bytes > MANIFEST_CHUNK_MAX_BYTES)
             return err_set(
-                err, ERR_REFUSED,
+                err, ERR_UNFIT,
                 "\"%s\" has %llu bytes, and the store takes %zu parts of an object, which "
                 "are of 1 GiB at most: write it as several files, or have the store take "
                 "more parts (Swift: max_upload_part_num of s3api)",

@@ -192,13 +192,17 @@ static void it_writes_into_the_nodes_memory(void **state)
     assert_string_equal(entry.copies[0].work_dir, MEMORY);
 }
 
-static void a_memory_that_is_too_small_is_told_by_name(void **state)
+/* Others may have filled it, by what nobody counts. */
+static void a_memory_that_is_too_small_costs_no_checkpoint(void **state)
 {
     (void)state;
     order_memory(4999);
     step_kind(ATTEMPT_TICK);
-    assert_int_equal(attempt.state, ATTEMPT_NONE);
-    assert_int_equal(effects.report.reason, CKPT__V1__REASON__REASON_MEMORY_FULL);
+    assert_int_equal(attempt.state, ATTEMPT_ASKING);
+    assert_int_equal(entry.staging, CKPT__V1__STAGING__STAGING_LOCAL);
+    assert_string_equal(attempt.directory, "/work/out/0-42-1");
+    assert_true(has_effect(EFFECT_SAY_LOCAL));
+    assert_false(effects.reporting);
     assert_contains(effects.detail, "the last checkpoint had 5000 bytes");
     assert_contains(effects.detail, "leave 4999 of memory.max_bytes");
     order_memory(5000); /* a worker finds that the tmpfs has less */
@@ -206,9 +210,32 @@ static void a_memory_that_is_too_small_is_told_by_name(void **state)
     step(&(struct attempt_event){.kind = ATTEMPT_STAGE_ENDED,
                                  .reason = CKPT__V1__REASON__REASON_MEMORY_FULL,
                                  .text = "full"});
+    assert_int_equal(attempt.state, ATTEMPT_STAGED);
+    assert_true(has_effect(EFFECT_SAY_LOCAL) && has_effect(EFFECT_ATTEMPT_LOOK));
+    assert_string_equal(effects.detail, "full");
+    assert_true(effects.commit);
+    assert_string_equal(entry.memory, "");
+    assert_int_equal(entry.staging, CKPT__V1__STAGING__STAGING_LOCAL);
+    attempt_check(&attempt, &entry);
+    step_kind(ATTEMPT_TICK);
+    assert_int_equal(attempt.state, ATTEMPT_ASKING);
+    assert_string_equal(attempt.directory, "/work/out/0-42-1");
+    step_kind(ATTEMPT_FIRED);
+    assert_int_equal(attempt.state, ATTEMPT_ASKED);
+}
+
+/* Another failure there is none of room. */
+static void a_memory_that_fails_otherwise_fails_the_attempt(void **state)
+{
+    (void)state;
+    order_memory(5000);
+    begin_staging();
+    step(&(struct attempt_event){.kind = ATTEMPT_STAGE_ENDED,
+                                 .reason = CKPT__V1__REASON__REASON_WRITE_FAILED,
+                                 .text = "no tmpfs"});
     assert_int_equal(attempt.state, ATTEMPT_REMOVING); /* nothing is at the destination */
     step_kind(ATTEMPT_REMOVED);
-    assert_int_equal(effects.report.reason, CKPT__V1__REASON__REASON_MEMORY_FULL);
+    assert_int_equal(effects.report.reason, CKPT__V1__REASON__REASON_WRITE_FAILED);
 }
 
 static void a_node_without_such_memory_writes_as_always(void **state)
@@ -375,7 +402,8 @@ int main(void)
         TEST(an_agent_that_starts_again_removes_what_nobody_was_told_of),
         TEST(what_is_put_off_keeps_its_folder),
         TEST(it_writes_into_the_nodes_memory),
-        TEST(a_memory_that_is_too_small_is_told_by_name),
+        TEST(a_memory_that_is_too_small_costs_no_checkpoint),
+        TEST(a_memory_that_fails_otherwise_fails_the_attempt),
         TEST(a_node_without_such_memory_writes_as_always),
         TEST(what_ends_before_it_is_asked_leaves_nothing_in_memory),
     };

@@ -1,6 +1,7 @@
 /* The node's own copies: which one a restore gets, what becomes of one that it could not use, how
  * many there may be, what the orders want. I48. Removals and workers are the test's own. */
 #include "src/agent/job/copies.h"
+#include "src/agent/job/memory.h"
 
 #include "src/agent/durable/kept.h"
 #include "src/base/text.h"
@@ -24,7 +25,8 @@ static struct cleanup *folders_go(void *context, struct machine_user user,
                                   void *data)
 {
     (void)context;
-    assert_int_equal(user.uid, ANN);
+    /* a user's folder in the memory lies in root's */
+    assert_int_equal(user.uid, strncmp(folders->paths[0], "/memory/", 8) == 0 ? 0 : ANN);
     assert_int_equal(folders->count, 1);
     removal.count++;
     snprintf(removal.folder, sizeof(removal.folder), "%s", folders->paths[0]);
@@ -200,6 +202,63 @@ static void beside_a_copy_as_much_stays_free_as_it_has(void **state)
     agent.memory_path = "";
 }
 
+/* Junk that its user has left there goes as well, and nothing more can be written. */
+static void the_last_job_of_a_user_closes_the_users_folder(void **state)
+{
+    struct allocation *one = have("one", 2, 0, MIB), *two = have("two", 3, 0, MIB);
+
+    (void)state;
+    agent.memory_path = "/memory";
+    agent.memory_max_bytes = 4 * MIB;
+    one->entry.copy_count = two->entry.copy_count = 0;
+    one->entry.uid = two->entry.uid = 1000;
+    two->entry.restart_awaited = true;
+    memory_close(one);
+    assert_string_equal(removal.folder, "");
+    two->entry.restart_awaited = false;
+    two->entry.copy_count = 1;
+    snprintf(two->entry.copies[0].work_dir, sizeof(two->entry.copies[0].work_dir), "/memory/1000");
+    memory_close(one);
+    assert_string_equal(removal.folder, ""); /* a restart may begin from it */
+    two->entry.copy_count = 0;
+    two->attempt.state = ATTEMPT_WAITING;
+    memory_close(one);
+    assert_string_equal(removal.folder, "");
+    two->entry.uid = 1001; /* of another user */
+    allocation_rest(one);
+    assert_string_equal(removal.folder, "/memory/1000");
+    two->attempt.state = ATTEMPT_NONE;
+    agent.memory_path = "";
+    agent.memory_max_bytes = 0;
+}
+
+/* Beside what is left of all of it. */
+static void no_user_has_more_than_a_share_of_the_memory(void **state)
+{
+    struct allocation *own = have("own", 2, 0, MIB), *other = have("other", 3, 0, MIB);
+
+    (void)state;
+    agent.memory_path = "/memory";
+    agent.memory_max_bytes = 8 * MIB;
+    own->entry.uid = other->entry.uid = 1000;
+    other->entry.last_bytes = 2 * MIB;
+    assert_uint_equal(memory_room(&agent, own), 6 * MIB);
+    other->attempt.state = ATTEMPT_ASKED;
+    other->entry.phase = PHASE_ASKED;
+    snprintf(other->entry.memory, sizeof(other->entry.memory), "/memory/1000");
+    assert_uint_equal(memory_room(&agent, own), 4 * MIB);
+    other->entry.uid = 1001;
+    assert_uint_equal(memory_room(&agent, own), 6 * MIB);
+    other->entry.last_bytes = 5 * MIB;
+    assert_uint_equal(memory_room(&agent, own), 3 * MIB);
+    agent.memory_user_max_bytes = MIB;
+    assert_uint_equal(memory_room(&agent, own), MIB);
+    assert_uint_equal(memory_room(&agent, NULL), 3 * MIB);
+    other->attempt.state = ATTEMPT_NONE;
+    agent.memory_path = "";
+    agent.memory_max_bytes = agent.memory_user_max_bytes = 0;
+}
+
 static int set_up(void **state)
 {
     struct machine_ops machine;
@@ -225,6 +284,8 @@ int main(void)
         COPIES_TEST(the_oldest_makes_room_for_the_newest),
         COPIES_TEST(one_that_could_not_be_made_is_none),
         COPIES_TEST(beside_a_copy_as_much_stays_free_as_it_has),
+        COPIES_TEST(the_last_job_of_a_user_closes_the_users_folder),
+        COPIES_TEST(no_user_has_more_than_a_share_of_the_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@ static void each_kind_has_a_word_and_does_all_that_is_asked_of_one(void **state)
         assert_ptr_equal(destination_named(row->kind), row);
         assert_true(row->parse != NULL && row->validate != NULL && row->probe != NULL);
         assert_true(row->put != NULL && row->verify != NULL && row->restore != NULL);
-        assert_true(row->collect != NULL && row->abandon != NULL);
+        assert_true(row->collect != NULL && row->abandon != NULL && row->hold != NULL);
         assert_true((row->claim == NULL) == (row->prepare == NULL));
         assert_true((row->stage == NULL) == (row->publish == NULL));
         assert_true((row->owner == NULL) == (row->tidy == NULL));

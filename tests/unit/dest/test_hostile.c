@@ -142,8 +142,8 @@ static int give_away(const char *path, const struct stat *status, int kind, stru
     return lchown(path, USER, USER);
 }
 
-/* A verb's user cannot come back: it runs in a child. 0: it was refused, with no word on the
- * destination. */
+/* A verb's user cannot come back: it runs in a child. 0: it was refused, and the application is
+ * named as the cause, not the destination. */
 static int refused_as_user(struct folders *folders, int (*run)(struct folders *folders))
 {
     pid_t child = fork();
@@ -154,7 +154,8 @@ static int refused_as_user(struct folders *folders, int (*run)(struct folders *f
 
         if (setgid(USER) != 0 || setuid(USER) != 0)
             _exit(2);
-        refused = run(folders) == WORKER_EXIT_REFUSED && strstr(folders->out, "cause=") == NULL &&
+        refused = run(folders) == WORKER_EXIT_REFUSED &&
+                  strstr(folders->out, "cause=application_refused\n") != NULL &&
                   strstr(folders->errors, "its own user") != NULL;
         if (!refused)
             fprintf(stderr, "%s%s", folders->out, folders->errors);

@@ -83,7 +83,7 @@ static void a_tree_has_a_million_names_and_no_more(void **state)
     source = open(folders->source, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(tree_list(source, "src", false, &manifest, &err), -1);
     assert_int_equal(err.code, ERR_REFUSED);
-    assert_string_equal(err.text, "src holds more than 1000000 files and folders");
+    assert_string_equal(err.text, "src holds more than 1000000 files, folders and links");
     close(source);
 }
 
@@ -94,7 +94,7 @@ static void a_put_of_more_is_refused(void **state)
 
     made_up = MANIFEST_ENTRIES_MAX + 1;
     assert_int_equal(put_n1(folders), WORKER_EXIT_REFUSED);
-    assert_contains(folders->errors, "holds more than 1000000 files and folders");
+    assert_contains(folders->errors, "holds more than 1000000 files, folders and links");
     made_up = 0;
     assert_uint_equal(count_hidden(folders->path), 0);
 }

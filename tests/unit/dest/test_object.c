@@ -283,7 +283,10 @@ static void what_was_sent_in_parts_counts_when_it_is_removed(void **unused)
 
     (void)unused;
     assert_non_null(client);
-    if (remove_below(client, "bucket", "a/", "MANIFEST", &removed, &err) != 0)
+    if (remove_below(
+            client,
+            &(struct removal_below){.bucket = "bucket", .prefix = "a/", .first = "MANIFEST"},
+            &removed, &err) != 0)
         fail_msg("%s", err.text);
     client_close(client);
     (void)lying_store_close(store);

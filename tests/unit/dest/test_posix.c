@@ -328,7 +328,7 @@ static void sources_with_links_devices_or_reserved_names_are_refused(void **stat
     snprintf(name, sizeof(name), "%s/sub/odd", folders->source);
     assert_int_equal(symlink("/etc/passwd", name), 0);
     assert_int_equal(put_n1(folders), WORKER_EXIT_REFUSED);
-    assert_non_null(strstr(folders->errors, "sub/odd is a symbolic link"));
+    assert_non_null(strstr(folders->errors, "\"sub/odd\" is a symbolic link"));
     assert_int_equal(unlink(name), 0);
     assert_int_equal(mkfifo(name, 0644), 0);
     assert_int_equal(put_n1(folders), WORKER_EXIT_REFUSED);

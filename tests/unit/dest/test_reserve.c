@@ -83,6 +83,31 @@ static void what_an_attempt_before_left_counts_as_free(void **state)
     assert_int_equal(reserve(folders, "1-42-1", bytes), WORKER_EXIT_OK);
 }
 
+/* By whatever lies there: others have as much as before. */
+static void one_user_has_a_share_and_no_more(void **state)
+{
+    struct folders *folders = *state;
+    void *junk = calloc(1, 1 << 20);
+
+    assert_non_null(junk);
+    assert_int_equal(verb(folders, "reserve", "--path", home, "--name", "1-42-1", "--bytes",
+                          "1000000", "--most", "1500000", NULL),
+                     WORKER_EXIT_OK);
+    write_file(home, "junk", junk, 1 << 20);
+    free(junk);
+    assert_int_equal(verb(folders, "reserve", "--path", home, "--name", "1-43-1", "--bytes",
+                          "1000000", "--most", "1500000", NULL),
+                     WORKER_EXIT_UNAVAILABLE);
+    assert_value(folders, "cause", "storage_full");
+    assert_contains(folders->errors, "one user may have 1500000 there");
+    assert_int_equal(verb(folders, "reserve", "--path", home, "--name", "1-43-1", "--bytes", "1000",
+                          "--most", "1000", NULL),
+                     WORKER_EXIT_UNAVAILABLE);
+    assert_int_equal(verb(folders, "reserve", "--path", home, "--name", "1-43-1", "--bytes", "1000",
+                          "--most", "1500000", NULL),
+                     WORKER_EXIT_OK);
+}
+
 static void want_of_room_is_told_with_both_numbers(void **state)
 {
     struct folders *folders = *state;
@@ -92,7 +117,7 @@ static void want_of_room_is_told_with_both_numbers(void **state)
     assert_int_equal(worker_output_get(folders->out, "cause", cause, sizeof(cause)), 0);
     assert_string_equal(cause, "storage_full");
     assert_contains(folders->errors, "bytes free, and the last checkpoint took 1000000000000000");
-    assert_contains(folders->errors, "or use staging local");
+    assert_contains(folders->errors, "give the tmpfs more");
 }
 
 static void what_is_no_tmpfs_is_refused(void **state)
@@ -193,6 +218,7 @@ int main(void)
         TEST(an_empty_folder_of_its_users_alone),
         TEST(what_an_attempt_before_left_goes),
         TEST(what_an_attempt_before_left_counts_as_free),
+        TEST(one_user_has_a_share_and_no_more),
         TEST(want_of_room_is_told_with_both_numbers),
         TEST(what_is_no_tmpfs_is_refused),
         TEST(a_memory_that_others_may_write_to_is_refused),

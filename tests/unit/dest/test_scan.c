@@ -58,7 +58,8 @@ static void what_has_the_mark_is_told_and_nothing_else(void **state)
     put(folders, "t/p/b/checkpoints/1-3", other);
     put(folders, "t/p/c/checkpoints/1-4", NULL);
     put(folders, "t/p/d/checkpoints/1-5", mark);
-    put(folders, "t/p/d/checkpoints/1-5", other); /* nobody's: a person has to look */
+    snprintf(path, sizeof(path), "%s/t/p/d/checkpoints/1-5", folders->prefix);
+    write_text(path, ".cluster.00000000000000b2", ""); /* nobody's: a person has to look */
     snprintf(path, sizeof(path), "%s/t/p/a/notes", folders->prefix);
     assert_int_equal(mkdir(path, 0700), 0);
     assert_int_equal(VERB("scan", "--prefix", folders->prefix, "--cluster", mark), WORKER_EXIT_OK);

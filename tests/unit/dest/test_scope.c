@@ -377,6 +377,40 @@ static void with_a_bucket_for_each_tenant_the_path_has_it(void **state)
     assert_false(allows_request(own, &request));
 }
 
+/* A note that somebody else wrote would keep the cluster from its target. */
+static void notes_of_the_own_cluster_are_read_and_written_by_the_leader_alone(void **state)
+{
+#define NOTE "ckpt/.cluster.00000000000000a1.00000000000000000007"
+    static const char *const claimed[][10] = {
+        {"put", "--prefix", "s3://bkt/ckpt", "--path", PATH, "--part", "part-0001", "--cluster",
+         "00000000000000a1@6", NULL},
+        {"abandon", "--prefix", "s3://bkt/ckpt", "--path", PATH, "--part", "part-0001", "--cluster",
+         "00000000000000a1@6", NULL},
+        {"collect", "--prefix", "s3://bkt/ckpt", "--path", PATH, "--cluster", "00000000000000a1@6",
+         NULL},
+        {"probe", "--prefix", "s3://bkt/ckpt", "--cluster", "00000000000000a1@6", NULL},
+    };
+    static const char *const wrong[] = {"probe",     "--prefix", "s3://bkt/ckpt",
+                                        "--cluster", "a1",       NULL};
+    struct scope scope;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(claimed); i++) {
+        assert_true(allows(claimed[i], "GET", NOTE, ""));
+        assert_true(
+            allows(claimed[i], "GET", "", "list-type=2&prefix=ckpt%2F.cluster.00000000000000a1."));
+        assert_int_equal(allows(claimed[i], "PUT", NOTE, ""), i >= 2);
+        assert_false(allows(claimed[i], "DELETE", NOTE, ""));
+        assert_false(allows(claimed[i], "GET", "ckpt/.cluster.00000000000000b2.1", ""));
+        assert_false(allows(claimed[i], "GET", "", "list-type=2&prefix=ckpt%2F.cluster."));
+        assert_false(allows(claimed[i], "GET", "other/.cluster.00000000000000a1.1", ""));
+    }
+    assert_false(allows(put, "GET", NOTE, ""));
+    assert_false(allows(probe, "GET", NOTE, ""));
+    assert_int_equal(scope_of(wrong, &scope, &err), -1);
+#undef NOTE
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -391,6 +425,7 @@ int main(void)
         cmocka_unit_test(a_payload_is_signed_by_its_hash),
         cmocka_unit_test(a_task_that_is_none_has_no_scope),
         cmocka_unit_test(with_a_bucket_for_each_tenant_the_path_has_it),
+        cmocka_unit_test(notes_of_the_own_cluster_are_read_and_written_by_the_leader_alone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
