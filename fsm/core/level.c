@@ -95,11 +95,9 @@ static void level_message(void *context, const ProtobufCMessage *message)
         const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
         uint32_t level = field_level(message, field), value = value_level(message, field);
 
-        if (level > FSM_LEVEL_FIRST && !is_there(message, field))
-            level = FSM_LEVEL_FIRST;
         if (value > level)
             level = value;
-        if (level <= walk->level)
+        if (level <= walk->level || !is_there(message, field))
             continue;
         walk->level = level;
         walk->name = field->name;

@@ -549,11 +549,15 @@ void fsm_preemption_settle(struct fsm *fsm, struct preemption *preemption);
 void fsm_preemption_leaves(struct fsm *fsm, const struct allocation *allocation);
 void fsm_preemption_released(struct fsm *fsm, struct allocation *allocation);
 /* The allocation keeps its nodes, or gives them to another preemption: the next Tick looks for
- * others. */
-void fsm_preemption_lost(struct fsm *fsm, uint64_t id, const struct allocation *allocation);
+ * others. The reason is the victim's, for people. */
+void fsm_preemption_lost(struct fsm *fsm, uint64_t id, const struct allocation *allocation,
+                         Ckpt__V1__Reason reason);
 /* The checkpoint that was to free the nodes has ended without: the job goes on, and is nobody's
  * victim. */
-void fsm_preemption_kept(struct fsm *fsm, struct allocation *allocation);
+void fsm_preemption_kept(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Reason reason);
+/* The job may be ended without a checkpoint: its preemption was asked for with force, or is a
+ * sensitive claim. */
+bool fsm_preemption_forced(const struct fsm *fsm, const struct allocation *allocation);
 void fsm_preemption_renewed(struct fsm *fsm, const struct allocation *allocation);
 
 /* apply_preempt.c */

@@ -68,7 +68,7 @@ enum fsm_status fsm_apply_cancel(struct fsm *fsm, const fsm_command *command,
                        CKPT__V1__REASON__REASON_CANCELLED_BY_REQUEST);
     if (!allocation->view.terminating) {
         fsm_scale_undo(fsm, allocation);
-        fsm_preemption_kept(fsm, allocation);
+        fsm_preemption_kept(fsm, allocation, CKPT__V1__REASON__REASON_CANCELLED_BY_REQUEST);
     }
     if (allocation->view.terminating) {
         fsm_terminate_settle(fsm, allocation);

@@ -212,7 +212,7 @@ static void report_failed(struct fsm *fsm, const struct report *report)
     report_detail(report->message->detail, detail);
     fsm->detail = detail[0] == '\0' ? NULL : detail;
     if (report->message->reason == REASON(CHECKPOINT_TIMEOUT))
-        fsm_checkpoint_timed_out(fsm, report->checkpoint);
+        fsm_checkpoint_timed_out(fsm, report->checkpoint, true);
     else
         fsm_checkpoint_attempt_failed(fsm, report->checkpoint, report->message->reason);
     fsm->detail = NULL;
@@ -448,7 +448,8 @@ static enum fsm_status report_checkpoint(struct fsm *fsm, struct report *report)
     else if (report->message->kind == KIND(CHECKPOINT_FAILED))
         report_failed(fsm, report);
     else if (report->message->kind == KIND(RESPONSIVE))
-        fsm_checkpoint_extend(fsm, report->checkpoint);
+        fsm_checkpoint_responsive(fsm, report->checkpoint, report->shard,
+                                  report->message->stall_ms);
     else if (report->message->kind == KIND(DEFERRED))
         report_deferred(fsm, report);
     else if (report->message->kind == KIND(BARRIER))

@@ -127,9 +127,10 @@ void fsm_begin_found_damaged(struct fsm *fsm, struct allocation *allocation,
     if (held) {
         fsm->detail = NULL; /* it is not of what follows */
         fsm_release_damaged(fsm, checkpoint);
-    } else if (begins) {
-        begin_again(fsm, allocation);
+        begins = begins && fsm_level(fsm) >= 2 && !allocation->view.terminating;
     }
+    if (begins)
+        begin_again(fsm, allocation);
 }
 
 /* Nothing of it has begun: what its parts had restored so far is forgotten. */

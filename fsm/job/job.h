@@ -140,13 +140,17 @@ void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,
                              const Ckpt__Log__V1__Grant *grant, bool bypass);
 void fsm_checkpoint_started(struct fsm *fsm, struct checkpoint *checkpoint, struct fsm_shard *shard,
                             uint64_t age_ms);
-void fsm_checkpoint_extend(struct fsm *fsm, struct checkpoint *checkpoint);
 /* deferral_ms: of one node in this attempt, in all. */
 void fsm_checkpoint_defer(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t deferral_ms);
 void fsm_checkpoint_complete(struct fsm *fsm, struct checkpoint *checkpoint);
 void fsm_checkpoint_attempt_failed(struct fsm *fsm, struct checkpoint *checkpoint,
                                    Ckpt__V1__Reason reason);
-void fsm_checkpoint_timed_out(struct fsm *fsm, struct checkpoint *checkpoint);
+/* told: its agent names who has not answered. */
+void fsm_checkpoint_timed_out(struct fsm *fsm, struct checkpoint *checkpoint, bool told);
+void fsm_checkpoint_responsive(struct fsm *fsm, struct checkpoint *checkpoint,
+                               struct fsm_shard *shard, uint64_t stall_ms);
+/* The stop is taken back: the job goes on, and the preemption looks for others. */
+void fsm_checkpoint_spare(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Reason reason);
 /* Decision 5: without the checkpoint that was to stop it. */
 void fsm_checkpoint_stop_without(struct fsm *fsm, struct allocation *allocation,
                                  Ckpt__V1__Reason reason);

@@ -5,8 +5,9 @@
  *          Failed: WRITE_FAILED, VERIFY_FAILED, AGENT_LOST_ATTEMPT, NOT_ATTACHED and storage errors
  *          are retried with back-off up to max_attempts; what a retry cannot cure (NO_HANDLER,
  *          refused, empty) is not.
- *          Given up: an allocation that should stop goes on running (S3-017, S3-069), except a
- *          preempted one, which is terminated (decision 5, L4).
+ *          Given up: an allocation that should stop goes on running (S3-017, S3-069), a preempted
+ *          one as well. It is terminated when its preemption is forced, or when its application
+ *          did not answer (decision 5, L4).
  */
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
@@ -95,7 +96,7 @@ static void progress_give_time(struct fsm *fsm, struct checkpoint *checkpoint, u
 }
 
 /* P-040, I34: once in the checkpoint's life. */
-void fsm_checkpoint_extend(struct fsm *fsm, struct checkpoint *checkpoint)
+static void progress_extend(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     CHECK(checkpoint->view.id != 0);
     if (checkpoint->view.extended)
@@ -232,24 +233,47 @@ void fsm_checkpoint_stop_without(struct fsm *fsm, struct allocation *allocation,
     fsm_terminate_begin(fsm, allocation, plan);
 }
 
-/* What becomes of the allocation when its checkpoint ended without completing. A job that is being
- * ended goes on ending; nodes that were to leave do so with a loss; a victim stops without the
- * checkpoint; any other job that was to stop goes on running. */
+/* It keeps its nodes, and is nobody's victim. A stop may have taken its last safe slot over, which
+ * it gets again. */
+void fsm_checkpoint_spare(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Reason reason)
+{
+    CHECK(allocation->view.id != NULL);
+    if (fsm_level(fsm) >= 2 && allocation->preemptor_class != 0)
+        allocation->view.walltime_asked = false;
+    fsm_preemption_kept(fsm, allocation, reason);
+    allocation->preemptor_class = 0;
+    if (allocation->view.state == ENDS(CHECKPOINTING_TO_STOP))
+        fsm_allocation_go_on(fsm, allocation, reason);
+    fsm_allocation_changed(fsm, allocation);
+}
+
+/* The allocation's checkpoint ended without completing. A job that is being ended goes on ending;
+ * nodes that were to leave do so with a loss. A victim that is forced stops without the checkpoint;
+ * any other job that was to stop goes on running. */
 static void progress_given_up(struct fsm *fsm, struct allocation *allocation, bool force,
                               Ckpt__V1__Reason reason)
 {
     CHECK(allocation->view.id != NULL);
-    if (allocation->view.terminating) {
+    if (allocation->view.terminating)
         fsm_terminate_settle(fsm, allocation);
-    } else if (allocation->view.next_count > 0) {
+    else if (allocation->view.next_count > 0)
         fsm_scale_done(fsm, allocation, reason);
-    } else if (force) {
+    else if (force)
         fsm_checkpoint_stop_without(fsm, allocation, reason);
-    } else if (allocation->view.state == ENDS(CHECKPOINTING_TO_STOP)) {
-        fsm_preemption_kept(fsm, allocation); /* the stop won over its shrinking */
-        allocation->preemptor_class = 0;
-        fsm_allocation_go_on(fsm, allocation, reason);
-    }
+    else if (allocation->view.state ==
+             ENDS(CHECKPOINTING_TO_STOP)) /* its shrinking is off, R-002 */
+        fsm_checkpoint_spare(fsm, allocation, reason);
+}
+
+/* Whether a victim is ended although nothing was saved. Until level 2 every one was. */
+static bool progress_kills(const struct fsm *fsm, const struct checkpoint *checkpoint, bool silent)
+{
+    const struct allocation *allocation = allocation_at(fsm, checkpoint->view.allocation_slot);
+
+    CHECK(checkpoint->view.id != 0);
+    if (checkpoint->view.purpose != CKPT__V1__PURPOSE__PURPOSE_PREEMPT)
+        return false;
+    return silent || fsm_level(fsm) < 2 || fsm_preemption_forced(fsm, allocation);
 }
 
 /* A retry must still be of use: not when a part has finished, not beyond the instant until which
@@ -263,7 +287,7 @@ void fsm_checkpoint_attempt_failed(struct fsm *fsm, struct checkpoint *checkpoin
                              ? checkpoint->failure_count
                              : BACKOFF_DOUBLINGS_MAX;
     uint64_t retry_at_ms = fsm->now_ms + (fsm->policy.retry_backoff_ms << doublings);
-    bool preempts = checkpoint->view.purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT;
+    bool kills = progress_kills(fsm, checkpoint, false);
     bool too_late =
         checkpoint->stop_deadline_ms != 0 && retry_at_ms >= checkpoint->stop_deadline_ms;
     bool whole = allocation->exited_count == 0; /* else no attempt can complete */
@@ -282,24 +306,55 @@ void fsm_checkpoint_attempt_failed(struct fsm *fsm, struct checkpoint *checkpoin
     if (reason == REASON(NO_HANDLER)) /* S1-046 */
         allocation->view.unresponsive = true;
     fsm_checkpoint_end(fsm, checkpoint, STATE(FAILED), reason);
-    progress_given_up(fsm, allocation, preempts,
-                      preempts ? REASON(PREEMPTED_WITHOUT_CHECKPOINT) : reason);
+    progress_given_up(fsm, allocation, kills,
+                      kills ? REASON(PREEMPTED_WITHOUT_CHECKPOINT) : reason);
+}
+
+/* The application was asked, and has not said that it is done. A part that was never asked tells of
+ * its agent, one that has answered of its destination, and so does an earlier attempt that failed:
+ * the deadline is then the broker's. */
+static bool progress_silent(const struct checkpoint *checkpoint)
+{
+    CHECK(checkpoint->view.id != 0);
+    for (uint32_t i = 0; i < checkpoint->view.shard_count && checkpoint->failure_count == 0; i++) {
+        const struct fsm_shard *shard = &checkpoint->shards[i];
+
+        if (shard->started && !shard->verified && shard->stall_ms == 0)
+            return true;
+    }
+    return false;
 }
 
 /* An application that did not answer in time may not answer the next time either: it is no victim
  * that can be saved, until it completes one. Nobody retries: the next attempt would hold its nodes
- * for as long again. */
-void fsm_checkpoint_timed_out(struct fsm *fsm, struct checkpoint *checkpoint)
+ * for as long again. A victim that was not silent would only be ended by the next preemption, if it
+ * were marked. */
+void fsm_checkpoint_timed_out(struct fsm *fsm, struct checkpoint *checkpoint, bool told)
 {
     struct allocation *allocation = progress_allocation(fsm, checkpoint);
-    bool force = checkpoint->view.purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT &&
-                 checkpoint->view.after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE;
+    bool stops = checkpoint->view.after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE;
+    bool silent = told || progress_silent(checkpoint);
+    bool kills = stops && progress_kills(fsm, checkpoint, silent);
+    bool spared = !kills && stops && fsm_level(fsm) >= 2 &&
+                  checkpoint->view.purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT;
 
     CHECK(checkpoint->view.id != 0);
     CHECK(fsm_checkpoint_writes(checkpoint));
-    allocation->view.unresponsive = true; /* S1-033, S1-046 */
+    if (!spared)
+        allocation->view.unresponsive = true; /* S1-033, S1-046 */
     fsm_checkpoint_end(fsm, checkpoint, STATE(TIMED_OUT), REASON(CHECKPOINT_TIMEOUT));
-    progress_given_up(fsm, allocation, force, REASON(CHECKPOINT_TIMEOUT));
+    progress_given_up(fsm, allocation, kills, REASON(CHECKPOINT_TIMEOUT));
+}
+
+/* P-040. A pause that its agent tells is over: the application has answered, and only its files are
+ * still on their way. */
+void fsm_checkpoint_responsive(struct fsm *fsm, struct checkpoint *checkpoint,
+                               struct fsm_shard *shard, uint64_t stall_ms)
+{
+    CHECK(shard != NULL);
+    if (fsm_level(fsm) >= 2)
+        shard->stall_ms = fsm_max(shard->stall_ms, fsm_min(stall_ms, FSM_DURATION_MAX_MS));
+    progress_extend(fsm, checkpoint);
 }
 
 /* A deadline that passed, a back-off that is over, or an expiry, by the state. After a back-off
@@ -308,7 +363,7 @@ void fsm_checkpoint_due(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     CHECK(checkpoint->view.id != 0);
     if (fsm_checkpoint_writes(checkpoint)) {
-        fsm_checkpoint_timed_out(fsm, checkpoint);
+        fsm_checkpoint_timed_out(fsm, checkpoint, false);
     } else if (checkpoint->view.state == STATE(REQUESTED)) {
         checkpoint->view.retry_at_ms = 0;
         fsm_checkpoint_arm(fsm, checkpoint);

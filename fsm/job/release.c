@@ -4,7 +4,8 @@
  * Flow     hold() when the checkpoint is complete: a node that did not write the part reads it
  *          (verify_nodes.c), and the job keeps its nodes. passed() with the last part, or when
  *          nobody can read or the time is over: the job is ended as ever. damaged(): another
- *          checkpoint is asked for, as long as its stop has time; else it is ended without.
+ *          checkpoint is asked for, as long as its stop has time; else it goes on, or is ended
+ *          without where that is forced.
  * Shapes   at most the policy's release_check in all, and no longer than the stop has, so that no
  *          preemption waits for ever. Of 16 parts at most a sample is read, of a target whose
  *          read_back is always all of it; one that reads nothing back before a checkpoint counts is
@@ -177,6 +178,8 @@ void fsm_release_damaged(struct fsm *fsm, struct checkpoint *checkpoint)
         fsm_allocation_changed(fsm, allocation);
     else if (fsm_allocation_shrinks(allocation))
         fsm_scale_done(fsm, allocation, REASON(SCALED_WITHOUT_CHECKPOINT));
+    else if (fsm_level(fsm) >= 2 && !fsm_preemption_forced(fsm, allocation))
+        fsm_checkpoint_spare(fsm, allocation, REASON(VERIFY_FAILED));
     else
         fsm_checkpoint_stop_without(fsm, allocation, REASON(PREEMPTED_WITHOUT_CHECKPOINT));
 }

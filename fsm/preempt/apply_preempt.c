@@ -9,6 +9,7 @@
  *          that only class 10 and sensitive ones are safe from them (A-004, P-006, N-001).
  */
 #include "fsm/core/registry.h"
+#include "fsm/ends.h"
 #include "fsm/job/job.h"
 #include "fsm/preempt/preemption.h"
 
@@ -17,6 +18,7 @@
 #define ENDS(name)   CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
 #define REASON(name) CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_##name
 #define VICTIM(name) CKPT__V1__VICTIM_STATE__VICTIM_STATE_##name
+#define WAY(name)    CKPT__V1__STOP_WAY__STOP_WAY_##name
 
 /* ---- one victim ---- */
 
@@ -70,9 +72,7 @@ static void victim_shrink(struct fsm *fsm, struct allocation *allocation, const 
         fsm_scale_done(fsm, allocation, CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT);
 }
 
-/* Four ways, the cheapest first: without a checkpoint where nothing or too little is at stake;
- * without one where a part has finished or nobody answers, so that none can be made; by a
- * checkpoint; and terminated when none can be written. */
+/* The cheapest way that its state allows (fsm_victim_stop_way()). */
 static void victim_stop(struct fsm *fsm, struct allocation *allocation, struct fsm_outcome *asked)
 {
     struct checkpoint_ask ask = {.purpose = CKPT__V1__PURPOSE__PURPOSE_PREEMPT,
@@ -81,22 +81,27 @@ static void victim_stop(struct fsm *fsm, struct allocation *allocation, struct f
                                CKPT__V1__REASON__REASON_PREEMPTED_WITHOUT_CHECKPOINT};
     struct fsm_plan back = {CKPT__V1__REASON__REASON_PREEMPTED, ENDS(SUSPENDED),
                             CKPT__V1__REASON__REASON_PREEMPTED};
-    bool can = fsm_victim_can_checkpoint(fsm, allocation);
-    bool silent = allocation->view.unresponsive && /* nothing else hinders it */
-                  allocation->view.strategy != CKPT__V1__STRATEGY__STRATEGY_NONE &&
-                  fsm_destination_available(fsm, &allocation->view);
 
     CHECK(allocation->view.id != NULL);
-    if (allocation->view.state == ENDS(STARTING) ||
-        (can && fsm_victim_needs_no_checkpoint(fsm, allocation))) {
+    switch (fsm_victim_stop_way(fsm, &allocation->view)) {
+    case WAY(NOT_BEGUN):
+    case WAY(LESS_AT_STAKE):
         fsm_terminate_begin(fsm, allocation, back);
-    } else if (silent || (can && fsm_part_finished(fsm, &allocation->view))) {
+        return;
+    case WAY(UNRESPONSIVE):
+    case WAY(PART_FINISHED):
         fsm_checkpoint_stop_without(fsm, allocation,
                                     CKPT__V1__REASON__REASON_PREEMPTED_WITHOUT_CHECKPOINT);
-    } else if (!can || fsm_checkpoint_ask(fsm, allocation, &ask, asked) != FSM_OK) {
-        asked->checkpoint_id = 0;
-        fsm_terminate_begin(fsm, allocation, without); /* S1-066, P-022 */
+        return;
+    case WAY(CHECKPOINT):
+        if (fsm_checkpoint_ask(fsm, allocation, &ask, asked) == FSM_OK)
+            return;
+        break;
+    default: /* nothing is written */
+        break;
     }
+    asked->checkpoint_id = 0;
+    fsm_terminate_begin(fsm, allocation, without); /* S1-066, P-022 */
 }
 
 /* Demands are counted per group of jobs for the leader's rates: how often jobs of this class are
@@ -202,7 +207,7 @@ void fsm_preemption_take(struct fsm *fsm, struct preemption *preemption,
         victim_take(fsm, preemption, search, &set->items[i], (uint32_t)missing);
         missing -= fsm_min(missing, preemption->view.victims[first + i].node_count);
         if (other != 0)
-            fsm_preemption_lost(fsm, other, allocation);
+            fsm_preemption_lost(fsm, other, allocation, CKPT__V1__REASON__REASON_PREEMPTED);
     }
     preemption->taking = false;
     preemption->view.cost_gpu_ms = fsm_add(preemption->view.cost_gpu_ms, set->cost_gpu_ms);

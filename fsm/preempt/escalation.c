@@ -51,7 +51,7 @@ static void victim_withdraw(struct fsm *fsm, struct fsm_preemption_victim *victi
 
     CHECK(victim->allocation_id != NULL);
     CHECK(allocation->view.id != NULL);
-    fsm_victim_set(fsm, victim, VICTIM(WITHDRAWN));
+    fsm_victim_withdraw(fsm, victim, CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE);
     allocation->view.preemption_id = 0;
     if (active != NULL) /* nobody waits for it any more */
         active->stop_deadline_ms = 0;
@@ -79,11 +79,24 @@ static void victim_force(struct fsm *fsm, const struct fsm_preemption_victim *vi
     fsm_terminate_begin(fsm, allocation, without);
 }
 
+/* Why the last victim that was lost goes on. */
+static Ckpt__V1__Reason expiry_reason(const struct fsm_preemption *view)
+{
+    CHECK(view->id != 0);
+    for (uint32_t i = view->victim_count; i-- > 0;)
+        if (view->victims[i].state == VICTIM(WITHDRAWN))
+            return view->victims[i].reason;
+    return CKPT__V1__REASON__REASON_NONE;
+}
+
 /* Nobody is left to take: who can be turned back keeps its nodes, the others are on their way
  * out. */
-static void preemption_expire(struct fsm *fsm, struct preemption *preemption)
+static void preemption_expire(struct fsm *fsm, struct preemption *preemption,
+                              enum fsm_status refusal)
 {
     CHECK(preemption->view.id != 0);
+    if (fsm_level(fsm) >= 2)
+        preemption->view.refusal = refusal;
     for (uint32_t i = 0; i < preemption->view.victim_count; i++) {
         struct fsm_preemption_victim *victim = &preemption->view.victims[i];
         struct allocation *allocation;
@@ -94,7 +107,7 @@ static void preemption_expire(struct fsm *fsm, struct preemption *preemption)
         if (victim_may_turn_back(fsm, allocation))
             victim_withdraw(fsm, victim, allocation);
     }
-    fsm_preemption_end(fsm, preemption, STATE(EXPIRED), CKPT__V1__REASON__REASON_NONE);
+    fsm_preemption_end(fsm, preemption, STATE(EXPIRED), expiry_reason(&preemption->view));
 }
 
 /* What is missing is taken from others, or the preemption ends without it. */
@@ -104,14 +117,18 @@ static void preemption_replace(struct fsm *fsm, struct preemption *preemption)
         fsm_preemption_search(fsm, preemption->view.request, preemption->view.acting_class);
     struct victim_set set;
     struct fsm_outcome ignored = {.status = FSM_OK};
+    enum fsm_status status;
 
     CHECK(preemption->view.id != 0);
     search.goes_on = preemption;
     fsm_preemption_missing(&preemption->view, &search);
-    if (search.nodes == 0 && search.gpus == 0)
+    if (search.nodes == 0 && search.gpus == 0) {
         fsm_preemption_settle(fsm, preemption);
-    else if (fsm_victims_choose(fsm, &search, &set, &ignored) != FSM_OK)
-        preemption_expire(fsm, preemption);
+        return;
+    }
+    status = fsm_victims_choose(fsm, &search, &set, &ignored);
+    if (status != FSM_OK)
+        preemption_expire(fsm, preemption, status);
     else
         fsm_preemption_take(fsm, preemption, &search, &set);
 }

@@ -255,6 +255,14 @@ void fsm_victim_set(const struct fsm *fsm, struct fsm_preemption_victim *victim,
     victim->since_ms = fsm->now_ms;
 }
 
+void fsm_victim_withdraw(const struct fsm *fsm, struct fsm_preemption_victim *victim,
+                         Ckpt__V1__Reason reason)
+{
+    fsm_victim_set(fsm, victim, VICTIM(WITHDRAWN));
+    if (fsm_level(fsm) >= 2)
+        victim->reason = reason;
+}
+
 /* The row of the victim that still gives; NULL: it let go, was withdrawn, or there is no
  * preemption. Texts are compared, since the row may outlive the job that it names. */
 static struct fsm_preemption_victim *preemption_victim(struct preemption *preemption,
@@ -337,7 +345,8 @@ void fsm_preemption_released(struct fsm *fsm, struct allocation *allocation)
 
 /* No other one is looked for here: the caller is in the middle of a change. The deadline is now, so
  * the next Tick does it. */
-void fsm_preemption_lost(struct fsm *fsm, uint64_t id, const struct allocation *allocation)
+void fsm_preemption_lost(struct fsm *fsm, uint64_t id, const struct allocation *allocation,
+                         Ckpt__V1__Reason reason)
 {
     struct preemption *preemption = preemption_edit(fsm, preemption_find(fsm, id));
     struct fsm_preemption_victim *victim = preemption_victim(preemption, allocation);
@@ -345,17 +354,28 @@ void fsm_preemption_lost(struct fsm *fsm, uint64_t id, const struct allocation *
     CHECK(allocation->view.id != NULL);
     if (victim == NULL)
         return;
-    fsm_victim_set(fsm, victim, VICTIM(WITHDRAWN));
+    fsm_victim_withdraw(fsm, victim, reason);
     preemption->view.escalations++;
     fsm_preemption_settle(fsm, preemption);
 }
 
 /* The job is free to be somebody else's victim from now on. */
-void fsm_preemption_kept(struct fsm *fsm, struct allocation *allocation)
+void fsm_preemption_kept(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Reason reason)
 {
     CHECK(allocation->view.id != NULL);
-    fsm_preemption_lost(fsm, allocation->view.preemption_id, allocation);
+    fsm_preemption_lost(fsm, allocation->view.preemption_id, allocation, reason);
     allocation->view.preemption_id = 0;
+}
+
+/* One that is no preemption's victim any more is nobody's to force. */
+bool fsm_preemption_forced(const struct fsm *fsm, const struct allocation *allocation)
+{
+    const struct preemption *preemption = preemption_find(fsm, allocation->view.preemption_id);
+
+    CHECK(allocation->view.id != NULL);
+    return preemption != NULL && preemption->view.state == STATE(WAITING) &&
+           fsm_preemption_search(fsm, preemption->view.request, preemption->view.acting_class)
+               .forced;
 }
 
 /* The checkpoint of the epoch before is begun again under another id. */

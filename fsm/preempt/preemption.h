@@ -22,6 +22,9 @@ void fsm_preemption_end(struct fsm *fsm, struct preemption *preemption,
 /* The only writer of a victim's state after it was taken; its time begins anew. */
 void fsm_victim_set(const struct fsm *fsm, struct fsm_preemption_victim *victim,
                     Ckpt__V1__VictimState state);
+/* It keeps its nodes, and the row says why. */
+void fsm_victim_withdraw(const struct fsm *fsm, struct fsm_preemption_victim *victim,
+                         Ckpt__V1__Reason reason);
 /* It is to give up nodes, and has not yet. */
 bool fsm_victim_gives(const struct fsm_preemption_victim *victim);
 /* Until when it may still let go by itself: one that is being terminated until its nodes count as

@@ -6,11 +6,13 @@
  * Units    GPU-milliseconds.
  */
 #include "fsm/core/registry.h"
+#include "fsm/ends.h"
 #include "fsm/job/job.h"
 
 #define ENDS(name)   CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
 #define REASON(name) CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_##name
 #define KIND(name)   CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_##name
+#define WAY(name)    CKPT__V1__STOP_WAY__STOP_WAY_##name
 
 enum { WALLTIME_LATE_PERCENT = 90, WALLTIME_EARLY_PERCENT = 10, NONE_PROTECTED_CLASS = 7 };
 
@@ -59,6 +61,27 @@ bool fsm_victim_needs_no_checkpoint(const struct fsm *fsm, const struct allocati
     return view->strategy == CKPT__V1__STRATEGY__STRATEGY_AUTO && view->last_complete_id != 0 &&
            view->state == ENDS(RUNNING) && view->active_checkpoint_id == 0 &&
            fsm_since(fsm, view->last_complete_snapshot_ms) < victim_stall_ms(fsm, view);
+}
+
+/* Without a checkpoint where nothing or too little is at stake, and where a part has finished or
+ * nobody answers, so that none can be made. */
+Ckpt__V1__StopWay fsm_victim_stop_way(const struct fsm *fsm, const struct fsm_allocation *view)
+{
+    const struct allocation *allocation = allocation_at(fsm, view->slot);
+    bool can = fsm_victim_can_checkpoint(fsm, allocation);
+
+    CHECK(view->id != NULL);
+    if (!fsm_allocation_runs(allocation) || view->terminating)
+        return WAY(UNSPECIFIED);
+    if (view->state == ENDS(STARTING))
+        return WAY(NOT_BEGUN);
+    if (can && fsm_victim_needs_no_checkpoint(fsm, allocation))
+        return WAY(LESS_AT_STAKE);
+    if (can)
+        return fsm_part_finished(fsm, view) ? WAY(PART_FINISHED) : WAY(CHECKPOINT);
+    if (view->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE)
+        return WAY(STRATEGY_NONE);
+    return fsm_destination_available(fsm, view) ? WAY(UNRESPONSIVE) : WAY(STORAGE_AWAY);
 }
 
 /* A manual job is asked and may take all of its timeout; a job of strategy none writes nothing, nor

@@ -15,14 +15,16 @@
     FIELD(uint64_t, deadline_ms, 2 * FSM_TIME_MAX_MS)                                              \
         /* WAITING: then who is not released is forced or replaced; 0: ended */                    \
     FIELD(Ckpt__V1__PreemptionState, state, RECORD_ANY)                                            \
-    FIELD(uint32_t, escalations, RECORD_ANY)
+    FIELD(uint32_t, escalations, RECORD_ANY)                                                       \
+    FIELD(uint32_t, refusal, RECORD_ANY)     /* EXPIRED: why there was no other; 0: none */
 
 #define FSM_VICTIM(FIELD, TEXT)                                                                    \
     TEXT(allocation_id)                                                                            \
     FIELD(uint64_t, checkpoint_id, RECORD_ANY)                  /* 0: none */                      \
     FIELD(uint64_t, since_ms, FSM_TIME_MAX_MS)                                                     \
     FIELD(Ckpt__V1__VictimState, state, RECORD_ANY)                                                \
-    FIELD(uint32_t, gpu_count, RECORD_ANY)                      /* on the nodes of use */
+    FIELD(uint32_t, gpu_count, RECORD_ANY)                      /* on the nodes of use */          \
+    FIELD(Ckpt__V1__Reason, reason, RECORD_ANY)                 /* WITHDRAWN: why it goes on */
 
 #define FSM_UNDELETED(FIELD, TEXT)                                                                 \
     TEXT(allocation_id)                                         /* that job may have left */       \

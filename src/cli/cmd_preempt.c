@@ -7,6 +7,7 @@
 
 #include "ckpt/v1/broker.pb-c.h"
 #include "ckpt/v1/operator.pb-c.h"
+#include "fsm/status.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
 #include "src/cli/call.h"
@@ -21,6 +22,18 @@ static bool is_candidate(const Ckpt__V1__RequestPreemptionRequest *request, cons
         if (strcmp(request->candidates[i], id) == 0)
             return true;
     return request->n_candidates == 0;
+}
+
+static bool is_forced(const Ckpt__V1__RequestPreemptionRequest *request)
+{
+    return request->forced ||
+           request->reason == CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_SENSITIVE;
+}
+
+/* Only force takes a job whose destination is away. */
+static bool is_storage_away(const Ckpt__V1__Allocation *job)
+{
+    return job->stop_way == CKPT__V1__STOP_WAY__STOP_WAY_STORAGE_AWAY;
 }
 
 static uint32_t acting_class(const Ckpt__V1__RequestPreemptionRequest *request)
@@ -69,6 +82,8 @@ static const char *why_no_victim(const Ckpt__V1__RequestPreemptionRequest *reque
         return "sensitive";
     if (job->spec->preemption_class >= acting_class(request))
         return "class not lower";
+    if (is_storage_away(job) && !is_forced(request))
+        return "its destination takes no writes";
     return useful_nodes(request, job) == 0 ? "no node of use" : NULL;
 }
 
@@ -82,13 +97,67 @@ static enum cli_exit fetch_jobs(struct cli *cli, ProtobufCMessage **ret_message)
 }
 
 /* At most this many jobs are named in a plan; the rest is counted. */
-enum { PLAN_JOBS_SHOWN = 10 };
+enum { PLAN_JOBS_SHOWN = 10, WAY_COUNT = CKPT__V1__STOP_WAY__STOP_WAY_STORAGE_AWAY + 1 };
+
+/* Ways to stop a victim without a checkpoint; NULL: it writes one, or loses nothing. */
+static const char *const ways_without[WAY_COUNT] = {
+    [CKPT__V1__STOP_WAY__STOP_WAY_UNSPECIFIED] = NULL,
+    [CKPT__V1__STOP_WAY__STOP_WAY_CHECKPOINT] = NULL,
+    [CKPT__V1__STOP_WAY__STOP_WAY_NOT_BEGUN] = NULL,
+    [CKPT__V1__STOP_WAY__STOP_WAY_LESS_AT_STAKE] =
+        "goes back to its last checkpoint, which costs less than another one",
+    [CKPT__V1__STOP_WAY__STOP_WAY_STRATEGY_NONE] = "its strategy is none",
+    [CKPT__V1__STOP_WAY__STOP_WAY_UNRESPONSIVE] = "it did not answer the last time",
+    [CKPT__V1__STOP_WAY__STOP_WAY_PART_FINISHED] = "a part of it has finished",
+    [CKPT__V1__STOP_WAY__STOP_WAY_STORAGE_AWAY] = "its destination takes no writes"};
+
+/* A broker of version 0.1.0 does not tell: these two are known all the same. */
+static size_t stop_way(const Ckpt__V1__Allocation *job)
+{
+    if (job->stop_way != CKPT__V1__STOP_WAY__STOP_WAY_UNSPECIFIED)
+        return (unsigned)job->stop_way < WAY_COUNT ? job->stop_way : 0;
+    if (job->spec->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE)
+        return CKPT__V1__STOP_WAY__STOP_WAY_STRATEGY_NONE;
+    return job->unresponsive ? CKPT__V1__STOP_WAY__STOP_WAY_UNRESPONSIVE : 0;
+}
+
+static void describe_job(const Ckpt__V1__RequestPreemptionRequest *request,
+                         const Ckpt__V1__Allocation *job, struct buf *plan)
+{
+    const char *without = ways_without[stop_way(job)];
+    char id[129], age[HUMAN_BYTES];
+
+    buf_printf(plan, "  %s: class %u, %zu nodes%s, last checkpoint %s",
+               human_safe(job->spec->allocation_id, id, sizeof(id)), job->spec->preemption_class,
+               useful_nodes(request, job),
+               useful_nodes(request, job) < job->spec->n_nodes ? " of use" : "",
+               human_checkpoint(job->last_complete_checkpoint_id, age));
+    if (without != NULL)
+        buf_printf(plan, "; ends WITHOUT a checkpoint: %s", without);
+    buf_printf(plan, "\n");
+}
+
+/* Each reason with its count, of the jobs that a plan names or counts. */
+static void describe_ways(const size_t counts[WAY_COUNT], struct buf *plan)
+{
+    size_t sum = 0, said = 0;
+
+    for (size_t way = 0; way < WAY_COUNT; way++)
+        sum += ways_without[way] != NULL ? counts[way] : 0;
+    if (sum == 0)
+        return;
+    buf_printf(plan, "\n  of these %zu would end WITHOUT a checkpoint of now (", sum);
+    for (size_t way = 0; way < WAY_COUNT; way++)
+        if (ways_without[way] != NULL && counts[way] > 0)
+            buf_printf(plan, "%s%zu: %s", said++ > 0 ? "; " : "", counts[way], ways_without[way]);
+    buf_printf(plan, ")");
+}
 
 static void describe_jobs(const Ckpt__V1__RequestPreemptionRequest *request,
                           const Ckpt__V1__ListAllocationsReply *reply, struct buf *plan)
 {
-    size_t possible = 0, freed = 0;
-    char id[129], age[HUMAN_BYTES];
+    size_t possible = 0, freed = 0, ways[WAY_COUNT] = {0};
+    char id[129];
 
     for (size_t i = 0; i < reply->n_allocations; i++) {
         const Ckpt__V1__Allocation *job = reply->allocations[i];
@@ -97,28 +166,41 @@ static void describe_jobs(const Ckpt__V1__RequestPreemptionRequest *request,
         if (job->spec == NULL || !is_candidate(request, job->spec->allocation_id))
             continue;
         why = why_no_victim(request, job);
-        human_safe(job->spec->allocation_id, id, sizeof(id));
-        if (why != NULL && request->n_candidates > 0) {
-            buf_printf(plan, "  %s: no (%s)\n", id, why);
-        } else if (why == NULL && possible++ < PLAN_JOBS_SHOWN) {
-            buf_printf(plan, "  %s: class %u, %zu nodes%s, last checkpoint %s\n", id,
-                       job->spec->preemption_class, useful_nodes(request, job),
-                       useful_nodes(request, job) < job->spec->n_nodes ? " of use" : "",
-                       human_checkpoint(job->last_complete_checkpoint_id, age));
-        }
-        freed += why == NULL ? useful_nodes(request, job) : 0;
+        if (why != NULL && request->n_candidates > 0)
+            buf_printf(plan, "  %s: no (%s)\n",
+                       human_safe(job->spec->allocation_id, id, sizeof(id)), why);
+        if (why != NULL)
+            continue;
+        if (possible++ < PLAN_JOBS_SHOWN)
+            describe_job(request, job, plan);
+        ways[stop_way(job)]++;
+        freed += useful_nodes(request, job);
     }
     if (possible > PLAN_JOBS_SHOWN)
         buf_printf(plan, "  and %zu more\n", possible - PLAN_JOBS_SHOWN);
     buf_printf(plan, "  possible victims: %zu with %zu nodes%s%s", possible, freed,
                reply->next_page_token[0] != '\0' ? " among the first 1000 jobs" : "",
                freed < request->nodes_needed ? "; too few: expect a refusal" : "");
+    describe_ways(ways, plan);
 }
 
-static void describe_request(const Ckpt__V1__RequestPreemptionRequest *request, struct buf *plan)
+/* Since level 2 a victim that cannot save goes on, unless it is forced. */
+static const char *victims_fate(const Ckpt__V1__RequestPreemptionRequest *request,
+                                const Ckpt__V1__ListAllocationsReply *reply)
+{
+    if (is_forced(request))
+        return ", or terminated without a checkpoint (FAILED) when none can be written";
+    if (reply->feature_level < 2)
+        return " and stopped; one whose checkpoint fails, or does not end in time, is ended "
+               "without one";
+    return " and stopped; one whose checkpoint fails goes on, and another is tried; one that does "
+           "not answer in time is ended without one";
+}
+
+static void describe_request(const Ckpt__V1__RequestPreemptionRequest *request,
+                             const Ckpt__V1__ListAllocationsReply *reply, struct buf *plan)
 {
     bool reclaim = request->reason == CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_RECLAIM;
-    bool sensitive = request->reason == CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_SENSITIVE;
     char home[129];
 
     buf_printf(plan, "plan: ");
@@ -131,11 +213,8 @@ static void describe_request(const Ckpt__V1__RequestPreemptionRequest *request, 
     buf_printf(plan, " %u nodes", request->nodes_needed);
     if (request->gpus_needed > 0)
         buf_printf(plan, " with %u GPUs", request->gpus_needed);
-    buf_printf(plan, "; victims are checkpointed%s\n",
-               request->forced || sensitive
-                   ? ", or terminated without a checkpoint (FAILED) when none can be written"
-               : reclaim ? " and stopped, or shrink when they are elastic"
-                         : " and stopped, never killed without one");
+    buf_printf(plan, "; victims are checkpointed%s%s\n", victims_fate(request, reply),
+               reclaim ? "; elastic ones shrink, with a checkpoint where one succeeds" : "");
 }
 
 static enum cli_exit confirm_plan(struct cli *cli,
@@ -143,17 +222,16 @@ static enum cli_exit confirm_plan(struct cli *cli,
 {
     struct buf plan;
     ProtobufCMessage *jobs = NULL;
-    enum cli_exit code;
+    enum cli_exit code = fetch_jobs(cli, &jobs);
 
+    if (code != CLI_OK)
+        return code;
     buf_init(&plan);
-    describe_request(request, &plan);
-    code = fetch_jobs(cli, &jobs);
-    if (code == CLI_OK) {
-        describe_jobs(request, (const Ckpt__V1__ListAllocationsReply *)jobs, &plan);
-        buf_append(&plan, "", 1);
-        code = call_confirm(cli, (const char *)plan.bytes);
-        call_free(jobs);
-    }
+    describe_request(request, (const Ckpt__V1__ListAllocationsReply *)jobs, &plan);
+    describe_jobs(request, (const Ckpt__V1__ListAllocationsReply *)jobs, &plan);
+    buf_append(&plan, "", 1);
+    code = call_confirm(cli, (const char *)plan.bytes);
+    call_free(jobs);
     buf_close(&plan);
     return code;
 }
@@ -172,6 +250,12 @@ static void victim_row(struct output_table *table, const Ckpt__V1__Victim *victi
                 victim->checkpoint_id == 0 ? "none: terminated"
                                            : human_checkpoint(victim->checkpoint_id, text));
     output_cell(table, "%u", victim->node_count);
+    if (victim->reason == CKPT__V1__REASON__REASON_NONE)
+        output_cell(table, "%s", "");
+    else
+        output_cell(table, "%s%s%s",
+                    human_enum_words(&ckpt__v1__reason__descriptor, (int)victim->reason, text),
+                    victim->detail[0] != '\0' ? ": " : "", victim->detail);
 }
 
 static void print_victims(struct cli *cli, size_t count, Ckpt__V1__Victim *const *victims)
@@ -179,7 +263,8 @@ static void print_victims(struct cli *cli, size_t count, Ckpt__V1__Victim *const
     static const struct output_column columns[] = {{"VICTIM", OUTPUT_LEFT},
                                                    {"STATE", OUTPUT_LEFT},
                                                    {"CHECKPOINT", OUTPUT_LEFT},
-                                                   {"NODES", OUTPUT_RIGHT}};
+                                                   {"NODES", OUTPUT_RIGHT},
+                                                   {"WHY IT GOES ON", OUTPUT_LEFT}};
     struct output_table table;
 
     output_table_init(&table, cli, columns, ARRAY_COUNT(columns));
@@ -259,6 +344,37 @@ static uint64_t monotonic_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+/* Why there was no other one, and of each that goes on why. */
+static void describe_expiry(const Ckpt__V1__Preemption *p, struct buf *text)
+{
+    char id[129], words[HUMAN_BYTES];
+
+    if (p->refusal != 0)
+        buf_printf(text, " (%s)", fsm_status_name((enum fsm_status)p->refusal));
+    for (size_t i = 0; i < p->n_victims; i++)
+        if (p->victims[i]->reason != CKPT__V1__REASON__REASON_NONE)
+            buf_printf(
+                text, "; %s goes on: %s", human_safe(p->victims[i]->allocation_id, id, sizeof(id)),
+                human_enum_words(&ckpt__v1__reason__descriptor, (int)p->victims[i]->reason, words));
+    buf_append(text, "", 1);
+}
+
+static enum cli_exit wait_expired(struct cli *cli, const Ckpt__V1__Preemption *p)
+{
+    struct buf why;
+    enum cli_exit code;
+
+    buf_init(&why);
+    describe_expiry(p, &why);
+    code = cli_fail(
+        cli, CLI_FAILED,
+        "ckptctl checkpoints JOB says what failed; then preempt again, or with --forced",
+        "preemption %" PRIu64 " expired: a victim kept its nodes, and there was no other%s",
+        p->preemption_id, (const char *)why.bytes);
+    buf_close(&why);
+    return code;
+}
+
 static enum cli_exit wait_ended(struct cli *cli, const Ckpt__V1__Preemption *p)
 {
     if (cli->format == OUTPUT_NAME)
@@ -270,10 +386,7 @@ static enum cli_exit wait_ended(struct cli *cli, const Ckpt__V1__Preemption *p)
         print_preemption(cli, p);
     if (p->state == CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_RELEASED)
         return CLI_OK;
-    return cli_fail(cli, CLI_FAILED, "ckptctl preempt again, or with --forced",
-                    "preemption %" PRIu64
-                    " expired: a victim kept its nodes, and there was no other",
-                    p->preemption_id);
+    return wait_expired(cli, p);
 }
 
 static enum cli_exit wait_released(struct cli *cli, uint64_t id)

@@ -4,6 +4,7 @@ see of it. P-005, P-006, P-024, P-050, A-001, A-004, S1-021, S1-047, S1-048, S1-
 import json
 import os
 import pathlib
+import shutil
 import sys
 import uuid
 
@@ -108,6 +109,32 @@ def a_sensitive_job_in_a_deep_queue_gets_nodes_unasked():
         cluster.debug_check()
 
 
+def a_victim_that_cannot_write_goes_on():
+    """S1-065, P-050: its destination is up and refuses its writes alone: it computes on, the next job is taken in its place, and all of it is told."""
+    with Cluster(members=3, agents=("a", "b"), policy=POLICY) as cluster:
+        cluster.start()
+        for name, node, preemption_class in (("full", "a", 1), ("spare", "b", 2)):
+            cluster.register(name, [(node, 1, MIB)], preemption_class=preemption_class)
+        jobs = {node: cluster.run_job(node, name, heat(cluster, name)) for node, name in (("a", "full"), ("b", "spare"))}
+        wait_until("both run", lambda: all(cluster.allocation(j).state == RUNNING for j in ("full", "spare")), 15)
+        pid = jobs["a"].application_pid()
+        folder = pathlib.Path(cluster.scratch) / "physics" / "heat"
+        shutil.rmtree(folder / "full", ignore_errors=True)
+        (folder / "full").write_text("a file where the job's folder is to be\n")
+        shown = cluster.ctl("preempt", "--class", "5", "--nodes", "1", "--yes", "--wait", "--wait-for", "60s")
+        assert "one whose checkpoint fails goes on, and another is tried" in shown.stderr, shown.stderr
+        lines = {line.split()[0]: line for line in shown.stdout.splitlines() if line.split()}
+        assert " withdrawn " in lines["full"] and "Not a directory" in lines["full"] and " released " in lines["spare"], shown.stdout
+        assert cluster.allocation("full").state == RUNNING and alive(pid) and not cluster.allocation("full").unresponsive
+        assert cluster.allocation("spare").state == SUSPENDED
+        [reason] = [v["reason"] for v in json.loads(cluster.ctl("preemptions", "1", "-o", "json").stdout)["preemption"]["victims"] if v["allocation_id"] == "full"]
+        failed = cluster.checkpoints("full")[-1]
+        assert common_pb2.Reason.Name(failed.reason) == f"REASON_{reason}", (failed, reason)
+        last = cluster.ctl("preempt", "--class", "5", "--nodes", "1", "--yes", "--wait", "--wait-for", "60s", check=False)
+        assert last.returncode == 1 and "(NO_VICTIMS); full goes on: " in last.stderr, last.stderr
+        cluster.debug_check()
+
+
 def a_scale_down_saves_first():
     """S1-080, S1-081: the answer names the checkpoint of both nodes; then the node's application ends and the job has one node."""
     with Cluster(members=3, agents=("a", "b"), policy=POLICY) as cluster:
@@ -170,5 +197,5 @@ def schedulers_see_what_a_placement_costs():
 
 if __name__ == "__main__":
     sys.exit(tap([the_home_takes_back_what_it_lent, a_sensitive_claim_stops_who_is_there,
-                  a_sensitive_job_in_a_deep_queue_gets_nodes_unasked, a_scale_down_saves_first,
+                  a_sensitive_job_in_a_deep_queue_gets_nodes_unasked, a_victim_that_cannot_write_goes_on, a_scale_down_saves_first,
                   schedulers_see_what_a_placement_costs]))

@@ -149,15 +149,22 @@ static bool goes_on(const struct attempt_stepping *step)
            attempt_told_progress(attempt, step->entry) || step->facts->growth != attempt->progress;
 }
 
+/* Once while its files are on their way: a deadline that passes then is not the application's. */
+static bool tells_answered(const struct attempt_stepping *step)
+{
+    return step->attempt->state == ATTEMPT_PUTTING && !step->attempt->answer_told;
+}
+
 /* P-040: who has written in the last half of the timeout, or has written all and is being copied,
  * gets the one extension. */
 static void watch_progress(const struct attempt_stepping *step)
 {
     struct attempt *attempt = step->attempt;
     uint64_t now_us = step->facts->now_us;
+    Ckpt__V1__AgentReport *report;
 
     CHECK(attempt->state == ATTEMPT_ASKED || attempt->state == ATTEMPT_PUTTING);
-    if (!attempt_may_be_extended(attempt, step->entry))
+    if (!attempt_may_be_extended(attempt, step->entry) && !tells_answered(step))
         return;
     if (attempt->state == ATTEMPT_ASKED && !attempt->progress_taken &&
         attempt_second_half(attempt, step->entry, now_us)) {
@@ -168,7 +175,10 @@ static void watch_progress(const struct attempt_stepping *step)
         return;
     if (!goes_on(step))
         return;
-    attempt_begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_RESPONSIVE);
+    report = attempt_begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_RESPONSIVE);
+    attempt->answer_told = attempt->state == ATTEMPT_PUTTING;
+    if (attempt->answer_told) /* 0 would be that it has not answered */
+        report->stall_ms = attempt->stall_ms > 0 ? attempt->stall_ms : 1;
     step->entry->responsive_reported = true;
 }
 

@@ -126,6 +126,7 @@ struct attempt {
     uint64_t said_us;                /* of its standing still, last, or since then it does */
     uint64_t progress;               /* of the application's files in the middle of the timeout */
     bool progress_taken;
+    bool answer_told;               /* to the state, in time, that the application has answered */
     bool put_started;               /* there may be something of it at the destination */
     struct attempt_outcome outcome; /* of a failure: told after REMOVING; BROKEN: how */
 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fsm/begin.h"
+#include "fsm/level.h"
 #include "src/base/check.h"
 #include "src/broker/api/access.h"
 #include "src/broker/api/methods.h"
@@ -64,6 +65,7 @@ static void list_allocations(struct request *request, struct scratch *scratch)
         return;
     reply.applied_index = request_applied_index(request);
     reply.data_age_ms = request_data_age_ms(request);
+    reply.feature_level = fsm_level(fsm);
     reply.allocations = scratch_take(scratch, size, sizeof(reply.allocations[0]));
     for (; slot < slots && reply.n_allocations < size && scanned < METHOD_SCAN_MAX &&
            bytes < METHOD_PAGE_BYTES;

@@ -60,11 +60,15 @@ static void fill_victims(const struct fsm *fsm, const struct fsm_preemption *fro
     for (uint32_t i = 0; i < from->victim_count; i++) {
         const struct fsm_preemption_victim *victim = &from->victims[i];
         const struct fsm_allocation *job;
+        const struct fsm_checkpoint *checkpoint;
 
         ckpt__v1__victim__init(&victims[i]);
         RECORD_COPY(FSM_VICTIM, victim, &victims[i]);
         victims[i].node_count = victim->node_count;
         job = fsm_allocation_find(fsm, victim->allocation_id);
+        checkpoint = fsm_checkpoint_find(fsm, victim->checkpoint_id);
+        if (checkpoint != NULL && victim->reason != CKPT__V1__REASON__REASON_NONE)
+            victims[i].detail = translate_text(checkpoint->detail);
         if (job != NULL && job->preemption_id == from->id)
             victims[i].release_check = translate_release_check(fsm, job, scratch);
         to->victims[i] = &victims[i];

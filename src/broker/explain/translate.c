@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fsm/begin.h"
+#include "fsm/ends.h"
 #include "src/base/check.h"
 
 enum { SCRATCH_BLOCK_BYTES = 16384, PATH_MAX_BYTES = 4096, MINUTE_MS = 60000, PPM = 1000000 };
@@ -227,6 +228,7 @@ void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *al
     ret_allocation->lost_gpu_ms = fsm_account_repeated(&account);
     ret_allocation->learned = translate_learned(allocation, scratch);
     ret_allocation->preemption_id = allocation->preemption_id;
+    ret_allocation->stop_way = fsm_victim_stop_way(fsm, allocation);
     ret_allocation->restart_checkpoint_id = allocation->restart_id;
     point = fsm_restart_point(fsm, allocation->id, 0);
     ret_allocation->next_restart_checkpoint_id = point == NULL ? 0 : point->id;

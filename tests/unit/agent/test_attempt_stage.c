@@ -133,6 +133,29 @@ static void it_is_given_the_one_extension(void **state)
     step_kind(ATTEMPT_TICK);
     assert_true(effects.reporting);
     assert_int_equal(effects.report.kind, CKPT__V1__REPORT_KIND__REPORT_KIND_RESPONSIVE);
+    assert_true(effects.report.stall_ms == 0); /* it has not answered */
+    step_kind(ATTEMPT_TICK);
+    assert_false(effects.reporting);
+}
+
+/* Also when it had its extension: the deadline that passes is not the application's. */
+static void what_has_answered_is_told_in_time(void **state)
+{
+    (void)state;
+    ask();
+    attempt.extended = true;
+    step_kind(ATTEMPT_FIRED);
+    facts.answer = ASK_FINISHED;
+    snprintf(facts.sentinel.status, sizeof(facts.sentinel.status), "0");
+    step_kind(ATTEMPT_CHANGED);
+    assert_int_equal(attempt.state, ATTEMPT_PUTTING);
+    step_kind(ATTEMPT_TICK);
+    assert_false(effects.reporting);
+    facts.now_us += 56 * SECOND_US;
+    step_kind(ATTEMPT_TICK);
+    assert_true(effects.reporting);
+    assert_int_equal(effects.report.kind, CKPT__V1__REPORT_KIND__REPORT_KIND_RESPONSIVE);
+    assert_true(effects.report.stall_ms > 0);
     step_kind(ATTEMPT_TICK);
     assert_false(effects.reporting);
 }
@@ -393,6 +416,7 @@ int main(void)
         TEST(it_is_asked_to_write_into_the_folder_at_the_destination),
         TEST(the_report_says_where_it_was_written),
         TEST(it_is_given_the_one_extension),
+        TEST(what_has_answered_is_told_in_time),
         TEST(a_destination_that_cannot_do_it_is_written_to_as_always),
         TEST(a_worker_that_fails_fails_the_attempt),
         TEST(what_is_withdrawn_while_the_worker_runs_waits_for_its_end),

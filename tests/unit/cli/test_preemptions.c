@@ -2,6 +2,7 @@
  * exit codes. */
 #include "tests/support/test.h"
 
+#include "fsm/status.h"
 #include "src/base/check.h"
 #include "src/rpc/server.h"
 #include "tests/unit/cli/harness.h"
@@ -146,9 +147,59 @@ static void waiting_fails_when_the_preemption_expires(void **state)
 
     (void)state;
     scene_open(&s, CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_EXPIRED);
+    s.end.refusal = FSM_NO_VICTIMS;
+    s.victims[1].state = CKPT__V1__VICTIM_STATE__VICTIM_STATE_WITHDRAWN;
+    s.victims[1].reason = CKPT__V1__REASON__REASON_STORAGE_FULL;
     assert_int_equal(harness_run(&s.h, "preempt --class 5 --nodes 2 --yes --wait"), CLI_FAILED);
     assert_contains(s.h.error, "preemption 7 expired");
+    assert_contains(s.h.error, "(NO_VICTIMS); b goes on: storage full");
+    assert_contains(s.h.out, "WHY IT GOES ON");
     assert_contains(s.h.error, "--forced");
+    harness_close(&s.h);
+}
+
+/* It is said, and counted, before anybody confirms it. */
+static void a_plan_counts_who_would_end_without_a_checkpoint(void **state)
+{
+    enum { JOBS = 4 };
+    static char names[JOBS][4] = {"j0", "j1", "j2", "j3"};
+    Ckpt__V1__AllocationSpec specs[JOBS];
+    Ckpt__V1__Allocation jobs[JOBS], *pointers[JOBS];
+    Ckpt__V1__NodeShare share = CKPT__V1__NODE_SHARE__INIT, *shares = &share;
+    struct scene s;
+
+    (void)state;
+    scene_open(&s, CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_RELEASED);
+    for (size_t i = 0; i < JOBS; i++) {
+        ckpt__v1__allocation_spec__init(&specs[i]);
+        ckpt__v1__allocation__init(&jobs[i]);
+        specs[i].allocation_id = names[i];
+        specs[i].nodes = &shares;
+        specs[i].n_nodes = 1;
+        jobs[i].spec = &specs[i];
+        jobs[i].state = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
+        jobs[i].stop_way = CKPT__V1__STOP_WAY__STOP_WAY_CHECKPOINT;
+        pointers[i] = &jobs[i];
+    }
+    jobs[1].stop_way = CKPT__V1__STOP_WAY__STOP_WAY_UNRESPONSIVE;
+    jobs[2].stop_way = CKPT__V1__STOP_WAY__STOP_WAY_STORAGE_AWAY;
+    jobs[3].stop_way = CKPT__V1__STOP_WAY__STOP_WAY_UNSPECIFIED; /* an older broker */
+    specs[3].strategy = CKPT__V1__STRATEGY__STRATEGY_NONE;
+    s.jobs.allocations = pointers;
+    s.jobs.n_allocations = JOBS;
+    s.jobs.feature_level = 2;
+    assert_int_equal(harness_run(&s.h, "preempt --class 5 --nodes 1 --dry-run"), CLI_OK);
+    assert_contains(s.h.error, "one whose checkpoint fails goes on, and another is tried");
+    assert_contains(s.h.error, "j1: class 0, 1 nodes, last checkpoint -; ends WITHOUT a "
+                               "checkpoint: it did not answer the last time");
+    assert_contains(s.h.error, "possible victims: 3 with 3 nodes");
+    assert_contains(s.h.error, "of these 2 would end WITHOUT a checkpoint of now (1: its strategy "
+                               "is none; 1: it did not answer the last time)");
+    assert_int_equal(harness_run(&s.h, "preempt --class 5 --nodes 1 --forced --dry-run"), CLI_OK);
+    assert_contains(s.h.error, "of these 3 would end WITHOUT");
+    s.jobs.feature_level = 1;
+    assert_int_equal(harness_run(&s.h, "preempt --class 5 --nodes 1 --yes"), CLI_OK);
+    assert_contains(s.h.error, "does not end in time, is ended without one");
     harness_close(&s.h);
 }
 
@@ -198,6 +249,7 @@ int main(void)
         cmocka_unit_test(waiting_ends_when_every_victim_let_go_and_names_the_nodes),
         cmocka_unit_test(waiting_fails_when_the_preemption_expires),
         cmocka_unit_test(waiting_has_an_end),
+        cmocka_unit_test(a_plan_counts_who_would_end_without_a_checkpoint),
         cmocka_unit_test(preemptions_are_listed_and_shown),
     };
 

@@ -176,6 +176,8 @@ static void victims_without_a_checkpoint_are_kills(void **unused)
         expect_ok(&script, "%s", asks[i]);
         if (i != 1)
             expect_ok(&script, "grant 1-%d timeout=60000 bypass bytes=0", i + 1);
+        if (i > 1)
+            expect_ok(&script, "report n1 started j%d ckpt=1-%d", i, i + 1);
         expect_ok(&script, i == 0 ? "report n1 shard_verified j0 ckpt=1-1" : "after 600000");
         expect_ok(&script, "tick");
         expect_ok(&script, "report n1 terminated j%d", i);

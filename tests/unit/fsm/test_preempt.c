@@ -157,7 +157,8 @@ static void attempts_of_a_stop_share_the_first_ones_time(void **unused)
     expect_ok(&script, "grant 1-1 timeout=6000000");
     expect_ok(&script, "report n1 started j1 ckpt=1-1 attempt=2");
     expect_ok(&script, "report n1 responsive j1 ckpt=1-1 attempt=2");
-    expect_ends_after(&script, 795000);
+    expect_times_out_after(&script, "WRITING", 795000);
+    expect_job(&script, "j1", RUNNING); /* it answered the first time */
     script_close(&script);
 }
 
@@ -417,7 +418,7 @@ static void a_failing_victim_is_terminated_in_time(void **unused)
     (void)unused;
     script_start(&script);
     expect_ok(&script, "register j1 nodes=n1 class=1 requeue=never");
-    expect_ok(&script, "preempt class=5");
+    expect_ok(&script, "preempt class=5 forced");
     expect_ok(&script, "grant 1-1 timeout=3000");
     expect_ok(&script, "after 2500");
     expect_ok(&script, "report n1 checkpoint_failed j1 ckpt=1-1 reason=write_failed");
