@@ -9,9 +9,32 @@
 #include "src/cli/call.h"
 #include "src/cli/commands.h"
 
-enum { WAITING_MAX = 64, WAITING_CLASS_MAX = 10, WAITING_GPUS_MAX = 1 << 24 };
+enum { WAITING_MAX = 64, WAITING_CLASS_MAX = 10, WAITING_GPUS_MAX = 1 << 24, URGENCY_MAX_PPM = 100000000 };
 
-/* JOB:CLASS:GPUS[:WAITED] */
+/* WAITED[:URGENCY[:sensitive]], each of which may be empty. */
+static int parse_wait(char *text, Ckpt__V1__WaitingJob *job, struct err *err)
+{
+    const char *waited = strsep(&text, ":");
+    const char *urgency = text == NULL ? NULL : strsep(&text, ":");
+    uint64_t urgency_ppm = 1000000;
+
+    if (waited != NULL && waited[0] != '\0' &&
+        number_parse(NUMBER_DURATION, waited, (struct number_range){0, INT64_MAX},
+                     &job->waited_ms, err) != 0)
+        return err_wrap(err, "waited");
+    if (urgency != NULL && urgency[0] != '\0' &&
+        number_parse(NUMBER_SHARE, urgency, (struct number_range){1000, URGENCY_MAX_PPM},
+                     &urgency_ppm, err) != 0)
+        return err_wrap(err, "urgency (1 or 100%%: as the running job)");
+    if (text != NULL && strcmp(text, "sensitive") != 0)
+        return err_set(err, ERR_INVALID, "\"%.40s\" is not \"sensitive\", the only last word",
+                       text);
+    job->urgency_milli = (uint32_t)(urgency_ppm / 1000);
+    job->sensitive = text != NULL;
+    return 0;
+}
+
+/* JOB:CLASS:GPUS[:WAITED[:URGENCY[:sensitive]]] */
 static int parse_waiting(char *text, Ckpt__V1__WaitingJob *job, struct err *err)
 {
     char *rest = text;
@@ -21,20 +44,18 @@ static int parse_waiting(char *text, Ckpt__V1__WaitingJob *job, struct err *err)
     uint64_t class_number, gpus;
 
     if (!id_valid(id) || class_text == NULL || gpus_text == NULL)
-        return err_set(err, ERR_INVALID, "the form is JOB:CLASS:GPUS[:WAITED]");
+        return err_set(err, ERR_INVALID, "the form is JOB:CLASS:GPUS[:WAITED[:URGENCY[:sensitive]]]");
     if (number_parse(NUMBER_PLAIN, class_text, (struct number_range){0, WAITING_CLASS_MAX},
                      &class_number, err) != 0)
         return err_wrap(err, "%s: class", id);
     if (number_parse(NUMBER_PLAIN, gpus_text, (struct number_range){1, WAITING_GPUS_MAX}, &gpus,
                      err) != 0)
         return err_wrap(err, "%s: GPUs", id);
-    if (rest != NULL && number_parse(NUMBER_DURATION, rest, (struct number_range){0, INT64_MAX},
-                                     &job->waited_ms, err) != 0)
-        return err_wrap(err, "%s: waited", id);
+    if (parse_wait(rest, job, err) != 0)
+        return err_wrap(err, "%s", id);
     job->job_id = id;
     job->preemption_class = (uint32_t)class_number;
     job->gpu_count = (uint32_t)gpus;
-    job->urgency_milli = 1000;
     return 0;
 }
 

@@ -201,7 +201,8 @@ static const struct option_spec drain_options[] = {
 static const struct option_spec queue_options[] = {
     DURATION("queued", "GPU-time that waits, e.g. 90h", 0),
     DURATION("running", "GPU-time that runs", 0),
-    LIST("waiting", "JOB:CLASS:GPUS[:WAITED]", "a waiting job; at most 64"),
+    LIST("waiting", "JOB:CLASS:GPUS[:WAITED[:URGENCY[:sensitive]]]",
+         "a waiting job, urgency 2 is twice the running jobs'; at most 64"),
     {0}};
 
 static const struct option_spec backup_options[] = {

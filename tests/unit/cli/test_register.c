@@ -108,6 +108,30 @@ static void each_field_is_an_option_and_shown(void **state)
     }
 }
 
+/* S1-015: whatever the API takes of a waiting job, without a client of its own. */
+static void a_queue_report_says_how_urgent_and_sensitive_a_job_is(void **state)
+{
+    Ckpt__V1__MutationReply reply = CKPT__V1__MUTATION_REPLY__INIT;
+    const Ckpt__V1__ReportQueueRequest *sent;
+    struct harness h;
+
+    (void)state;
+    harness_init(&h);
+    harness_answer(&h, NULL, "BrokerService/ReportQueue", RPC_OK, NULL, &reply.base);
+    assert_int_equal(harness_run(&h, "queue report v --queued 9h --waiting "
+                                     "a:1:8,b:2:4:5m:2.5,c:10:1:::sensitive"),
+                     CLI_OK);
+    sent = (const Ckpt__V1__ReportQueueRequest *)h.last_request;
+    assert_int_equal(sent->n_waiting, 3);
+    assert_int_equal(sent->waiting[0]->urgency_milli, 1000);
+    assert_int_equal(sent->waiting[1]->urgency_milli, 2500);
+    assert_int_equal(sent->waiting[1]->waited_ms, 300000);
+    assert_false(sent->waiting[1]->sensitive);
+    assert_int_equal(sent->waiting[2]->urgency_milli, 1000);
+    assert_true(sent->waiting[2]->sensitive);
+    harness_close(&h);
+}
+
 /* The limit is the state machine's. */
 static void a_number_beyond_its_limit_is_refused_before_it_is_sent(void **state)
 {
@@ -166,6 +190,7 @@ int main(void)
         cmocka_unit_test(each_field_is_an_option_and_shown),
         cmocka_unit_test(a_number_beyond_its_limit_is_refused_before_it_is_sent),
         cmocka_unit_test(the_help_of_a_field_is_its_comment),
+        cmocka_unit_test(a_queue_report_says_how_urgent_and_sensitive_a_job_is),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

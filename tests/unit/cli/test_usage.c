@@ -51,6 +51,8 @@ static void each_mistake_is_a_usage_error_that_says_what_to_do(void **state)
         {"register --file /nonexistent/job.yaml", "cannot open /nonexistent/job.yaml"},
         {"queue report v --waiting j:11:8", "0 to 10 are taken"},
         {"queue report v --waiting j", "JOB:CLASS:GPUS"},
+        {"queue report v --waiting j:1:8:5m:x", "j: urgency"},
+        {"queue report v --waiting j:1:8:5m:2:maybe", "is not \"sensitive\""},
         {"policy set min_interval", "is not KEY=VALUE"},
         {"policy set min_interval=5", "\"5\" is not a duration"},
         {"policy set min_intervall=5m", "nearest: min_interval_ms"},
