@@ -1,5 +1,6 @@
 /* `ckptctl cluster adopt`: a cluster that began from a backup takes over what its state names. The
  * plan tells what that is, since the cluster that was backed up may still run. */
+#include <glob.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,8 +9,9 @@
 #include "src/cli/call.h"
 #include "src/cli/commands.h"
 #include "src/cli/output.h"
+#include "src/dest/mark.h"
 
-enum { ADOPT_NAMES_BYTES = 240, ADOPT_PLAN_BYTES = 2048 };
+enum { ADOPT_NAMES_BYTES = 2048, ADOPT_LINE_BYTES = 512, ADOPT_PLAN_BYTES = 8192 };
 
 /* How many there are, and the names of the first ones. */
 struct adopt_names {
@@ -56,6 +58,38 @@ static void take_jobs(void *context, const ProtobufCMessage *page)
     }
 }
 
+/* The note of a cluster that writes there (src/dest/mark.h), where this machine has the folder. */
+static void note_of(const char *path, char *ret_text, size_t size)
+{
+    char text[MARK_NOTE_MAX_BYTES];
+    FILE *file = fopen(path, "re");
+    struct mark_note note;
+    size_t length;
+
+    if (file == NULL)
+        return;
+    length = fread(text, 1, sizeof(text), file);
+    fclose(file);
+    mark_note_read(text, length, &note);
+    snprintf(ret_text, size, ": cluster %.64s, epoch %" PRIu64 ", last written %.24s by %.64s",
+             note.cluster, note.epoch, note.time, note.host);
+}
+
+static void name_target(struct adopt_names *names, const Ckpt__V1__TargetSpec *spec)
+{
+    char line[ADOPT_LINE_BYTES], pattern[ADOPT_LINE_BYTES], note[ADOPT_LINE_BYTES] = "";
+    glob_t found;
+
+    snprintf(pattern, sizeof(pattern), "%.200s/" MARK_NAME "*", spec->prefix);
+    if (spec->prefix[0] == '/' && glob(pattern, 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            note_of(found.gl_pathv[i], note, sizeof(note));
+        globfree(&found);
+    }
+    snprintf(line, sizeof(line), "\n    %.60s (%.150s)%s", spec->target_id, spec->prefix, note);
+    name_add(names, line);
+}
+
 static enum cli_exit read_targets(struct cli *cli, struct adopt_names *names)
 {
     Ckpt__V1__ListTargetsRequest request = CKPT__V1__LIST_TARGETS_REQUEST__INIT;
@@ -68,13 +102,8 @@ static enum cli_exit read_targets(struct cli *cli, struct adopt_names *names)
         return code;
     const Ckpt__V1__ListTargetsReply *reply = (const Ckpt__V1__ListTargetsReply *)message;
 
-    for (size_t i = 0; i < reply->n_targets; i++) {
-        char line[ADOPT_NAMES_BYTES];
-
-        snprintf(line, sizeof(line), "%.60s (%.150s)", reply->targets[i]->spec->target_id,
-                 reply->targets[i]->spec->prefix);
-        name_add(names, line);
-    }
+    for (size_t i = 0; i < reply->n_targets; i++)
+        name_target(names, reply->targets[i]->spec);
     call_free(message);
     return CLI_OK;
 }

@@ -9,7 +9,12 @@
 #include "src/cli/call.h"
 #include "src/cli/commands.h"
 
-enum { WAITING_MAX = 64, WAITING_CLASS_MAX = 10, WAITING_GPUS_MAX = 1 << 24, URGENCY_MAX_PPM = 100000000 };
+enum {
+    WAITING_MAX = 64,
+    WAITING_CLASS_MAX = 10,
+    WAITING_GPUS_MAX = 1 << 24,
+    URGENCY_MAX_PPM = 100000000
+};
 
 /* WAITED[:URGENCY[:sensitive]], each of which may be empty. */
 static int parse_wait(char *text, Ckpt__V1__WaitingJob *job, struct err *err)
@@ -19,8 +24,8 @@ static int parse_wait(char *text, Ckpt__V1__WaitingJob *job, struct err *err)
     uint64_t urgency_ppm = 1000000;
 
     if (waited != NULL && waited[0] != '\0' &&
-        number_parse(NUMBER_DURATION, waited, (struct number_range){0, INT64_MAX},
-                     &job->waited_ms, err) != 0)
+        number_parse(NUMBER_DURATION, waited, (struct number_range){0, INT64_MAX}, &job->waited_ms,
+                     err) != 0)
         return err_wrap(err, "waited");
     if (urgency != NULL && urgency[0] != '\0' &&
         number_parse(NUMBER_SHARE, urgency, (struct number_range){1000, URGENCY_MAX_PPM},
@@ -44,7 +49,8 @@ static int parse_waiting(char *text, Ckpt__V1__WaitingJob *job, struct err *err)
     uint64_t class_number, gpus;
 
     if (!id_valid(id) || class_text == NULL || gpus_text == NULL)
-        return err_set(err, ERR_INVALID, "the form is JOB:CLASS:GPUS[:WAITED[:URGENCY[:sensitive]]]");
+        return err_set(err, ERR_INVALID,
+                       "the form is JOB:CLASS:GPUS[:WAITED[:URGENCY[:sensitive]]]");
     if (number_parse(NUMBER_PLAIN, class_text, (struct number_range){0, WAITING_CLASS_MAX},
                      &class_number, err) != 0)
         return err_wrap(err, "%s: class", id);
