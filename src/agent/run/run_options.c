@@ -222,6 +222,11 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options, st
     return 0;
 }
 
+bool run_may_restart(const struct run_options *options)
+{
+    return options->stay || (options->restarts_max > 0 && options->restart_on != RUN_RESTART_NEVER);
+}
+
 bool run_restarts(const struct run_options *options, int wait_status, uint32_t restart_count)
 {
     if (wait_status == 0 || restart_count >= options->restarts_max)

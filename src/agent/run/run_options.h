@@ -39,6 +39,8 @@ struct run_options {
 
 void run_usage(FILE *to);
 int run_options_parse(int argc, char **argv, struct run_options *ret_options, struct err *err);
+/* Might any end? */
+bool run_may_restart(const struct run_options *options);
 /* Would this end of the application make ckpt-run start it again? */
 bool run_restarts(const struct run_options *options, int wait_status, uint32_t restart_count);
 /* The exit code that tells a wait status. */
