@@ -3,6 +3,7 @@
  * Flow     attach (waits for the agent) -> ready, perhaps with restored files -> start the application -> tell the agent -> wait. An
  *          abnormal end: tell it, attach again, start again from what was restored. A broken stream: attach again, nothing else.
  *          SIGTERM, SIGINT, SIGQUIT and SIGHUP go to the application's group and end the restarts.
+ *          An application that runs without its ckpt-run is gone on with (run_again.h).
  * Errors   RUN_EXIT_SELF with one line on stderr; else the application's own status.
  */
 #include <errno.h>
@@ -20,8 +21,10 @@
 
 #include "ckpt/v1/app.pb-c.h"
 #include "src/agent/node/proc.h"
+#include "src/agent/run/run_again.h"
 #include "src/agent/run/run_call.h"
 #include "src/agent/run/run_child.h"
+#include "src/agent/run/run_end.h"
 #include "src/agent/run/run_folder.h"
 #include "src/agent/run/run_input.h"
 #include "src/agent/run/run_names.h"
@@ -148,6 +151,7 @@ static void send_hello(void)
     hello.restart_count = run.restart_count;
     hello.ranks = run.options.ranks;
     hello.restore = run.options.restore;
+    hello.replace = run.options.replace;
     up.body_case = CKPT__V1__ATTACH_UP__BODY_HELLO;
     up.hello = &hello;
     send_up(&up);
@@ -719,6 +723,29 @@ static void watch_signals(void)
     CHECK(uv_signal_start(ended, reap, SIGCHLD) == 0);
 }
 
+/* The same line was started again: its application runs, and is this program's from here on. */
+static void go_on_with_running(void)
+{
+    struct keeper_card card;
+    int fd = -1;
+
+    if (!run_again_find(run.work_dir, &run.options, &card, &fd))
+        leave(RUN_EXIT_SELF);
+    if (fd < 0)
+        return;
+    run.child = (struct run_child){(pid_t)card.pid, -1, -1, 0, fd};
+    run.pid = (pid_t)card.pid;
+    run.start_ticks = card.start_ticks;
+    run.run_number = card.run;
+    run.restart_count = card.restart_count;
+    run.started_at_ms = card.started_at_ms;
+    run.began_from = card.began_from;
+    run.state = RUN_RUNNING;
+    run.confirmed = run.ran = true;
+    run_terminal_begin(run.pid);
+    run_news_watch(&run.loop, fd, take_news);
+}
+
 int main(int argc, char **argv)
 {
     uv_timer_t *const timers[] = {&run.timer, &run.last_word, &run.patience, &run.orphan};
@@ -731,6 +758,8 @@ int main(int argc, char **argv)
     run_input_open();
     if (argc > 1 && strcmp(argv[1], "status") == 0)
         return run_status(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "end") == 0)
+        return run_end(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "register") == 0)
         return run_register(argc - 1, argv + 1);
     if (run_options_parse(argc, argv, &run.options, &err) != 0) {
@@ -759,6 +788,8 @@ int main(int argc, char **argv)
     watch_signals();
     snprintf(address, sizeof(address), "unix:%s", run.options.socket);
     run.channel = rpc_channel_new(&run.loop, address, NULL);
+    if (!run.options.replace)
+        go_on_with_running();
     attach();
     uv_run(&run.loop, UV_RUN_DEFAULT);
     CHECK_UNREACHABLE("ckpt-run leaves by its status");

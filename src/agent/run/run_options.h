@@ -31,6 +31,7 @@ struct run_options {
     uint32_t ranks;                /* of this node; 0: as many as are found */
     Ckpt__V1__RestoreMode restore; /* UNSPECIFIED: as registered */
     bool stay;                     /* for runs that are to come */
+    bool replace;                  /* an application that runs without a ckpt-run */
     bool quiet;                    /* only why it fails itself */
     bool help;
     bool version;
