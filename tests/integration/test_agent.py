@@ -13,7 +13,7 @@ import time
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, broker_pb2, checkpoint_text, common_pb2, grpc, own_name, tail, tap, wait_until  # noqa: E402
+from cluster import BIN, Cluster, application_of, broker_pb2, checkpoint_text, common_pb2, grpc, own_name, tail, tap, wait_until  # noqa: E402
 from jobs import (COMPLETE, COMPLETED, ENDED_FAILED, FAILED, MIB, POLICY, REQUEUED, RUNNING, STARTING, SUSPENDED, TIMED_OUT, WRITING, all_run,  # noqa: E402
                   allocation_in, checkpoint, complete, ends, ends_in, heat, hint, no_litter, restart, restart_point, says)
 from ckpt.v1 import app_pb2, app_pb2_grpc  # noqa: E402
@@ -702,7 +702,7 @@ def another_user(cluster, agent):
         wait_until("their application runs", lambda: "starts at iteration 0" in log.read_text() or run.poll() is not None, 10)
         folder = pathlib.Path(complete(cluster, "theirs").path) / "part-0000"
         assert {path.stat().st_uid for path in [folder, *folder.iterdir()]} == {65534}
-        os.kill(int(pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text()), signal.SIGKILL)
+        os.kill(application_of(run.pid), signal.SIGKILL)
         wait_until("it is restored", lambda: "from checkpoint" in log.read_text(), 20)
         stranger = cluster.run_job("a", "theirs", ["sleep", "60"])
         says(stranger, "allocation theirs is another user's on this node")

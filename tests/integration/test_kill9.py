@@ -97,8 +97,8 @@ def any_process_may_be_killed_while_applications_write_at_the_destination():
 
 
 def an_application_outlives_its_ckpt_run_and_the_next_one_takes_over():
-    """SIGKILL of ckpt-run: the application runs on and is checkpointed; the next ckpt-run ends it and goes on from its last checkpoint.
-    While a ckpt-run is attached, another one is refused; at no moment are there two."""
+    """SIGKILL of ckpt-run: the application runs on and is checkpointed; the same line goes on with it. With --replace the next ckpt-run ends it and
+    goes on from its last checkpoint. While a ckpt-run is attached, another one is refused; at no moment are there two."""
     with Cluster(agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         cluster.register("job", [("a", 2, 4 << 20)], grace_ms=2000)
@@ -112,6 +112,13 @@ def an_application_outlives_its_ckpt_run_and_the_next_one_takes_over():
         wait_until("it is checkpointed as before", lambda: cluster.allocation("job").checkpoint_count > count + 1, 90, 0.05)
         assert job.applications() == [pid]
         job.start()
+        wait_until("the same line goes on with it", lambda: f"goes on with pid {pid}" in job.log.read_text(), 10)
+        count = cluster.allocation("job").checkpoint_count
+        wait_until("it is checkpointed as before", lambda: cluster.allocation("job").checkpoint_count > count, 90, 0.05)
+        assert job.applications() == [pid] and job.running()
+        job.kill()
+        job.arguments.insert(1, "--replace")
+        job.start()
         most = 0
 
         def taken_over():
@@ -121,7 +128,7 @@ def an_application_outlives_its_ckpt_run_and_the_next_one_takes_over():
             return now and pid not in now
         wait_until("the next one takes over", taken_over, 30, 0.02)
         assert most == 1, f"{most} processes of the application at once"
-        wait_until("it says so", lambda: f"pid {pid} ran on after its ckpt-run had gone" in job.log.read_text(), 5)
+        wait_until("it says so", lambda: f"pid {pid} ran on after its ckpt-run had gone; it was ended; lost: " in job.log.read_text(), 5)
         assert "from checkpoint" in job.log.read_text()
         count = cluster.allocation("job").checkpoint_count
         wait_until("it is checkpointed again", lambda: cluster.allocation("job").checkpoint_count > count, 30, 0.05)

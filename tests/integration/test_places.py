@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import Cluster, broker_pb2, checkpoint_text, common_pb2, metric, own_name, tap, wait_until  # noqa: E402
+from cluster import Cluster, application_of, broker_pb2, checkpoint_text, common_pb2, metric, own_name, tap, wait_until  # noqa: E402
 
 # quick: every checkpoint but the newest two expires within a second
 POLICY = {"evaluation_interval": "1h", "min_interval": "1ms", "checkpoint_timeout": "30s", "retention": "1s", "keep_complete": 2,
@@ -327,7 +327,7 @@ def a_destination_that_only_a_group_may_write_takes_checkpoints():
             agent.start()
             wait_until("the agent has its job again", lambda: "event=reattached allocation=anns" in agent.log.read_text(), 15)
             site.checkpoint("anns")
-            os.kill(int(pathlib.Path(f"/proc/{site.jobs['anns'].pid}/task/{site.jobs['anns'].pid}/children").read_text()), signal.SIGKILL)
+            os.kill(application_of(site.jobs['anns'].pid), signal.SIGKILL)
             wait_until("it is restored", lambda: "from checkpoint" in (cluster.dir / "anns.log").read_text(), 20)
         finally:
             site.close()

@@ -11,7 +11,7 @@ import sys
 import termios
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, Job, common_pb2, tap, wait_until  # noqa: E402
+from cluster import BIN, Cluster, Job, parent_of, tap, wait_until  # noqa: E402
 from jobs import COMPLETE, COMPLETED, ENDED_FAILED, MIB, POLICY, allocation_in, ends_in, heat, hint  # noqa: E402
 
 
@@ -100,6 +100,86 @@ def an_input_that_is_whole_and_unread_hinders_no_restart():
         job = ShellJob(cluster, "here", command, f'exec "$@" <<< text > {cluster.dir}/here.out')
         assert job.process.wait(20) == 0, job.log.read_text()
         assert "restart 1 of 3" in job.log.read_text() and (cluster.dir / "here.out").read_text() == "text\n"
+
+
+def ckpt_run(cluster, *arguments):
+    return subprocess.run([str(BIN / "ckpt-run"), *arguments, "--socket", str(cluster.agents["a"].socket)], capture_output=True, text=True, timeout=30)
+
+
+def gone(pid):
+    wait_until(f"pid {pid} is gone", lambda: not os.path.exists(f"/proc/{pid}"), 20)
+
+
+COUNTS = "n=0; while [ ! -e $CKPT_DIR/stop ]; do sleep 0.05; n=$((n + 1)); done; echo counted; exit $(cat $CKPT_DIR/stop)"
+
+
+def the_same_line_goes_on_with_its_application():
+    """Its ckpt-run was killed: with the application that runs, with its output and its restarts, whoever else was killed as well. Another command is
+    refused with the pid, and `ckpt-run end` and --replace end it. Without any ckpt-run how it ended is known all the same. V-012."""
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        names = ("on", "alone", "ended", "other", "lost")
+        jobs, pids = {}, {}
+        for name in names:
+            cluster.register(name, [("a", 1, MIB)], grace_ms=500)
+            jobs[name] = ShellJob(cluster, name, ["sh", "-c", COUNTS], 'exec "$@"')
+        for name in names:
+            pids[name] = wait_until("it runs", jobs[name].known_to_run, 20)
+            jobs[name].kill()
+
+        jobs["on"].start()
+        wait_until("it goes on", lambda: f"goes on with pid {pids['on']}, which was started at " in jobs["on"].log.read_text(), 20)
+        cluster.agents["a"].kill()
+        cluster.agents["a"].start()
+        wait_until("the agent has it again", lambda: "event=reattached allocation=on" in cluster.agents["a"].log.read_text(), 20)
+        (jobs["on"].work_dir / "stop").write_text("3")
+        wait_until("it is started again", lambda: "restart 1 of 3" in jobs["on"].log.read_text(), 20)
+        (jobs["on"].work_dir / "stop").write_text("0")
+        assert jobs["on"].process.wait(20) == 0
+        assert "counted" in jobs["on"].log.read_text()
+        allocation_in(cluster, "on", COMPLETED)
+
+        (jobs["alone"].work_dir / "stop").write_text("0")
+        allocation_in(cluster, "alone", COMPLETED)
+        gone(pids["alone"])
+
+        other = ckpt_run(cluster, "end", "ended")
+        assert other.returncode == 0 and f"pid {pids['ended']} was told to end" in other.stdout, other
+        allocation_in(cluster, "ended", ENDED_FAILED)
+        assert ckpt_run(cluster, "end", "ended").returncode == 3
+
+        for folder, why in ((str(jobs["other"].work_dir), "by another command: sh -c n=0"), (f"{cluster.dir}/elsewhere", "in the work folder")):
+            refused = subprocess.run([str(BIN / "ckpt-run"), "--alloc", "other", "--work-dir", folder, "--socket", str(cluster.agents["a"].socket), "--",
+                                      "sh", "-c", "exit 0"], capture_output=True, text=True, timeout=30)
+            assert refused.returncode == 125, refused
+            for part in (f"pid {pids['other']} ", " since ", why, "ckpt-run end other", "--replace"):
+                assert part in refused.stderr, (part, refused.stderr)
+        jobs["other"].arguments.insert(1, "--replace")
+        jobs["other"].start()
+        gone(pids["other"])
+        jobs["other"].process.send_signal(signal.SIGTERM)
+        jobs["other"].process.wait(20)
+
+        os.kill(parent_of(pids["lost"]), signal.SIGKILL)
+        jobs["lost"].start()
+        assert jobs["lost"].process.wait(20) == 125 and "without its ckpt-run" in jobs["lost"].log.read_text()
+        assert os.path.exists(f"/proc/{pids['lost']}")
+        assert ckpt_run(cluster, "end", "lost").returncode == 4
+        cluster.debug_check()
+
+
+def a_killed_keeper_is_no_loss_to_its_ckpt_run():
+    """It is the application's parent then, and takes its status. V-012."""
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 1, MIB)])
+        job = ShellJob(cluster, "job", ["sh", "-c", COUNTS], 'exec "$@"')
+        pid = wait_until("it runs", job.known_to_run, 20)
+        os.kill(parent_of(pid), signal.SIGKILL)
+        wait_until("it is adopted", lambda: parent_of(pid) == job.process.pid, 20)
+        (job.work_dir / "stop").write_text("0")
+        assert job.process.wait(20) == 0
+        allocation_in(cluster, "job", COMPLETED)
 
 
 class Terminal:
@@ -226,5 +306,5 @@ def an_application_has_its_terminal_as_without_ckpt_run():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([an_application_has_its_terminal_as_without_ckpt_run, what_was_read_is_read_again_or_the_job_is_not_started_again, an_input_that_is_whole_and_unread_hinders_no_restart,
+    sys.exit(tap([the_same_line_goes_on_with_its_application, a_killed_keeper_is_no_loss_to_its_ckpt_run, an_application_has_its_terminal_as_without_ckpt_run, what_was_read_is_read_again_or_the_job_is_not_started_again, an_input_that_is_whole_and_unread_hinders_no_restart,
                   nohup_without_descriptors_and_with_blocked_signals_is_no_obstacle]))

@@ -139,6 +139,7 @@ static void send_hello(struct application_run *run)
     hello.start_time_ticks = run->start_ticks;
     hello.run = hello.running ? run->run_number : 0;
     hello.want_restore = !from_scratch(run);
+    hello.replace = true; /* nobody there finds another one's keeper */
     hello.restart_count = run->restart_count;
     up.body_case = CKPT__V1__ATTACH_UP__BODY_HELLO;
     up.hello = &hello;

@@ -11,6 +11,7 @@ import pathlib
 import pwd
 import queue
 import random
+import re
 import shutil
 import signal
 import socket
@@ -253,6 +254,31 @@ class Agent:
     running = Member.running
 
 
+def children(pid):
+    try:
+        return [int(text) for text in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def stat_of(pid):
+    """Name and parent, or "" and 0 when it is gone."""
+    try:
+        name, rest = pathlib.Path(f"/proc/{pid}/stat").read_text().split("(", 1)[1].rsplit(")", 1)
+    except OSError:
+        return "", 0
+    return name, int(rest.split()[1])
+
+
+def parent_of(pid):
+    return stat_of(pid)[1]
+
+
+def application_of(pid):
+    """Of this ckpt-run: the child of its keeper, or None between two starts. What an application has left may be its child as well."""
+    return next((child for keeper in children(pid) if stat_of(keeper)[0] == "ckpt-keeper" for child in children(keeper)), None)
+
+
 class Job:
     """One ckpt-run on one node."""
 
@@ -288,12 +314,13 @@ class Job:
         return found
 
     def application_pid(self):
-        """The child of ckpt-run, or None between two starts."""
-        try:
-            children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        except OSError:
-            return None
-        return int(children[0]) if children else None
+        """The child of ckpt-run's keeper, or None between two starts."""
+        return application_of(self.process.pid) or self.kept_application()
+
+    def kept_application(self):
+        """The one that another ckpt-run had started, and that this one goes on with."""
+        told = re.findall(r"goes on with pid (\d+)", self.log.read_text(errors="replace"))
+        return int(told[-1]) if told and self.running() and int(told[-1]) in self.applications() else None
 
     def known_to_run(self):
         """Its application's pid when the cluster knows that all its parts run: only then a checkpoint or a preemption may be asked for."""

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "src/agent/app/app_stream.h"
+#include "src/agent/run/words.h"
 #include "src/ask/ask.h"
 #include "src/base/log.h"
 
@@ -172,6 +173,22 @@ static void refuse_second(struct app_stream *stream, const struct allocation *al
                       allocation->entry.allocation_id);
 }
 
+/* Its ckpt-run has gone, and this one did not find it by its keeper. */
+static void refuse_other(struct app_stream *stream, const struct allocation *allocation)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+    char clock[WORDS_BYTES];
+
+    app_stream_refuse(
+        stream,
+        "allocation %s runs on here as pid %" PRIu32 " since %s, without its ckpt-run, "
+        "in the work folder %.200s; the same command with that folder goes on with it "
+        "while its keeper is there, `ckpt-run end %s` ends it, and --replace starts "
+        "this one in its place",
+        entry->allocation_id, entry->pid, words_clock(entry->started_at_ms, clock), entry->work_dir,
+        entry->allocation_id);
+}
+
 /* Whoever comes back in a moment is not told that it waits for one. */
 __attribute__((format(printf, 2, 3))) static void stream_park(struct app_stream *stream,
                                                               const char *format, ...)
@@ -216,8 +233,12 @@ static bool take_over(struct app_stream *stream, struct allocation *allocation)
     if (!allocation_abandoned(allocation)) {
         stream_park(stream,
                     "pid %" PRIu32 " of allocation %s still runs here, and its ckpt-run has gone; "
-                    "unless that one comes back, it is ended and the next one begins",
+                    "it may come back in a moment",
                     pid, allocation->entry.allocation_id);
+        return false;
+    }
+    if (process_state_unstopped(allocation->process.state) && !stream->hello->replace) {
+        refuse_other(stream, allocation);
         return false;
     }
     if (process_state_unstopped(allocation->process.state)) {

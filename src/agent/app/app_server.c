@@ -47,6 +47,23 @@ static void stream_send(struct app_stream *stream, const Ckpt__V1__AttachDown *d
     buf_close(&bytes);
 }
 
+/* With the work that its end cost: nobody else knows when it was. */
+static void name_taken_over(const struct app_stream *stream, const struct restore_result *result,
+                            char text[ATTACH_NOTICE_BYTES])
+{
+    const struct ledger_entry *entry = &stream->allocation->entry;
+    bool saved = result->snapshot_at_ms > entry->started_at_ms;
+    uint64_t from_ms = saved ? result->snapshot_at_ms : entry->started_at_ms;
+    char lost[WORDS_BYTES];
+
+    snprintf(text, ATTACH_NOTICE_BYTES,
+             "pid %" PRIu32 " ran on after its ckpt-run had gone; it was ended; lost: %s of work, "
+             "since %s",
+             stream->taken_over_pid,
+             words_duration(entry->ended_at_ms > from_ms ? entry->ended_at_ms - from_ms : 0, lost),
+             saved ? "its last checkpoint" : "it was started");
+}
+
 void app_stream_ready(struct app_stream *stream, const struct restore_result *result)
 {
     Ckpt__V1__AttachDown down = CKPT__V1__ATTACH_DOWN__INIT;
@@ -62,10 +79,8 @@ void app_stream_ready(struct app_stream *stream, const struct restore_result *re
     snprintf(app_socket, sizeof(app_socket), "%s", stream->agent->app_socket);
     snprintf(folder_text, sizeof(folder_text), "%s", result->folder);
     snprintf(error_text, sizeof(error_text), "%s", result->error);
-    if (result->notice[0] == '\0' && stream->taken_over_pid != 0)
-        snprintf(notice_text, sizeof(notice_text),
-                 "pid %" PRIu32 " ran on after its ckpt-run had gone; it was ended",
-                 stream->taken_over_pid);
+    if (result->notice[0] == '\0' && stream->taken_over_pid != 0 && stream->allocation != NULL)
+        name_taken_over(stream, result, notice_text);
     else
         snprintf(notice_text, sizeof(notice_text), "%s", result->notice);
     stream->taken_over_pid = 0;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -124,34 +125,89 @@ static pid_t fork_quietly(void)
     return pid;
 }
 
-int run_child_start(char *const *command, const struct run_environment *environment,
+struct application {
+    char *const *command;
+    const struct run_environment *environment;
+    const struct gate *gate;
+    int keeper; /* its end of the socket */
+};
+
+__attribute__((noreturn)) static void become_application(void *data)
+{
+    const struct application *application = data;
+
+    close(application->keeper);
+    child_run(application->command, application->environment, application->gate);
+}
+
+static int gate_open(struct gate *gate)
+{
+    int failure;
+
+    if (pipe2(gate->held, O_CLOEXEC) != 0)
+        return errno;
+    if (pipe2(gate->failure, O_CLOEXEC) == 0)
+        return 0;
+    failure = errno;
+    close(gate->held[0]);
+    close(gate->held[1]);
+    return failure;
+}
+
+/* errno of what failed. */
+static int await_started(int socket, pid_t *ret_pid)
+{
+    struct keeper_news news;
+
+    if (recv(socket, &news, sizeof(news), 0) != (ssize_t)sizeof(news) ||
+        news.kind != KEEPER_STARTED)
+        return EAGAIN;
+    if (news.value < 0)
+        return -news.value;
+    *ret_pid = news.value;
+    return 0;
+}
+
+static int start_keeper(const struct keeper_start *start, struct application *application,
+                        struct run_child *ret_child)
+{
+    int ends[2], failure;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        return errno;
+    fflush(NULL);
+    application->keeper = ends[1];
+    ret_child->keeper_fd = ends[0];
+    ret_child->keeper = fork_quietly();
+    if (ret_child->keeper == 0)
+        run_keeper_main(start, ends[1], become_application, application);
+    failure = ret_child->keeper < 0 ? errno : 0;
+    close(ends[1]);
+    if (failure == 0)
+        failure = await_started(ends[0], &ret_child->pid);
+    if (failure != 0)
+        close(ends[0]);
+    return failure;
+}
+
+int run_child_start(const struct keeper_start *start, const struct run_environment *environment,
                     struct run_child *ret_child)
 {
     struct gate gate;
-    int failure;
-    pid_t pid;
+    struct application application = {start->line.command, environment, &gate, -1};
+    int failure = gate_open(&gate);
 
-    if (pipe2(gate.held, O_CLOEXEC) != 0)
-        return errno;
-    if (pipe2(gate.failure, O_CLOEXEC) != 0) {
-        failure = errno;
-        close(gate.held[0]);
-        close(gate.held[1]);
+    if (failure != 0)
         return failure;
-    }
-    fflush(NULL);
-    pid = fork_quietly();
-    if (pid < 0) {
-        failure = errno;
+    failure = start_keeper(start, &application, ret_child);
+    if (failure != 0) {
         gate_close(&gate);
         return failure;
     }
-    if (pid == 0)
-        child_run(command, environment, &gate);
-    setpgid(pid, pid); /* both do it: whoever comes first, it is done when either goes on */
     close(gate.held[0]);
     close(gate.failure[1]);
-    *ret_child = (struct run_child){pid, gate.held[1], gate.failure[0]};
+    ret_child->gate_fd = gate.held[1];
+    ret_child->failure_fd = gate.failure[0];
     return 0;
 }
 
@@ -176,8 +232,33 @@ void run_child_drop(struct run_child *child)
     child->gate_fd = -1;
     child->failure_fd = -1;
     kill(child->pid, SIGKILL);
-    while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
+    run_child_tell(child, KEEPER_CONFIRM);
+    run_child_done(child);
+}
+
+void run_child_tell(const struct run_child *child, enum keeper_word word)
+{
+    const char byte = (char)word;
+
+    if (child->keeper_fd >= 0)
+        (void)send(child->keeper_fd, &byte, 1, MSG_NOSIGNAL);
+}
+
+/* Until it has gone, it has the name of the next one's socket. */
+void run_child_done(struct run_child *child)
+{
+    struct keeper_news news;
+
+    if (child->keeper_fd < 0)
+        return;
+    run_child_tell(child, KEEPER_DONE);
+    while (recv(child->keeper_fd, &news, sizeof(news), 0) > 0)
         ;
+    close(child->keeper_fd);
+    child->keeper_fd = -1;
+    if (child->keeper > 0)
+        (void)waitpid(child->keeper, NULL, 0);
+    child->keeper = 0;
 }
 
 /* ---- the command ---- */

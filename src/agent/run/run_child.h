@@ -1,6 +1,7 @@
 /* Starts the application in a process group of its own, held at a gate until the agent knows it.
  *
- * Flow     run_child_find() once; run_child_start() makes the process, held; run_child_release()
+ * Flow     run_child_find() once; run_child_start() makes its keeper (run_keeper.h) and by that the
+ *          process, held; run_child_release()
  *          lets it become the command. A held process whose ckpt-run ends first ends itself: no
  *          application runs that the agent has not written down.
  * Errors   errno values: of fork or pipe, of looking for the command, of execve.
@@ -11,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "src/agent/run/run_keeper.h"
 #include "src/base/start.h"
 
 struct run_environment {
@@ -34,16 +36,21 @@ struct run_child {
     pid_t pid;      /* a process group of its own from the start */
     int gate_fd;    /* -1 once it is released */
     int failure_fd; /* tells what execve said */
+    pid_t keeper;   /* its parent; 0: it is no child of this program */
+    int keeper_fd;  /* -1: the keeper has gone */
 };
 
 /* 0 when the command can probably be run, as execvp would look for it. */
 int run_child_find(const char *command);
-int run_child_start(char *const *command, const struct run_environment *environment,
+int run_child_start(const struct keeper_start *start, const struct run_environment *environment,
                     struct run_child *ret_child);
 /* 0 also when it ended before; else errno of what failed, and the child exits with 126 or 127.
  * Once. */
 int run_child_release(struct run_child *child);
 /* Ends one that is still held. */
 void run_child_drop(struct run_child *child);
+void run_child_tell(const struct run_child *child, enum keeper_word word);
+/* Its end is known: the keeper leaves. */
+void run_child_done(struct run_child *child);
 
 #endif

@@ -11,6 +11,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "src/agent/run/run_output.h"
 #include "src/agent/run/run_say.h"
 #include "src/base/check.h"
 
@@ -150,6 +151,8 @@ void run_input_prepare(bool may_restart)
                     "< /dev/null says that it needs no input",
                     kind_name());
     }
+    if (input.started)
+        run_output_continue();
     input.started = true;
 }
 

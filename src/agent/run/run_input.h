@@ -23,7 +23,8 @@
 #include <stdbool.h>
 
 void run_input_open(void);
-/* may_restart: other starts may follow; the first one says what they need. */
+/* may_restart: other starts may follow; the first one says what they need. Output of a later one
+ * goes on at its end (run_output.h). */
 void run_input_prepare(bool may_restart);
 /* False: the application would not find what it found at first; why, and what helps, is said. */
 bool run_input_again(void);

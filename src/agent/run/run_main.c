@@ -3,6 +3,7 @@
  * Flow     attach (waits for the agent) -> ready, perhaps with restored files -> start the application -> tell the agent -> wait. An
  *          abnormal end: tell it, attach again, start again from what was restored. A broken stream: attach again, nothing else.
  *          SIGTERM, SIGINT, SIGQUIT and SIGHUP go to the application's group and end the restarts.
+ *          An application that runs without its ckpt-run is gone on with (run_again.h).
  * Errors   RUN_EXIT_SELF with one line on stderr; else the application's own status.
  */
 #include <errno.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,16 +21,19 @@
 
 #include "ckpt/v1/app.pb-c.h"
 #include "src/agent/node/proc.h"
+#include "src/agent/run/run_again.h"
 #include "src/agent/run/run_call.h"
 #include "src/agent/run/run_child.h"
+#include "src/agent/run/run_end.h"
 #include "src/agent/run/run_folder.h"
 #include "src/agent/run/run_input.h"
 #include "src/agent/run/run_names.h"
+#include "src/agent/run/run_news.h"
 #include "src/agent/run/run_note.h"
 #include "src/agent/run/run_options.h"
-#include "src/agent/run/run_output.h"
 #include "src/agent/run/run_register.h"
 #include "src/agent/run/run_say.h"
+#include "src/agent/run/run_started.h"
 #include "src/agent/run/run_status.h"
 #include "src/agent/run/run_terminal.h"
 #include "src/agent/run/words.h"
@@ -46,7 +51,7 @@ enum {
     REFUSED_AGAIN_MS = 5000, /* an application that goes on all the same */
     STAY_AGAIN_MS = 1000,    /* a run that is to come; the agent looks for it for 5 s each time */
     WAITING_NOTICE_MS = 3000,
-    END_TEXT_BYTES = 256,
+    ORPHAN_LOOK_MS = 500,
     LAST_WORD_MS = 4000, /* to deliver the wait status to an agent that is away just now */
     TOLD_WAIT_MS = 1000, /* until an agent that was told has ended the stream, once it is to stop */
     ONLY_WORD_MS = 60000 /* ...when the work folder does not take it */
@@ -69,6 +74,7 @@ static struct run {
     uv_timer_t timer;     /* attach again; or the notice that it takes long */
     uv_timer_t last_word; /* the agent is away: leave without having told it */
     uv_timer_t patience;  /* --wait-for */
+    uv_timer_t orphan;    /* looks at an application that is nobody's */
     uv_signal_t signals[5];
     char work_dir[PATH_MAX];
     enum run_state state;
@@ -79,6 +85,7 @@ static struct run {
     uint32_t restart_count;
     bool
         confirmed; /* the agent has written this run's process down: before, it is held, and a zombie keeps its entry in /proc */
+    bool adopted;  /* its keeper was killed, and this program is its parent */
     bool ready;    /* the agent answered on this stream */
     bool refused;  /* ... and will not have the application that runs */
     bool ended;    /* the allocation is over, or somebody asked to stop: no restart */
@@ -97,6 +104,8 @@ static struct run {
 } run;
 
 static void attach(void);
+static void reap(uv_signal_t *handle, int number);
+static void look_at_orphan(uv_timer_t *timer);
 static void give_up(uv_timer_t *timer);
 
 __attribute__((noreturn)) static void leave(int code)
@@ -144,6 +153,7 @@ static void send_hello(void)
     hello.ranks = run.options.ranks;
     hello.asks_group = run.options.asks_group;
     hello.restore = run.options.restore;
+    hello.replace = run.options.replace;
     up.body_case = CKPT__V1__ATTACH_UP__BODY_HELLO;
     up.hello = &hello;
     send_up(&up);
@@ -200,14 +210,6 @@ static void send_exited(void)
 
 /* ---- the application ---- */
 
-static uint64_t wall_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static void leave_fire(uv_timer_t *timer)
 {
     (void)timer;
@@ -254,7 +256,7 @@ static void application_ended(int wait_status)
         run.options.stay = run.ended_by_cluster = false;
     }
     run.wait_status = wait_status;
-    run.ended_at_ms = wall_ms();
+    run.ended_at_ms = run_wall_ms();
     run.will_restart = !run.ended && run_restarts(&run.options, wait_status, run.restart_count) &&
                        run_input_again();
     if (run.will_restart)
@@ -296,34 +298,92 @@ static void leave_ended_fire(uv_timer_t *timer)
     leave_ended();
 }
 
+static void application_changed(int wait_status)
+{
+    CHECK(run.state == RUN_RUNNING);
+    if (WIFSTOPPED(wait_status) || WIFCONTINUED(wait_status)) {
+        run_terminal_changed(wait_status);
+        return;
+    }
+    if (WIFSIGNALED(wait_status))
+        run_say("the application was ended by signal %d (%s)", WTERMSIG(wait_status),
+                strsignal(WTERMSIG(wait_status)));
+    run_news_stop();
+    application_ended(wait_status);
+}
+
+/* No start will follow, whoever said so. */
+static void take_end_wish(void)
+{
+    run.ended = true;
+    run.options.stay = run.ended_by_cluster = false;
+    if (run.state == RUN_RUNNING)
+        run.told_to_end = true;
+}
+
+/* The application is adopted where this program began it. */
+static void keeper_lost(void)
+{
+    run_news_stop();
+    run.adopted = run.child.keeper > 0;
+    close(run.child.keeper_fd);
+    run.child.keeper_fd = -1;
+    if (run.adopted)
+        reap(NULL, SIGCHLD);
+    else
+        uv_timer_start(&run.orphan, look_at_orphan, ORPHAN_LOOK_MS, ORPHAN_LOOK_MS);
+}
+
+static void take_news(const struct keeper_news *news)
+{
+    if (news == NULL)
+        keeper_lost();
+    else if (news->kind == KEEPER_TOLD)
+        take_end_wish();
+    else if (run.state == RUN_RUNNING && news->kind != KEEPER_STARTED)
+        application_changed(news->value);
+}
+
+/* Neither this program nor a keeper is its parent. */
+static void look_at_orphan(uv_timer_t *timer)
+{
+    struct proc_stat stat;
+
+    (void)timer;
+    if (proc_read_stat(run.pid, &stat) == 0 && stat.start_ticks == run.start_ticks &&
+        proc_living(&stat))
+        return;
+    run_say_error("the application has ended, and nobody knows how: its keeper was killed");
+    leave(RUN_EXIT_SELF);
+}
+
+/* What the keeper or the application has left is adopted (a subreaper). An application that the
+ * agent does not know yet keeps its entry in /proc. */
 static void reap(uv_signal_t *handle, int number)
 {
+    siginfo_t child;
     int wait_status;
 
     (void)handle;
     (void)number;
-    if (run.state != RUN_RUNNING || !run.confirmed)
-        return;
-    do {
-        if (waitpid(run.pid, &wait_status, WNOHANG | WUNTRACED | WCONTINUED) != run.pid)
+    for (;;) {
+        child.si_pid = 0;
+        if (waitid(P_ALL, 0, &child, WEXITED | WSTOPPED | WCONTINUED | WNOHANG | WNOWAIT) != 0 ||
+            child.si_pid == 0 || (child.si_pid == run.pid && !run.confirmed) ||
+            waitpid(child.si_pid, &wait_status, WNOHANG | WUNTRACED | WCONTINUED) != child.si_pid)
             return;
-        if (WIFSTOPPED(wait_status) || WIFCONTINUED(wait_status))
-            run_terminal_changed(wait_status);
-    } while (WIFSTOPPED(wait_status) || WIFCONTINUED(wait_status));
-    if (WIFSIGNALED(wait_status))
-        run_say("the application was ended by signal %d (%s)", WTERMSIG(wait_status),
-                strsignal(WTERMSIG(wait_status)));
-    application_ended(wait_status);
+        if (child.si_pid == run.pid && run.state == RUN_RUNNING && run.adopted)
+            application_changed(wait_status);
+    }
 }
 
 static void forward(uv_signal_t *handle, int number)
 {
     (void)handle;
-    run.ended = true;
-    run.options.stay = run.ended_by_cluster = false;
-    reap(NULL, SIGCHLD); /* it may have ended before */
+    run_news_read(); /* it may have ended before */
+    take_end_wish();
     if (run.state == RUN_RUNNING) {
-        run.told_to_end = true;
+        run_child_tell(&run.child, KEEPER_TELL);
         kill(-run.pid, number);
         run_terminal_told();
     } else if (run.state == RUN_ATTACHING) {
@@ -351,56 +411,6 @@ static void cannot_run(int failure, uint64_t run_number)
     send_ended();
 }
 
-/* What the last run had computed and is computed again: what went before that run was lost, and
- * told, at an earlier start. */
-static void say_lost(const Ckpt__V1__AttachReady *ready)
-{
-    char lost[WORDS_BYTES];
-
-    if (ready->snapshot_at_ms == 0 || run.ended_at_ms <= ready->snapshot_at_ms)
-        return;
-    if (run.started_at_ms <= ready->snapshot_at_ms)
-        run_say("lost: %s of work, between that checkpoint and the end of the application",
-                words_duration(run.ended_at_ms - ready->snapshot_at_ms, lost));
-    else
-        run_say("lost: %s of work, between the last start of the application and its end%s",
-                words_duration(run.ended_at_ms - run.started_at_ms, lost),
-                run.began_from != ready->checkpoint_id
-                    ? ", and what the checkpoint that it had gone on from has beside this one"
-                    : "");
-}
-
-static void say_started(const Ckpt__V1__AttachReady *ready)
-{
-    char id[RUN_NAME_BYTES], taken[WORDS_BYTES], ago[WORDS_BYTES], part[RUN_NAME_BYTES];
-    uint64_t now = wall_ms();
-
-    if (ready->checkpoint_id == 0) {
-        run_say("started pid %d%s from scratch%s%s", (int)run.pid, run_part_name(ready, part),
-                ready->scratch[0] != '\0' ? ": "
-                : wants_restore()         ? ""
-                                          : ", as --from-scratch says",
-                ready->scratch);
-        return;
-    }
-    run_say("started pid %d%s from checkpoint %s (%s), taken at %s, %s ago, and kept at %s",
-            (int)run.pid, run_part_name(ready, part),
-            ready->restore_dir[0] != '\0' ? ready->restore_dir : ready->restore_uri,
-            run_checkpoint_name(ready, id), words_clock(ready->snapshot_at_ms, taken),
-            words_duration(now > ready->snapshot_at_ms ? now - ready->snapshot_at_ms : 0, ago),
-            ready->path);
-    say_lost(ready);
-}
-
-/* A start that follows another one finds the input as that one did, and its output goes on. */
-static void prepare_streams(void)
-{
-    run_input_prepare(run.options.stay || (run.options.restarts_max > 0 &&
-                                           run.options.restart_on != RUN_RESTART_NEVER));
-    if (run.ran)
-        run_output_continue();
-}
-
 static void start_application(const Ckpt__V1__AttachReady *ready)
 {
     char run_number[CHECKPOINT_ID_TEXT_BYTES], socket[PATH_MAX];
@@ -418,6 +428,12 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
                                                 .part = ready->part,
                                                 .parts = ready->parts,
                                                 .signals = &run.found};
+    const struct keeper_start start = {.work_dir = run.work_dir,
+                                       .line = {run.options.allocation_id, run.options.command},
+                                       .card = {.run = ready->run,
+                                                .started_at_ms = run_wall_ms(),
+                                                .began_from = ready->checkpoint_id,
+                                                .restart_count = run.restart_count}};
     struct proc_stat stat;
     int failure = run_child_find(run.options.command[0]);
 
@@ -425,22 +441,28 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
     if (proc_socket_name(run.options.socket, socket) != 0)
         socket[0] = '\0';
     if (failure == 0)
-        prepare_streams();
+        run_input_prepare(run_may_restart(&run.options));
     if (failure == 0)
-        failure = run_child_start(run.options.command, &environment, &run.child);
+        failure = run_child_start(&start, &environment, &run.child);
     if (failure != 0) {
         cannot_run(failure, ready->run);
         return;
     }
     run.pid = run.child.pid;
     run_terminal_begin(run.pid);
+    run.adopted = false;
+    run_news_watch(&run.loop, run.child.keeper_fd, take_news);
     /* our child, not reaped: its entry in /proc is there even if it ended already */
     CHECK(proc_read_stat(run.pid, &stat) == 0);
     run.start_ticks = stat.start_ticks;
     run.run_number = ready->run;
-    say_started(ready);
+    run_say_started(ready, &(struct run_started){.pid = run.pid,
+                                                 .wants_restore = wants_restore(),
+                                                 .last = {.started_at_ms = run.started_at_ms,
+                                                          .ended_at_ms = run.ended_at_ms,
+                                                          .began_from = run.began_from}});
     run.ran = true;
-    run.started_at_ms = wall_ms();
+    run.started_at_ms = run_wall_ms();
     run.ended_at_ms = 0;
     run.began_from = ready->checkpoint_id;
     run.state = RUN_RUNNING;
@@ -452,7 +474,10 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
 /* The agent has it in its journal: from here on the application is one that will be found again. */
 static void release_application(void)
 {
-    int failure = run_child_release(&run.child);
+    int failure;
+
+    run_child_tell(&run.child, KEEPER_CONFIRM);
+    failure = run_child_release(&run.child);
 
     if (failure != 0) {
         run_say_error("%s: %s", run.options.command[0], strerror(failure));
@@ -513,6 +538,7 @@ static void stay_on(void)
 {
     run.ended = run.ended_by_cluster = false;
     run.waits_for_run = true;
+    run_child_done(&run.child);
     run.restart_count = 0;
     run.pid = 0;
     run.state = RUN_ATTACHING;
@@ -557,6 +583,7 @@ static void next_run(void)
 {
     if (run.ended)
         leave(run_exit_code(run.wait_status));
+    run_child_done(&run.child);
     run.restart_count++;
     run_say("restart %" PRIu32 " of %" PRIu32, run.restart_count, run.options.restarts_max);
     run_say_over();
@@ -570,6 +597,7 @@ static void start_over(void)
 {
     if (run.ended)
         leave(RUN_EXIT_SELF);
+    run_news_stop();
     run_child_drop(&run.child);
     run_terminal_begin(0);
     run.pid = 0;
@@ -578,30 +606,19 @@ static void start_over(void)
 }
 
 /* Why the agent is wanted although nothing runs; "" before a start. */
-static const char *name_end(char text[END_TEXT_BYTES])
+static const char *name_end(char text[RUN_END_BYTES])
 {
-    char how[WORDS_BYTES];
-
     text[0] = '\0';
     if (run.state == RUN_ATTACHING || run.state == RUN_RUNNING)
         return text;
-    if (WIFSIGNALED(run.wait_status))
-        snprintf(how, sizeof(how), "by signal %d", WTERMSIG(run.wait_status));
-    else
-        snprintf(how, sizeof(how), "with status %d", WEXITSTATUS(run.wait_status));
-    snprintf(text, END_TEXT_BYTES, "the application has ended %s, which the agent is to hear%s; ",
-             how,
-             run.will_restart || run.ended_by_cluster ? " before another one starts"
-             : run.note_left[0] == '\0'
-                 ? ", now, or when it comes back by what is left in the work folder"
-                 : "");
-    return text;
+    return run_end_name(run.wait_status, run.will_restart || run.ended_by_cluster,
+                        run.note_left[0] == '\0', text);
 }
 
 static void say_unreachable(const char *message)
 {
     const char *again = "";
-    char end[END_TEXT_BYTES];
+    char end[RUN_END_BYTES];
 
     if (run.state != RUN_ATTACHING && !run.will_restart && !run.ended_by_cluster)
         again = " for a moment";
@@ -650,7 +667,7 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
  * still nothing comes. */
 static void waiting_notice(uv_timer_t *timer)
 {
-    char end[END_TEXT_BYTES];
+    char end[RUN_END_BYTES];
 
     (void)timer;
     if (run.state == RUN_ENDED || run.state == RUN_TOLD) {
@@ -708,15 +725,43 @@ static void watch_signals(void)
     CHECK(uv_signal_start(ended, reap, SIGCHLD) == 0);
 }
 
+/* The same line was started again: its application runs, and is this program's from here on. */
+static void go_on_with_running(void)
+{
+    struct keeper_card card;
+    int fd = -1;
+
+    if (!run_again_find(run.work_dir, &run.options, &card, &fd))
+        leave(RUN_EXIT_SELF);
+    if (fd < 0)
+        return;
+    run.child = (struct run_child){(pid_t)card.pid, -1, -1, 0, fd};
+    run.pid = (pid_t)card.pid;
+    run.start_ticks = card.start_ticks;
+    run.run_number = card.run;
+    run.restart_count = card.restart_count;
+    run.started_at_ms = card.started_at_ms;
+    run.began_from = card.began_from;
+    run.state = RUN_RUNNING;
+    run.confirmed = run.ran = true;
+    run_terminal_begin(run.pid);
+    run_news_watch(&run.loop, fd, take_news);
+}
+
 int main(int argc, char **argv)
 {
+    uv_timer_t *const timers[] = {&run.timer, &run.last_word, &run.patience, &run.orphan};
     char address[PATH_MAX];
     struct err err;
 
     start_program(&run.found);
+    run.child.keeper_fd = -1;
+    CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0); /* for an application whose keeper is killed */
     run_input_open();
     if (argc > 1 && strcmp(argv[1], "status") == 0)
         return run_status(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "end") == 0)
+        return run_end(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "register") == 0)
         return run_register(argc - 1, argv + 1);
     if (run_options_parse(argc, argv, &run.options, &err) != 0) {
@@ -739,13 +784,14 @@ int main(int argc, char **argv)
     }
     CHECK(uv_loop_init(&run.loop) == 0);
     run_note_open(&run.loop, run.work_dir);
-    CHECK(uv_timer_init(&run.loop, &run.timer) == 0);
-    CHECK(uv_timer_init(&run.loop, &run.last_word) == 0);
-    CHECK(uv_timer_init(&run.loop, &run.patience) == 0);
+    for (size_t i = 0; i < ARRAY_COUNT(timers); i++)
+        CHECK(uv_timer_init(&run.loop, timers[i]) == 0);
     run_terminal_open(&run.loop, &run.found);
     watch_signals();
     snprintf(address, sizeof(address), "unix:%s", run.options.socket);
     run.channel = rpc_channel_new(&run.loop, address, NULL);
+    if (!run.options.replace)
+        go_on_with_running();
     attach();
     uv_run(&run.loop, UV_RUN_DEFAULT);
     CHECK_UNREACHABLE("ckpt-run leaves by its status");

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/wait.h>
 
 const char *run_part_name(const Ckpt__V1__AttachReady *ready, char text[RUN_NAME_BYTES])
 {
@@ -23,5 +24,21 @@ const char *run_checkpoint_name(const Ckpt__V1__AttachReady *ready, char text[RU
              : id_is_number(label) ? ", step "
                                    : ", ",
              label);
+    return text;
+}
+
+const char *run_end_name(int wait_status, bool will_restart, bool noted, char text[RUN_END_BYTES])
+{
+    char how[32];
+
+    if (WIFSIGNALED(wait_status))
+        snprintf(how, sizeof(how), "by signal %d", WTERMSIG(wait_status));
+    else
+        snprintf(how, sizeof(how), "with status %d", WEXITSTATUS(wait_status));
+    snprintf(text, RUN_END_BYTES, "the application has ended %s, which the agent is to hear%s; ",
+             how,
+             will_restart ? " before another one starts"
+             : noted      ? ", now, or when it comes back by what is left in the work folder"
+                          : "");
     return text;
 }

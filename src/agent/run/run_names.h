@@ -2,6 +2,8 @@
 #ifndef CKPT_AGENT_RUN_NAMES_H
 #define CKPT_AGENT_RUN_NAMES_H
 
+#include <stdbool.h>
+
 #include "ckpt/v1/app.pb-c.h"
 #include "src/base/id.h"
 
@@ -12,5 +14,8 @@ enum { RUN_NAME_BYTES = ID_MAX_BYTES + 64 };
 const char *run_part_name(const Ckpt__V1__AttachReady *ready, char text[RUN_NAME_BYTES]);
 /* "1-42, step 127", or whatever its ranks call it. */
 const char *run_checkpoint_name(const Ckpt__V1__AttachReady *ready, char text[RUN_NAME_BYTES]);
+/* How it has ended, which the agent is to hear, before another one starts or by a note. */
+enum { RUN_END_BYTES = 256 };
+const char *run_end_name(int wait_status, bool will_restart, bool noted, char text[RUN_END_BYTES]);
 
 #endif

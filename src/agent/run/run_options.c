@@ -17,6 +17,7 @@ enum { RESTARTS_LIMIT = 1000 };
 static const char usage_before[] =
     "usage: ckpt-run --alloc ID [options] -- command arguments...\n"
     "       ckpt-run status [--alloc ID]    your jobs on this node (ckpt-run status --help)\n"
+    "       ckpt-run end ID                 ends your job on this node (... end --help)\n"
     "       ckpt-run register --alloc ID --tenant T --project P [options]\n"
     "                                       a job of yours on this node (... register --help)\n"
     "Runs an application under the node's agent: it is asked for checkpoints, and after a crash "
@@ -38,6 +39,10 @@ static const char usage_after[] =
     "signal\n"
     "                        ended it), never\n"
     "  --from-scratch        restore nothing at the first start\n"
+    "  --replace             end an application of the allocation that runs on here without its\n"
+    "                        ckpt-run, and start this one from the last checkpoint; without it "
+    "the\n"
+    "                        same command in the same folder goes on with the one that runs\n"
     "  --stay                wait while the allocation is not, or no more, to run on this node, "
     "until\n"
     "                        it has completed: after a lost node `ckptctl restart` is enough, and "
@@ -182,6 +187,9 @@ static int take_option(int option, const char *value, struct run_options *option
     case 'S':
         options->stay = true;
         return 0;
+    case 'P':
+        options->replace = true;
+        return 0;
     case 'q':
         options->quiet = true;
         return 0;
@@ -209,6 +217,7 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options, st
                                           {"ask", required_argument, NULL, 'A'},
                                           {"restore", required_argument, NULL, 'R'},
                                           {"from-scratch", no_argument, NULL, 'f'},
+                                          {"replace", no_argument, NULL, 'P'},
                                           {"quiet", no_argument, NULL, 'q'},
                                           {"stay", no_argument, NULL, 'S'},
                                           {"help", no_argument, NULL, 'h'},
@@ -236,6 +245,11 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options, st
     if (optind == argc)
         return err_set(err, ERR_INVALID, "the command is missing; it goes behind --");
     return 0;
+}
+
+bool run_may_restart(const struct run_options *options)
+{
+    return options->stay || (options->restarts_max > 0 && options->restart_on != RUN_RESTART_NEVER);
 }
 
 bool run_restarts(const struct run_options *options, int wait_status, uint32_t restart_count)

@@ -32,6 +32,7 @@ struct run_options {
     bool asks_group;               /* the signal goes to the whole process group */
     Ckpt__V1__RestoreMode restore; /* UNSPECIFIED: as registered */
     bool stay;                     /* for runs that are to come */
+    bool replace;                  /* an application that runs without a ckpt-run */
     bool quiet;                    /* only why it fails itself */
     bool help;
     bool version;
@@ -40,6 +41,8 @@ struct run_options {
 
 void run_usage(FILE *to);
 int run_options_parse(int argc, char **argv, struct run_options *ret_options, struct err *err);
+/* Might any end? */
+bool run_may_restart(const struct run_options *options);
 /* Would this end of the application make ckpt-run start it again? */
 bool run_restarts(const struct run_options *options, int wait_status, uint32_t restart_count);
 /* The exit code that tells a wait status. */

@@ -160,6 +160,7 @@ static void take_message(struct rpc_client_call *call, void *data, const uint8_t
     ckpt__v1__attach_down__free_unpacked(down, NULL);
 }
 
+static bool replaces;              /* as --replace says */
 static enum rpc_status ended_with; /* the last stream that has ended */
 
 static void note_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
@@ -186,6 +187,7 @@ static struct rpc_client_call *attach_on(struct rpc_channel *on, const char *all
     hello.work_dir = folder;
     hello.want_restore = !from_scratch;
     hello.restart_count = restart_count;
+    hello.replace = replaces;
     up.body_case = CKPT__V1__ATTACH_UP__BODY_HELLO;
     up.hello = &hello;
     assert_true(ckpt__v1__attach_up__get_packed_size(&up) <= sizeof(bytes));

@@ -4,6 +4,11 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+static bool being_ended(void)
+{
+    return process_state_stops(agent_find(&agent, "job")->process.state);
+}
+
 static bool goes_on(void)
 {
     return agent_find(&agent, "job")->entry.still == STANDING_NOT;
@@ -66,6 +71,29 @@ static void who_comes_while_another_ckpt_run_is_missing_waits_for_that_one(void 
     assert_true(becomes(attached, WAIT_US));
 }
 
+/* The other one did not come: what runs well goes on, unless its user wants another one in its
+ * place (V-012). */
+static void who_comes_in_the_place_of_a_ckpt_run_that_has_gone_says_so(void **state)
+{
+    pid_t pid = leave_application();
+
+    (void)state;
+    attach();
+    assert_true(becomes(refused, 2 * WAIT_US));
+    assert_contains(refusal, "without its ckpt-run");
+    assert_contains(refusal, "ckpt-run end job");
+    refusal[0] = '\0';
+    assert_int_equal(kill(pid, 0), 0);
+    assert_int_equal(agent_find(&agent, "job")->process.state, PROCESS_RUNNING);
+    replaces = true;
+    attach();
+    assert_true(becomes(being_ended, 2 * WAIT_US));
+    replaces = false;
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_true(becomes(attached, 2 * WAIT_US));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -73,6 +101,8 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             who_comes_while_another_ckpt_run_is_missing_waits_for_that_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_comes_in_the_place_of_a_ckpt_run_that_has_gone_says_so,
+                                        set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -46,12 +47,25 @@ static int remove_mark(void **state)
     return 0;
 }
 
-static int wait_of(pid_t pid)
+static int start(char *const *command, const struct run_environment *environs,
+                 struct run_child *ret_child)
 {
-    int status = -1;
+    const struct keeper_start keeper = {.work_dir = "/tmp", .line = {"job", command}};
 
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    return status;
+    return run_child_start(&keeper, environs, ret_child);
+}
+
+/* As its keeper tells it. */
+static int wait_of(struct run_child *child)
+{
+    struct keeper_news news;
+
+    run_child_tell(child, KEEPER_CONFIRM);
+    do
+        assert_int_equal(recv(child->keeper_fd, &news, sizeof(news), 0), sizeof(news));
+    while (news.kind != KEEPER_ENDED);
+    run_child_done(child);
+    return news.value;
 }
 
 static void a_released_child_becomes_the_command(void **state)
@@ -61,10 +75,10 @@ static void a_released_child_becomes_the_command(void **state)
 
     (void)state;
     assert_int_equal(run_child_find(command[0]), 0);
-    assert_int_equal(run_child_start(command, &environment, &child), 0);
+    assert_int_equal(start(command, &environment, &child), 0);
     assert_int_equal(getpgid(child.pid), child.pid);
     assert_int_equal(run_child_release(&child), 0);
-    assert_int_equal(wait_of(child.pid), 0);
+    assert_int_equal(wait_of(&child), 0);
     assert_int_equal(access(mark, F_OK), 0);
 }
 
@@ -75,9 +89,9 @@ static void a_child_whose_gate_closes_runs_nothing(void **state)
     int status;
 
     (void)state;
-    assert_int_equal(run_child_start(command, &environment, &child), 0);
+    assert_int_equal(start(command, &environment, &child), 0);
     close(child.gate_fd); /* what the kernel does when ckpt-run is killed */
-    status = wait_of(child.pid);
+    status = wait_of(&child);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 125);
     assert_int_not_equal(access(mark, F_OK), 0);
@@ -91,9 +105,9 @@ static void a_held_child_dies_of_a_signal_and_its_release_is_no_failure(void **s
     void (*old)(int) = signal(SIGPIPE, SIG_IGN); /* as in ckpt-run */
 
     (void)state;
-    assert_int_equal(run_child_start(command, &environment, &child), 0);
+    assert_int_equal(start(command, &environment, &child), 0);
     assert_int_equal(kill(-child.pid, SIGKILL), 0);
-    assert_true(WIFSIGNALED(wait_of(child.pid)));
+    assert_true(WIFSIGNALED(wait_of(&child)));
     assert_int_equal(run_child_release(&child), 0);
     assert_int_not_equal(access(mark, F_OK), 0);
     signal(SIGPIPE, old);
@@ -116,9 +130,9 @@ static void a_signal_reaches_a_child_from_its_first_moment(void **state)
     signal(SIGUSR2, note_signal);
     alarm(20); /* one that was spared is held for ever */
     for (int i = 0; i < 50; i++) {
-        assert_int_equal(run_child_start(command, &environment, &child), 0);
+        assert_int_equal(start(command, &environment, &child), 0);
         assert_int_equal(kill(-child.pid, SIGUSR2), 0);
-        assert_int_equal(WTERMSIG(wait_of(child.pid)), SIGUSR2);
+        assert_int_equal(WTERMSIG(wait_of(&child)), SIGUSR2);
         close(child.gate_fd);
         close(child.failure_fd);
     }
@@ -139,12 +153,12 @@ static void what_cannot_be_run_is_told(void **state)
     assert_int_equal(run_child_find("no-such-command-anywhere"), ENOENT);
     assert_int_equal(run_child_find("/no/such/command"), ENOENT);
     assert_int_equal(run_child_find("/tmp"), EISDIR);
-    assert_int_equal(run_child_start(command, &environment, &child), 0);
+    assert_int_equal(start(command, &environment, &child), 0);
     assert_int_equal(run_child_release(&child), EACCES);
-    assert_int_equal(WEXITSTATUS(wait_of(child.pid)), 126);
-    assert_int_equal(run_child_start(missing, &environment, &child), 0);
+    assert_int_equal(WEXITSTATUS(wait_of(&child)), 126);
+    assert_int_equal(start(missing, &environment, &child), 0);
     assert_int_equal(run_child_release(&child), ENOENT);
-    assert_int_equal(WEXITSTATUS(wait_of(child.pid)), 127);
+    assert_int_equal(WEXITSTATUS(wait_of(&child)), 127);
 }
 
 static void the_command_knows_its_place_only_where_it_is_known(void **state)
@@ -162,14 +176,14 @@ static void the_command_knows_its_place_only_where_it_is_known(void **state)
     placed.parts = 3;
     placed.restore_uri = "file:///c";
     placed.restore_label = "128";
-    assert_int_equal(run_child_start(command, &placed, &child), 0);
+    assert_int_equal(start(command, &placed, &child), 0);
     assert_int_equal(run_child_release(&child), 0);
-    assert_int_equal(wait_of(child.pid), 0);
+    assert_int_equal(wait_of(&child), 0);
     setenv("CKPT_PART", "7", 1); /* of a job around this one */
     command[2] = unknown;
-    assert_int_equal(run_child_start(command, &environment, &child), 0);
+    assert_int_equal(start(command, &environment, &child), 0);
     assert_int_equal(run_child_release(&child), 0);
-    assert_int_equal(wait_of(child.pid), 0);
+    assert_int_equal(wait_of(&child), 0);
     unsetenv("CKPT_PART");
 }
 
@@ -192,9 +206,9 @@ static void what_the_caller_ignored_and_blocked_stays_so_but_for_what_asks_and_e
     for (size_t i = 0; i < ARRAY_COUNT(blocked); i++)
         sigaddset(&before.blocked, blocked[i]);
     environs.signals = &before;
-    assert_int_equal(run_child_start(command, &environs, &child), 0);
+    assert_int_equal(start(command, &environs, &child), 0);
     assert_int_equal(run_child_release(&child), 0);
-    assert_int_equal(wait_of(child.pid), 0);
+    assert_int_equal(wait_of(&child), 0);
 }
 
 int main(void)

@@ -1,0 +1,39 @@
+/* The line of a ckpt-run that was started again while its application runs. See run_again.h. */
+#include "src/agent/run/run_again.h"
+
+#include <inttypes.h>
+
+#include "src/agent/run/run_say.h"
+#include "src/agent/run/run_started.h"
+#include "src/agent/run/words.h"
+
+bool run_again_find(const char *work_dir, const struct run_options *options,
+                    struct keeper_card *ret_card, int *ret_fd)
+{
+    char clock[WORDS_BYTES], ago[WORDS_BYTES];
+    struct keeper_reply reply;
+    uint64_t now = run_wall_ms();
+    int fd;
+
+    *ret_fd = -1;
+    fd = run_keeper_call(work_dir, KEEPER_ATTACH,
+                         &(struct keeper_asked){options->allocation_id, options->command}, &reply);
+    if (fd < 0 || reply.answer == KEEPER_ATTENDED)
+        return true; /* the agent refuses a second one */
+    words_clock(reply.card.started_at_ms, clock);
+    words_duration(now > reply.card.started_at_ms ? now - reply.card.started_at_ms : 0, ago);
+    if (reply.answer == KEEPER_OTHER) {
+        run_say_error("pid %" PRIu32 " of allocation %s runs in %s since %s (%s ago), by another "
+                      "command: %s; `ckpt-run end %s` ends it, and --replace starts this command "
+                      "in its place",
+                      reply.card.pid, reply.allocation_id, work_dir, clock, ago, reply.command,
+                      reply.allocation_id);
+        return false;
+    }
+    run_say("goes on with pid %" PRIu32 ", which was started at %s (%s ago) and whose ckpt-run has "
+            "gone; its output goes where it went",
+            reply.card.pid, clock, ago);
+    *ret_card = reply.card;
+    *ret_fd = fd;
+    return true;
+}

@@ -1,0 +1,25 @@
+/* The lines by which ckpt-run tells of a start of its application. */
+#ifndef CKPT_AGENT_RUN_STARTED_H
+#define CKPT_AGENT_RUN_STARTED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "ckpt/v1/app.pb-c.h"
+
+struct run_started {
+    pid_t pid;
+    bool wants_restore;
+    struct {
+        uint64_t started_at_ms; /* wall clock; 0: none has begun */
+        uint64_t ended_at_ms;   /* 0: none has */
+        uint64_t began_from;    /* a checkpoint; 0: from scratch */
+    } last;                     /* run before this one, of this ckpt-run */
+};
+
+/* From which checkpoint, and how much work was lost. */
+void run_say_started(const Ckpt__V1__AttachReady *ready, const struct run_started *started);
+uint64_t run_wall_ms(void);
+
+#endif

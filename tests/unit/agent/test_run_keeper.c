@@ -1,0 +1,205 @@
+/* An application has a parent that outlives its ckpt-run: it hands the application to the next one,
+ * and leaves the note of its end when there is none (V-012). */
+#include "src/agent/run/run_keeper.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "src/agent/durable/end_note.h"
+#include "src/agent/run/run_child.h"
+#include "tests/support/test.h"
+
+enum { RUN = 77 };
+
+static struct start_signals found;
+static const struct run_environment environment = {.allocation_id = "job",
+                                                   .node_id = "n1",
+                                                   .work_dir = "/nowhere",
+                                                   .restore_dir = "",
+                                                   .run = "1-5",
+                                                   .socket = "/nowhere/agent.sock",
+                                                   .app_socket = "",
+                                                   .restore_uri = "",
+                                                   .restore_label = "",
+                                                   .signals = &found};
+static char folder[64];
+static char shell[] = "/bin/sh", dash_c[] = "-c";
+static struct run_child child;
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof(folder), "/tmp/ckpt-run-keeper-XXXXXX");
+    return mkdtemp(folder) == NULL ? -1 : 0;
+}
+
+static int remove_folder(void **state)
+{
+    char name[128];
+
+    (void)state;
+    snprintf(name, sizeof(name), "%s/%s", folder, END_NOTE_NAME);
+    unlink(name);
+    snprintf(name, sizeof(name), "%s/%s", folder, KEEPER_SOCKET_NAME);
+    unlink(name);
+    return rmdir(folder);
+}
+
+/* Its ckpt-run has begun it, and was killed. */
+static void begin_and_leave(char *script)
+{
+    char *command[] = {shell, dash_c, script, NULL};
+    const struct keeper_start start = {
+        .work_dir = folder, .line = {"job", command}, .card = {.run = RUN, .restart_count = 2}};
+
+    assert_int_equal(run_child_start(&start, &environment, &child), 0);
+    run_child_tell(&child, KEEPER_CONFIRM);
+    assert_int_equal(run_child_release(&child), 0);
+    close(child.keeper_fd);
+}
+
+/* The keeper takes a moment to see that its ckpt-run has gone. */
+static int ask(const char *allocation_id, char *script, struct keeper_reply *ret_reply)
+{
+    char *command[] = {shell, dash_c, script, NULL};
+    const struct keeper_asked asked = {allocation_id, command};
+    int fd;
+
+    do
+        fd = run_keeper_call(folder, KEEPER_ATTACH, &asked, ret_reply);
+    while (fd == 0 && ret_reply->answer == KEEPER_ATTENDED);
+    return fd;
+}
+
+static struct keeper_news next_news(int fd)
+{
+    struct keeper_news news;
+
+    assert_int_equal(recv(fd, &news, sizeof(news), 0), sizeof(news));
+    return news;
+}
+
+static bool read_note(struct end_note *ret_note)
+{
+    char name[128], text[END_NOTE_BYTES] = "";
+    ssize_t length = -1;
+    int fd;
+
+    snprintf(name, sizeof(name), "%s/%s", folder, END_NOTE_NAME);
+    fd = open(name, O_RDONLY);
+    if (fd >= 0) {
+        length = read(fd, text, sizeof(text) - 1);
+        close(fd);
+    }
+    return length > 0 && end_note_read(text, ret_note);
+}
+
+static void the_same_line_alone_gets_the_application(void **state)
+{
+    char waits[] = "exec sleep 60", other[] = "exec sleep 61";
+    struct keeper_reply reply;
+    struct keeper_news news;
+    struct end_note note;
+    int fd;
+
+    (void)state;
+    begin_and_leave(waits);
+    assert_int_equal(ask("job", other, &reply), 0);
+    assert_int_equal(reply.answer, KEEPER_OTHER);
+    assert_string_equal(reply.command, "/bin/sh -c exec sleep 60");
+    assert_int_equal(ask("another", waits, &reply), 0);
+    assert_int_equal(reply.answer, KEEPER_OTHER);
+    fd = ask("job", waits, &reply);
+    assert_true(fd > 0);
+    assert_int_equal(reply.card.pid, child.pid);
+    assert_int_equal(reply.card.run, RUN);
+    assert_int_equal(reply.card.restart_count, 2);
+    assert_int_equal(run_keeper_call(folder, KEEPER_END, NULL, &reply), 0);
+    assert_int_equal(next_news(fd).kind, KEEPER_TOLD);
+    do
+        news = next_news(fd);
+    while (news.kind == KEEPER_CHANGED);
+    assert_int_equal(news.kind, KEEPER_ENDED);
+    assert_int_equal(WTERMSIG(news.value), SIGTERM);
+    child.keeper_fd = fd;
+    run_child_done(&child);
+    assert_false(read_note(&note)); /* its ckpt-run leaves it */
+    assert_int_equal(run_keeper_call(folder, KEEPER_END, NULL, &reply), -1);
+}
+
+static void without_any_ckpt_run_the_end_is_noted(void **state)
+{
+    char ends[] = "exit 0", fails[] = "exit 3";
+    const struct {
+        char *script;
+        int code;
+    } rounds[] = {{ends, 0}, {fails, 3}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rounds) / sizeof(rounds[0]); i++) {
+        struct end_note note = {0};
+
+        begin_and_leave(rounds[i].script);
+        assert_int_equal(waitpid(child.keeper, NULL, 0), child.keeper);
+        assert_true(read_note(&note));
+        assert_int_equal(note.pid, child.pid);
+        assert_int_equal(note.run, RUN);
+        assert_int_equal(WEXITSTATUS(note.wait_status), rounds[i].code);
+        assert_false(note.told_to_end || note.will_restart);
+    }
+}
+
+/* It was killed with its ckpt-run, whose next one decides whether it is started again. */
+static void an_end_that_has_just_been_is_told_to_the_next_ckpt_run(void **state)
+{
+    char fails[] = "kill -9 $$";
+    struct keeper_reply reply;
+    struct end_note note;
+    int fd;
+
+    (void)state;
+    begin_and_leave(fails);
+    fd = ask("job", fails, &reply);
+    assert_true(fd > 0);
+    assert_int_equal(next_news(fd).kind, KEEPER_ENDED);
+    child.keeper_fd = fd;
+    run_child_done(&child);
+    assert_false(read_note(&note));
+}
+
+/* The agent may not know of it: nothing is said in its name. */
+static void a_start_that_was_never_released_leaves_nothing(void **state)
+{
+    char waits[] = "exec sleep 60";
+    char *command[] = {shell, dash_c, waits, NULL};
+    const struct keeper_start start = {.work_dir = folder, .line = {"job", command}};
+    struct end_note note;
+
+    (void)state;
+    assert_int_equal(run_child_start(&start, &environment, &child), 0);
+    close(child.gate_fd);
+    close(child.failure_fd);
+    close(child.keeper_fd);
+    assert_int_equal(waitpid(child.keeper, NULL, 0), child.keeper);
+    assert_false(read_note(&note));
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(the_same_line_alone_gets_the_application),
+        CASE(without_any_ckpt_run_the_end_is_noted),
+        CASE(an_end_that_has_just_been_is_told_to_the_next_ckpt_run),
+        CASE(a_start_that_was_never_released_leaves_nothing),
+    };
+
+    alarm(60); /* whoever waits for a keeper in vain waits for ever */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
