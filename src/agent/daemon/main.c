@@ -24,6 +24,7 @@
 #include "src/agent/daemon/credentials.h"
 #include "src/agent/daemon/metrics.h"
 #include "src/agent/daemon/session.h"
+#include "src/agent/job/claims.h"
 #include "src/agent/job/restart_points.h"
 #include "src/agent/node/adopt.h"
 #include "src/agent/node/memory_mount.h"
@@ -301,6 +302,24 @@ static int open_cgroups(struct daemon *daemon, struct err *err)
     return 0;
 }
 
+/* Applications that run although the journal is new. */
+static int find_running(struct daemon *daemon, struct ledger *ledger, struct err *err)
+{
+    struct list claims;
+    int result;
+
+    list_init(&claims);
+    result =
+        adopt_running(&daemon->machine, daemon->name, daemon->config.socket, ledger, &claims, err);
+    while (!list_empty(&claims)) {
+        struct claim *claim = LIST_ITEM(claims.next, struct claim, node);
+        list_remove(&claim->node);
+        claims_add(&daemon->agent, claim);
+        free(claim);
+    }
+    return result;
+}
+
 static int daemon_open(struct daemon *daemon, struct err *err)
 {
     struct agent *agent = &daemon->agent;
@@ -319,7 +338,7 @@ static int daemon_open(struct daemon *daemon, struct err *err)
                ledger);
     if (open_cgroups(daemon, err) != 0)
         return -1;
-    if (adopt_running(&daemon->machine, daemon->name, daemon->config.socket, ledger, err) != 0)
+    if (find_running(daemon, ledger, err) != 0)
         return -1;
     if (credentials_open(&daemon->certificates, &daemon->config, daemon->name, err) != 0 ||
         credentials_open_stores(&daemon->config, err) != 0)
