@@ -6,7 +6,9 @@
  *          each, with the next step.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -302,15 +304,32 @@ static int open_cgroups(struct daemon *daemon, struct err *err)
     return 0;
 }
 
+/* The next start looks for them too, though the journal holds something by then. */
+static void mark_claims(const char *mark, bool found)
+{
+    int file = found ? open(mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+
+    if (!found)
+        (void)unlink(mark);
+    if (file >= 0)
+        close(file);
+}
+
 /* Applications that run although the journal is new. */
 static int find_running(struct daemon *daemon, struct ledger *ledger, struct err *err)
 {
+    char mark[PATH_MAX];
     struct list claims;
     int result;
 
+    snprintf(mark, sizeof(mark), "%s/" CLAIMS_MARK, daemon->config.state_dir);
     list_init(&claims);
-    result =
-        adopt_running(&daemon->machine, daemon->name, daemon->config.socket, ledger, &claims, err);
+    result = adopt_running(&daemon->machine,
+                           &(struct adopt_for){.node_id = daemon->name,
+                                               .socket = daemon->config.socket,
+                                               .again = access(mark, F_OK) == 0},
+                           ledger, &claims, err);
+    mark_claims(mark, !list_empty(&claims));
     while (!list_empty(&claims)) {
         struct claim *claim = LIST_ITEM(claims.next, struct claim, node);
         list_remove(&claim->node);

@@ -4,14 +4,16 @@
  *
  * Flow     the agent's start finds them (node/adopt.h), and a ckpt-run may name one whose run the
  *          cluster does not know. A claim is dropped when the process has ended, or when its
- *          ckpt-run has attached it. It is ended, with the job's grace, when a broker names another
- *          run of the allocation on this node, or knows that run and names none, orders its end, or
- *          names another owner; and when a ckpt-run of the same user starts the allocation anew.
+ *          ckpt-run has attached it. It is ended, with the job's grace, by a broker's word: another
+ *          run of the allocation on this node, none although it knows that run, the order to end
+ *          the run, or another owner. A ckpt-run of the same user that starts the allocation anew
+ *          ends it too.
  * Shapes   a list of the agent, at most CLAIMS_MAX; looked through at each order set and while one
  *          of them is being ended.
  * Errors   one of root is no other owner's: what root starts in a user's job has its environment.
  *          One that has the number of another process by now is left alone.
- * Absent   a claim that is forgotten with its agent once the journal holds something.
+ * Absent   the journal: they are found again by the next start (CLAIMS_MARK, a file of the state
+ *          folder). Those that a ckpt-run has named come back with it.
  * Source   I30, F-025.
  */
 #ifndef CKPT_AGENT_JOB_CLAIMS_H
@@ -19,6 +21,8 @@
 
 #include "src/agent/daemon/agent.h"
 #include "src/agent/node/adopt.h"
+
+#define CLAIMS_MARK "claims"
 
 /* Copies it; one that is there already counts once. */
 void claims_add(struct agent *agent, const struct claim *claim);

@@ -46,6 +46,7 @@ static bool entry_of(const struct machine_ops *machine, pid_t pid,
 
 struct finds {
     const struct machine_ops *machine;
+    const struct ledger *journal; /* NULL: it is new */
     struct ledger *adopted;
     struct list *claims;
     size_t claim_count;
@@ -60,6 +61,15 @@ static struct claim *claim_find(const struct finds *finds, const struct ledger_e
             return claim;
     }
     return NULL;
+}
+
+/* It is what the journal knows, or has been started by that. */
+static bool is_known(const struct finds *finds, const struct ledger_entry *entry)
+{
+    const struct ledger_entry *known =
+        finds->journal == NULL ? NULL : ledger_find(finds->journal, entry->allocation_id);
+
+    return known != NULL && known->pid != 0 && known->run == entry->run && known->uid == entry->uid;
 }
 
 static void add_claim(struct finds *finds, const struct ledger_entry *entry)
@@ -91,7 +101,9 @@ static int adopt(struct finds *finds, pid_t pid, const struct proc_environment *
 
     if (!entry_of(finds->machine, pid, found, &entry))
         return 0;
-    if (entry.cgroup[0] == '\0') {
+    if (is_known(finds, &entry))
+        return 0;
+    if (entry.cgroup[0] == '\0' || finds->journal != NULL) {
         add_claim(finds, &entry);
         return 0;
     }
@@ -102,7 +114,8 @@ static int adopt(struct finds *finds, pid_t pid, const struct proc_environment *
     return ledger_commit(finds->adopted, &entry, NULL, 0, 0, err);
 }
 
-static int adopt_each(struct finds *finds, const char *node_id, const char *socket, struct err *err)
+static int adopt_each(struct finds *finds, const struct adopt_for *whose, const char *socket,
+                      struct err *err)
 {
     DIR *folder = opendir("/proc");
     struct dirent *item;
@@ -112,8 +125,8 @@ static int adopt_each(struct finds *finds, const char *node_id, const char *sock
         pid_t pid = (pid_t)strtol(item->d_name, NULL, 10);
         struct proc_environment found;
 
-        if (pid > 1 && proc_read_environment(pid, &found) && strcmp(found.node_id, node_id) == 0 &&
-            strcmp(found.socket, socket) == 0)
+        if (pid > 1 && proc_read_environment(pid, &found) &&
+            strcmp(found.node_id, whose->node_id) == 0 && strcmp(found.socket, socket) == 0)
             result = adopt(finds, pid, &found, err);
     }
     if (folder != NULL)
@@ -121,19 +134,20 @@ static int adopt_each(struct finds *finds, const char *node_id, const char *sock
     return result;
 }
 
-int adopt_running(const struct machine_ops *machine, const char *node_id, const char *socket,
+int adopt_running(const struct machine_ops *machine, const struct adopt_for *whose,
                   struct ledger *ledger, struct list *ret_claims, struct err *err)
 {
-    struct finds finds = {.machine = machine, .claims = ret_claims};
+    const bool journal = ledger_next(ledger, NULL) != NULL || ledger_last_sequence(ledger) > 0;
+    struct finds finds = {
+        .machine = machine, .journal = journal ? ledger : NULL, .claims = ret_claims};
     char own[PATH_MAX];
     int result;
 
-    if (ledger_next(ledger, NULL) != NULL || ledger_last_sequence(ledger) > 0 ||
-        proc_socket_name(socket, own) != 0)
+    if ((journal && !whose->again) || proc_socket_name(whose->socket, own) != 0)
         return 0;
     finds.adopted = ledger_new();
-    result = adopt_each(&finds, node_id, own, err);
-    if (result == 0)
+    result = adopt_each(&finds, whose, own, err);
+    if (result == 0 && !journal)
         result = ledger_adopt(ledger, finds.adopted, err);
     ledger_close(finds.adopted);
     return result;

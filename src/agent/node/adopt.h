@@ -1,7 +1,8 @@
 /* What runs on this node although the journal is new: its folder was lost, the applications were
  * not.
  *
- * Flow     once, before anything else, and only with an empty journal: the main processes
+ * Flow     once, before anything else, and only with an empty journal, or where the start before
+ *          has found claims: the main processes
  *          of groups in /proc whose environment says that they were started through this agent's
  *          socket. Those in a control group that the agent made for that run become entries, as if
  *          the journal had known them. Their ckpt-runs attach again; without them their
@@ -36,8 +37,15 @@ struct claim {
     uint64_t kill_at_us; /* it is being ended; 0: it is not */
 };
 
+/* The agent whose applications they are. */
+struct adopt_for {
+    const char *node_id;
+    const char *socket;
+    bool again; /* claims were found before: also with a journal, which tells what is none */
+};
+
 /* Adds to `ret_claims`, whose items the caller frees. -1: the journal cannot be written. */
-int adopt_running(const struct machine_ops *machine, const char *node_id, const char *socket,
+int adopt_running(const struct machine_ops *machine, const struct adopt_for *whose,
                   struct ledger *ledger, struct list *ret_claims, struct err *err);
 
 #endif

@@ -14,6 +14,7 @@ static char folder[32], journal_folder[64], socket_path[64];
 static pid_t applications[APPLICATIONS];
 static struct disk_ops real, disk;
 static int writes_left; /* before the agent is killed */
+static bool again;      /* claims were found before */
 static bool placed;     /* by the agent, in a control group that nobody else makes */
 static struct claim claims[APPLICATIONS + 2];
 static size_t claim_count;
@@ -121,7 +122,10 @@ static bool start_agent(int writes, size_t *ret_count)
     claim_count = 0;
     if (ledger_open(&disk, journal_folder, "node-a", "boot-1", &ledger, &err) != 0)
         return false;
-    survived = adopt_running(&machine, "node-a", socket_path, ledger, &found, &err) == 0;
+    survived = adopt_running(
+                   &machine,
+                   &(struct adopt_for){.node_id = "node-a", .socket = socket_path, .again = again},
+                   ledger, &found, &err) == 0;
     while (!list_empty(&found)) {
         struct claim *claim = LIST_ITEM(found.next, struct claim, node);
         list_remove(&claim->node);
@@ -141,6 +145,7 @@ static bool start_agent(int writes, size_t *ret_count)
 static void what_no_group_of_the_agent_holds_is_a_claim(void **state)
 {
     char command[192];
+    pid_t more;
     size_t count;
 
     (void)state;
@@ -160,6 +165,19 @@ static void what_no_group_of_the_agent_holds_is_a_claim(void **state)
     assert_true(start_agent(WRITES_MAX, &count)); /* nothing of them was written */
     assert_uint_equal(count, APPLICATIONS);
     assert_uint_equal(claim_count, 0);
+    /* with a journal, only what it does not know, and only where there were some before */
+    more = start_application(APPLICATIONS, folder);
+    placed = false;
+    assert_true(start_agent(WRITES_MAX, &count));
+    assert_uint_equal(claim_count, 0);
+    again = true;
+    assert_true(start_agent(WRITES_MAX, &count));
+    again = false;
+    kill(more, SIGKILL);
+    waitpid(more, NULL, 0);
+    assert_uint_equal(count, APPLICATIONS);
+    assert_uint_equal(claim_count, 1);
+    assert_string_equal(claims[0].allocation_id, "job-3");
 }
 
 static void an_agent_killed_while_it_adopts_finds_all_at_its_next_start(void **state)

@@ -166,7 +166,7 @@ static void the_run_that_the_cluster_names_is_left_alone_and_others_are_ended(vo
     take_orders();
     assert_true(told_to_end(0) && told_to_end(2));
     assert_false(told_to_end(1) || told_to_end(3));
-    /* who ignores it is killed after the grace, with what it has started, and then forgotten */
+    /* one that ignores it is killed after the grace, with what it has started, and forgotten */
     living[CLAIM_PID] = false;
     now_us += GRACE_MS * 1000;
     timer.fire(timer.data);
@@ -217,7 +217,7 @@ static void another_users_claim_is_ended_when_the_owner_is_named(void **state)
     (void)state;
     claim(0, run_make(1, 7), ALICE);
     claim(1, run_make(1, 7), BOB);
-    claim(2, run_make(1, 7), 0); /* what root has started in the job */
+    claim(2, run_make(1, 7), 0); /* root has started it in the job */
     claims_take_owner(&agent, "job", ALICE);
     assert_true(told_to_end(1));
     assert_false(told_to_end(0) || told_to_end(2));
