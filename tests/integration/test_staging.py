@@ -34,7 +34,7 @@ def save(number, frame):
             (work / "writing").write_text(str(i))
             time.sleep(0.05)
     (work / "written").write_text(str(to))
-    (work / "done.new").write_text("hint=%s\nbytes=%d\nstatus=%s\n" % (told["hint"], (to / "sub" / "state").stat().st_size, sys.argv[1]))
+    (work / "done.new").write_text("hint=%s\nbytes=%d\nstatus=%s\nstep=unordered\n" % (told["hint"], (to / "sub" / "state").stat().st_size, sys.argv[1]))
     (work / "done.new").rename(work / "done")
 
 signal.signal(signal.SIGUSR1, save)

@@ -43,7 +43,7 @@ def a_spare_node_takes_over_without_anybody_on_it():
         assert jobs["a"].running() and jobs["c"].running()
         cluster.ctl("restart", "job", "--node", "a:1,c:1")
         for name, part in (("a", 0), ("c", 1)):
-            says(jobs[name], rf"started pid \d+ as part {part} of 2 on node {name} from checkpoint \S+ \(1-{identifier & 0xffffffff}\)", 30)
+            says(jobs[name], rf"started pid \d+ as part {part} of 2 on node {name} from checkpoint \S+ \(1-{identifier & 0xffffffff}[,)]", 30)
         wait_until("it runs", lambda: cluster.allocation("job").state == common_pb2.ALLOCATION_STATE_RUNNING, 20)
         assert jobs["a"].application_pid() != before["a"]
         cluster.ctl("end", "job", "--yes")

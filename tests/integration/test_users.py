@@ -35,7 +35,7 @@ import os, queue, subprocess, sys
 import grpc
 from ckpt.v1 import app_pb2, app_pb2_grpc
 path, allocation, work, what = sys.argv[1:]
-running = what == "steal"
+running = what.startswith("steal")
 def start():
     child = subprocess.Popen(["sleep", "1000"], process_group=0)
     return child, int(open(f"/proc/{child.pid}/stat").read().rsplit(")", 1)[1].split()[19])
@@ -43,7 +43,8 @@ child, ticks = start() if running else (None, 0)
 up = queue.Queue()
 down = app_pb2_grpc.AppServiceStub(grpc.insecure_channel("unix:" + path)).Attach(iter(up.get, None))
 up.put(app_pb2.AttachUp(hello=app_pb2.AttachHello(allocation_id=allocation, profile="signal", work_dir=work, running=running,
-                                                  pid=child.pid if child else 0, start_time_ticks=ticks)))
+                                                  pid=child.pid if child else 0, start_time_ticks=ticks,
+                                                  run=int(what[5:] or 0) if running else 0)))
 answer = next(down).ready
 print("error" if answer.error else "ready", answer.error, flush=True)
 if not answer.error and not running:
@@ -59,6 +60,14 @@ if not answer.error:
     list(down)
 """
 
+
+# A decoy: argv = allocation, work folder, run, socket of the agent. It says that it is a job's, in a group of its own.
+DECOY = r"""
+import os, sys
+os.setpgid(0, 0)
+os.execve(sys.executable, [sys.executable, "-c", "import time; time.sleep(1000)"], {"CKPT_ALLOCATION_ID": sys.argv[1], "CKPT_DIR": sys.argv[2],
+          "CKPT_RUN": sys.argv[3], "CKPT_NODE_ID": "a", "CKPT_AGENT_SOCKET": sys.argv[4]})
+"""
 
 # The application's own call: argv = socket, allocation, where it would listen.
 REGISTER = r"""
@@ -112,6 +121,13 @@ class Users(Cluster):
         return subprocess.Popen([str(self.bin / "ckpt-run"), "--alloc", allocation, "--work-dir", str(self.folder(user) / "w"), "--socket",
                                  str(self.agents["a"].socket), "--", *command], user=user.pw_uid, group=user.pw_gid, extra_groups=[],
                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    def decoy(self, user, allocation, run):
+        """run: as a number."""
+        program = subprocess.Popen([sys.executable, "-c", DECOY, allocation, str(self.folder(ALICE) / allocation), f"{run >> 40}-{run & (1 << 40) - 1}",
+                                    str(self.agents["a"].socket)], user=user.pw_uid, group=user.pw_gid, extra_groups=[])
+        wait_until("it dresses up", lambda: f"CKPT_ALLOCATION_ID={allocation}".encode() in pathlib.Path(f"/proc/{program.pid}/environ").read_bytes(), 10)
+        return program
 
     def asks(self, user, *words):
         """`ckpt-run` with a verb: exit code, and what it printed on both."""
@@ -435,6 +451,57 @@ def a_user_whose_paths_hang_holds_up_nobody_else():
             run.wait(20)
 
 
+def what_dresses_up_as_a_job_is_not_taken_for_it():
+    """I30, F-025: an agent that lost its journal finds processes with a job's environment: of its user and of another one, of the run before, of the
+    run, of one that never was; and others that begin afterwards, or say so on its socket. The job goes on, with a ckpt-run or without one, whatever
+    becomes of them. What is of another run than the cluster's, or another user's, is ended."""
+    with Users() as cluster:
+        cluster.start()
+        agent, jobs, decoys = cluster.agents["a"], {}, {}
+        for name in ("attached", "alone"):
+            cluster.register(name, [("a", 1, MIB)], owner=ALICE.pw_name, grace_ms=500)
+            jobs[name] = subprocess.Popen([str(cluster.bin / "ckpt-run"), "--alloc", name, "--work-dir", str(cluster.folder(ALICE) / name), "--socket",
+                                           str(agent.socket), "--", "sleep", "1000"], user=ALICE.pw_uid, group=ALICE.pw_gid, extra_groups=[],
+                                          stderr=subprocess.DEVNULL)
+            wait_until(f"{name} runs", lambda: cluster.allocation(name).state == RUNNING, 20)
+        pids = {name: int(pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text()) for name, job in jobs.items()}
+        runs = {name: cluster.allocation(name).node_runs[0] for name in jobs}
+        jobs["alone"].kill()
+        jobs["alone"].wait()
+        agent.kill()
+        shutil.rmtree(agent.state_dir)
+        for when in ("before", "after"):
+            for name in jobs:
+                for user in (ALICE, BOB):
+                    for run in (runs[name] - 1, runs[name], (1 << 40) + 999999999):
+                        decoys[when, name, user.pw_name, run] = cluster.decoy(user, name, run)
+            if when == "before":
+                agent.start()
+                wait_until("it is attached again", lambda: f"event=reattached allocation=attached pid={pids['attached']} " in agent.log.read_text(), 15)
+        for (when, name, user, run), decoy in decoys.items():
+            if when == "before" and (run != runs[name] or (user == BOB.pw_name and name == "attached")):
+                wait_until(f"the decoy of {user} for {name} is ended", lambda: decoy.poll() is not None, 40)
+        assert "event=adopted" not in agent.log.read_text()
+        for user in (ALICE, BOB):
+            for run in (runs["attached"], (1 << 40) + 999999999):
+                assert cluster.attaches(user, "attached", f"steal{run}").startswith("error")
+        assert cluster.attaches(ALICE, "alone", f"steal{(1 << 40) + 999999999}").startswith("error")
+        assert cluster.attaches(BOB, "alone", f"steal{runs['alone']}").startswith("error")
+        agent.kill()
+        agent.start()  # with a journal now: what nobody attaches is found again
+        wait_until("it is known", lambda: agent.log.read_text().count(f"event=claim allocation=alone run=1-{runs['alone'] & (1 << 40) - 1} pid={pids['alone']} ") == 2, 15)
+        for decoy in decoys.values():
+            decoy.kill()
+            decoy.wait()
+        time.sleep(1.5)  # whatever they were would be heard of by now
+        for name, pid in pids.items():
+            assert pathlib.Path(f"/proc/{pid}/comm").read_text() == "sleep\n" and cluster.allocation(name).state == RUNNING, name
+        assert jobs["attached"].poll() is None
+        os.kill(pids["alone"], signal.SIGKILL)
+        os.kill(pids["attached"], signal.SIGTERM)
+        cluster.debug_check()
+
+
 if __name__ == "__main__":
     if os.geteuid() != 0:
         print("1..0 # skip it takes root to become two users")
@@ -442,5 +509,5 @@ if __name__ == "__main__":
     sys.exit(main([a_job_that_restarts_in_place_stays_its_owners, the_registered_user_is_the_owner_whoever_comes_first,
                    a_job_of_nobody_on_the_node_is_started_by_root_alone, nobody_else_attaches_asks_reads_or_restores,
                    the_owner_sees_the_own_jobs_and_nobody_elses, an_owner_registers_a_job_of_the_own_without_a_key,
-                   a_second_start_by_the_same_user_is_told_of_the_first,
+                   a_second_start_by_the_same_user_is_told_of_the_first, what_dresses_up_as_a_job_is_not_taken_for_it,
                    a_user_whose_paths_hang_holds_up_nobody_else]))

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "src/agent/app/app_stream.h"
+#include "src/agent/job/claims.h"
+#include "src/agent/job/reconcile.h"
 #include "src/agent/run/words.h"
 #include "src/ask/ask.h"
 #include "src/base/log.h"
@@ -106,6 +108,7 @@ static bool attach_unknown(struct app_stream *stream, const Ckpt__V1__AttachHell
     if (!over)
         app_stream_clear_end(allocation);
     process_attached(allocation, &identity, 0, false);
+    claims_attached(stream->agent, &allocation->entry);
     agent_reconcile_soon(stream->agent);
     return over;
 }
@@ -114,6 +117,8 @@ static void asked_told(void *data, const struct restore_word *word)
 {
     struct app_stream *stream = data;
 
+    stream->named = true;
+    stream->named_run = word->run;
     app_stream_take_owner(stream->allocation, word->owner);
     app_stream_take_profile(stream, word->profile);
 }
@@ -149,12 +154,62 @@ static void hello_running(struct app_stream *stream, const Ckpt__V1__AttachHello
         app_stream_send_end(stream, (Ckpt__V1__Reason)entry->end_reason);
 }
 
-/* Of what the broker does not know, or nobody owns, the caller comes first. */
+/* Nothing but its own word says that it is of a run that the cluster does not name: it is not
+ * taken for the job's, and its end says nothing of the job. Of a run before, an end is told, and
+ * heard as what it is. */
+static void refuse_run(struct app_stream *stream)
+{
+    const Ckpt__V1__AttachHello *hello = stream->hello;
+    char own[CHECKPOINT_ID_TEXT_BYTES], named[CHECKPOINT_ID_TEXT_BYTES];
+    struct process_identity identity;
+    const char *why;
+
+    if (app_stream_identity(stream, hello->pid, hello->start_time_ticks, &identity, &why)) {
+        struct claim claim = {.run = hello->run,
+                              .pid = identity.pid,
+                              .start_ticks = identity.start_ticks,
+                              .uid = identity.user.uid};
+        snprintf(claim.allocation_id, sizeof(claim.allocation_id), "%s", hello->allocation_id);
+        snprintf(claim.work_dir, sizeof(claim.work_dir), "%s", hello->work_dir);
+        claims_add(stream->agent, &claim);
+        claims_take_orders(stream->agent);
+    }
+    stream->must_end = stream->named_run != 0;
+    checkpoint_id_format(hello->run, own);
+    if (stream->named_run != 0)
+        app_stream_refuse(
+            stream,
+            "what runs as pid %" PRIu32 " says that it is of run %s of allocation %s, "
+            "and the cluster names run %s on this node: start it anew",
+            hello->pid, own, hello->allocation_id, checkpoint_id_format(stream->named_run, named));
+    else
+        app_stream_refuse(stream,
+                          "the cluster names no run of allocation %s on this node, and pid %" PRIu32
+                          " says that it is of run %s",
+                          hello->allocation_id, hello->pid, own);
+}
+
+/* A run above the cluster's, or one of which it knows nothing. */
+static bool run_unknown(const struct app_stream *stream)
+{
+    const Ckpt__V1__OrderSet *orders = stream->agent->orders;
+    const uint64_t run = stream->hello->run;
+
+    if (stream->named_run != 0)
+        return run > stream->named_run;
+    return run != 0 && (!stream->named || orders == NULL || !reconcile_judges(orders, run));
+}
+
+/* Of what nobody owns, the caller comes first. */
 static void asked(void *data, const struct restore_result *result)
 {
     struct app_stream *stream = data;
 
     stream->restore = NULL;
+    if (result->error[0] == '\0' && run_unknown(stream)) {
+        refuse_run(stream);
+        return;
+    }
     if (result->error[0] == '\0') {
         hello_running(stream, stream->hello);
         return;
@@ -283,12 +338,29 @@ static bool user_admitted(struct app_stream *stream, struct allocation *allocati
     return true;
 }
 
+/* A process of the caller's that claims the allocation ends first: two of it would run. */
+static bool claim_in_the_way(struct app_stream *stream)
+{
+    const char *id = stream->hello->allocation_id;
+    const pid_t pid = claims_take_over(stream->agent, id, rpc_call_peer(stream->call)->uid);
+
+    if (pid == 0)
+        return false;
+    stream_park(stream,
+                "pid %d says that it is of allocation %s, and its ckpt-run has gone; unless that "
+                "one comes back, it is ended and the next one begins",
+                (int)pid, id);
+    return true;
+}
+
 /* Who may not have the allocation is refused; who must wait for it is parked. */
 static bool hello_admitted(struct app_stream *stream, struct allocation *allocation, bool same)
 {
     const Ckpt__V1__AttachHello *hello = stream->hello;
 
     if (!user_admitted(stream, allocation))
+        return false;
+    if (!hello->running && claim_in_the_way(stream))
         return false;
     if (allocation->process.state != PROCESS_ABSENT && !same &&
         machine_alive(&stream->agent->machine, (pid_t)allocation->entry.pid,
@@ -346,6 +418,12 @@ static struct allocation *find_or_add(struct app_stream *stream)
     return allocation;
 }
 
+/* The agent's own journal holds it, or that it is over. */
+static bool run_kept(const struct ledger_entry *entry, uint64_t run)
+{
+    return run == entry->run || run == entry->named_run || run <= entry->ended_run;
+}
+
 void app_stream_take_hello(struct app_stream *stream)
 {
     const Ckpt__V1__AttachHello *hello = stream->hello;
@@ -368,7 +446,8 @@ void app_stream_take_hello(struct app_stream *stream)
         app_stream_finish(allocation->stream); /* its connection is half dead: ckpt-run came back */
     stream->allocation = allocation;
     allocation->stream = stream;
-    if (hello->running && !allocation->entry.owned && allocation->process.state == PROCESS_ABSENT) {
+    if (hello->running && allocation->process.state == PROCESS_ABSENT &&
+        (!allocation->entry.owned || !run_kept(&allocation->entry, hello->run))) {
         stream->state = STREAM_ASKING;
         app_stream_ask(stream, RESTORE_OWNER, asked_told, asked);
         return;

@@ -41,6 +41,8 @@ struct app_stream {
     bool must_end;      /* with a refusal: what the caller runs is a second one of the allocation */
     bool first;         /* of this ckpt-run: not a restart in place */
     bool told;          /* for which run */
+    bool named;         /* ASKING: a broker has answered... */
+    uint64_t named_run; /* ... that this run is here; 0: none */
     bool over;          /* ... which has ended here */
     uint64_t parked_us; /* since when it is PARKED */
     uint64_t said_us;   /* why it waits; 0: not yet */

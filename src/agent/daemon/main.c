@@ -6,7 +6,9 @@
  *          each, with the next step.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +26,7 @@
 #include "src/agent/daemon/credentials.h"
 #include "src/agent/daemon/metrics.h"
 #include "src/agent/daemon/session.h"
+#include "src/agent/job/claims.h"
 #include "src/agent/job/memory.h"
 #include "src/agent/job/restart_points.h"
 #include "src/agent/node/adopt.h"
@@ -306,6 +309,41 @@ static int open_cgroups(struct daemon *daemon, struct err *err)
     return 0;
 }
 
+/* The next start looks for them too, though the journal holds something by then. */
+static void mark_claims(const char *mark, bool found)
+{
+    int file = found ? open(mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+
+    if (!found)
+        (void)unlink(mark);
+    if (file >= 0)
+        close(file);
+}
+
+/* Applications that run although the journal is new. */
+static int find_running(struct daemon *daemon, struct ledger *ledger, struct err *err)
+{
+    char mark[PATH_MAX];
+    struct list claims;
+    int result;
+
+    snprintf(mark, sizeof(mark), "%s/" CLAIMS_MARK, daemon->config.state_dir);
+    list_init(&claims);
+    result = adopt_running(&daemon->machine,
+                           &(struct adopt_for){.node_id = daemon->name,
+                                               .socket = daemon->config.socket,
+                                               .again = access(mark, F_OK) == 0},
+                           ledger, &claims, err);
+    mark_claims(mark, !list_empty(&claims));
+    while (!list_empty(&claims)) {
+        struct claim *claim = LIST_ITEM(claims.next, struct claim, node);
+        list_remove(&claim->node);
+        claims_add(&daemon->agent, claim);
+        free(claim);
+    }
+    return result;
+}
+
 static int daemon_open(struct daemon *daemon, struct err *err)
 {
     struct agent *agent = &daemon->agent;
@@ -324,7 +362,7 @@ static int daemon_open(struct daemon *daemon, struct err *err)
                ledger);
     if (open_cgroups(daemon, err) != 0)
         return -1;
-    if (adopt_running(&daemon->machine, daemon->name, daemon->config.socket, ledger, err) != 0)
+    if (find_running(daemon, ledger, err) != 0)
         return -1;
     if (credentials_open(&daemon->certificates, &daemon->config, daemon->name, err) != 0 ||
         credentials_open_stores(&daemon->config, err) != 0)

@@ -300,6 +300,8 @@ static bool profile_refuses(struct restore *restore, const Ckpt__V1__RestartPoin
     char text[RESTORE_TEXT_BYTES], profiles[ASK_PROFILES_BYTES];
     const bool registered = point->profile[0] != '\0' && strcmp(point->profile, ask_name("")) != 0;
 
+    CHECK(restore->what != RESTORE_OWNER);
+    CHECK(restore->profile[0] == '\0' || ask_find(restore->profile) != NULL); /* the hello's */
     if (registered && ask_find(point->profile) == NULL)
         snprintf(
             text, sizeof(text),
@@ -398,7 +400,9 @@ static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *po
     if (restore_owner_refuses(restore, point))
         return;
     if (restore->what == RESTORE_OWNER) {
-        restore_tell(restore, point, 0);
+        restore_tell(restore, point,
+                     point_names_node(restore, point, &restore->place) ? point->runs[restore->place]
+                                                                       : 0);
         restore_finish(restore, &scratch);
         return;
     }

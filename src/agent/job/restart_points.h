@@ -63,8 +63,8 @@ struct restore_owner {
 
 /* What an answer of a broker says of a start. */
 struct restore_word {
-    uint64_t epoch, index;                /* of its state; 0: no broker answered */
-    uint64_t run;                         /* for which it would be started */
+    uint64_t epoch, index; /* of its state; 0: no broker answered */
+    uint64_t run; /* for which it would be started; RESTORE_OWNER: that is named here, 0: none */
     const Ckpt__V1__AllocationPart *part; /* its walltime, now; NULL: no broker answered */
     uint32_t place, places;               /* of this node among the parts; places 0: not known */
     /* NULL: no broker answered, or it is nobody's on this node */

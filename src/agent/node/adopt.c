@@ -10,6 +10,7 @@
 
 #include "src/agent/node/proc.h"
 #include "src/agent/node/proc_environment.h"
+#include "src/base/check.h"
 #include "src/base/log.h"
 
 /* An entry as of one that was just attached. It goes on when it is taken up: it may stand still for
@@ -43,22 +44,78 @@ static bool entry_of(const struct machine_ops *machine, pid_t pid,
     return true;
 }
 
-static int adopt(const struct machine_ops *machine, pid_t pid, const struct proc_environment *found,
-                 struct ledger *adopted, struct err *err)
+struct finds {
+    const struct machine_ops *machine;
+    const struct ledger *journal; /* NULL: it is new */
+    struct ledger *adopted;
+    struct list *claims;
+    size_t claim_count;
+};
+
+static struct claim *claim_find(const struct finds *finds, const struct ledger_entry *entry)
 {
-    const struct ledger_entry *known = ledger_find(adopted, found->allocation_id);
+    for (struct list *at = finds->claims->next; at != finds->claims; at = at->next) {
+        struct claim *claim = LIST_ITEM(at, struct claim, node);
+        if (strcmp(claim->allocation_id, entry->allocation_id) == 0 && claim->run == entry->run &&
+            claim->uid == entry->uid)
+            return claim;
+    }
+    return NULL;
+}
+
+/* It is what the journal knows, or has been started by that. */
+static bool is_known(const struct finds *finds, const struct ledger_entry *entry)
+{
+    const struct ledger_entry *known =
+        finds->journal == NULL ? NULL : ledger_find(finds->journal, entry->allocation_id);
+
+    return known != NULL && known->pid != 0 && known->run == entry->run && known->uid == entry->uid;
+}
+
+static void add_claim(struct finds *finds, const struct ledger_entry *entry)
+{
+    struct claim *claim = claim_find(finds, entry);
+
+    if (claim != NULL && claim->start_ticks <= entry->start_ticks)
+        return;
+    if (claim == NULL) {
+        if (finds->claim_count == CLAIMS_MAX)
+            return;
+        finds->claim_count++;
+        claim = check_calloc(1, sizeof(*claim));
+        list_push_back(finds->claims, &claim->node);
+    }
+    memcpy(claim->allocation_id, entry->allocation_id, sizeof(claim->allocation_id));
+    memcpy(claim->work_dir, entry->work_dir, sizeof(claim->work_dir));
+    claim->run = entry->run;
+    claim->pid = (pid_t)entry->pid;
+    claim->start_ticks = entry->start_ticks;
+    claim->uid = entry->uid;
+}
+
+static int adopt(struct finds *finds, pid_t pid, const struct proc_environment *found,
+                 struct err *err)
+{
+    const struct ledger_entry *known = ledger_find(finds->adopted, found->allocation_id);
     struct ledger_entry entry;
 
-    if (!entry_of(machine, pid, found, &entry) ||
-        (known != NULL && known->start_ticks <= entry.start_ticks))
+    if (!entry_of(finds->machine, pid, found, &entry))
+        return 0;
+    if (is_known(finds, &entry))
+        return 0;
+    if (entry.cgroup[0] == '\0' || finds->journal != NULL) {
+        add_claim(finds, &entry);
+        return 0;
+    }
+    if (known != NULL && known->start_ticks <= entry.start_ticks)
         return 0;
     log_warning("adopted", "allocation=%s run=%s pid=%d text=\"the journal is new, it runs\"",
                 entry.allocation_id, found->run, (int)pid);
-    return ledger_commit(adopted, &entry, NULL, 0, 0, err);
+    return ledger_commit(finds->adopted, &entry, NULL, 0, 0, err);
 }
 
-static int adopt_each(const struct machine_ops *machine, const char *node_id, const char *socket,
-                      struct ledger *adopted, struct err *err)
+static int adopt_each(struct finds *finds, const struct adopt_for *whose, const char *socket,
+                      struct err *err)
 {
     DIR *folder = opendir("/proc");
     struct dirent *item;
@@ -68,29 +125,30 @@ static int adopt_each(const struct machine_ops *machine, const char *node_id, co
         pid_t pid = (pid_t)strtol(item->d_name, NULL, 10);
         struct proc_environment found;
 
-        if (pid > 1 && proc_read_environment(pid, &found) && strcmp(found.node_id, node_id) == 0 &&
-            strcmp(found.socket, socket) == 0)
-            result = adopt(machine, pid, &found, adopted, err);
+        if (pid > 1 && proc_read_environment(pid, &found) &&
+            strcmp(found.node_id, whose->node_id) == 0 && strcmp(found.socket, socket) == 0)
+            result = adopt(finds, pid, &found, err);
     }
     if (folder != NULL)
         closedir(folder);
     return result;
 }
 
-int adopt_running(const struct machine_ops *machine, const char *node_id, const char *socket,
-                  struct ledger *ledger, struct err *err)
+int adopt_running(const struct machine_ops *machine, const struct adopt_for *whose,
+                  struct ledger *ledger, struct list *ret_claims, struct err *err)
 {
+    const bool journal = ledger_next(ledger, NULL) != NULL || ledger_last_sequence(ledger) > 0;
+    struct finds finds = {
+        .machine = machine, .journal = journal ? ledger : NULL, .claims = ret_claims};
     char own[PATH_MAX];
-    struct ledger *adopted;
     int result;
 
-    if (ledger_next(ledger, NULL) != NULL || ledger_last_sequence(ledger) > 0 ||
-        proc_socket_name(socket, own) != 0)
+    if ((journal && !whose->again) || proc_socket_name(whose->socket, own) != 0)
         return 0;
-    adopted = ledger_new();
-    result = adopt_each(machine, node_id, own, adopted, err);
-    if (result == 0)
-        result = ledger_adopt(ledger, adopted, err);
-    ledger_close(adopted);
+    finds.adopted = ledger_new();
+    result = adopt_each(&finds, whose, own, err);
+    if (result == 0 && !journal)
+        result = ledger_adopt(ledger, finds.adopted, err);
+    ledger_close(finds.adopted);
     return result;
 }

@@ -370,6 +370,13 @@ static void command_behind_the_options_is_left_alone(void **state)
     assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--ranks", "4", "--restore", "all", "app"),
                      0);
     assert_uint_equal(options.ranks, 4);
+    assert_false(options.asks_group);
+    assert_string_equal(options.profile, ""); /* as registered */
+    assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--ask", "group", "app"), 0);
+    assert_true(options.asks_group);
+    assert_int_equal(
+        RUN("ckpt-run", "--alloc", "job-1", "--ask", "each", "--restore", "all", "app"), 0);
+    assert_false(options.asks_group);
     assert_int_equal(options.restore, CKPT__V1__RESTORE_MODE__RESTORE_MODE_ALL);
     assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "app", "--max-restarts", "9"), 0);
     assert_uint_equal(options.restarts_max, 3);
@@ -386,6 +393,8 @@ static void wrong_command_lines_are_refused(void **state)
     assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--ranks", "0", "app"), -1);
     assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--ranks", "257", "app"), -1);
     assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--restore", "some", "app"), -1);
+    assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--ask", "all", "app"), -1);
+    assert_non_null(strstr(err.text, "each or group"));
     assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--max-restarts", "-1", "app"), -1);
     assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--max-restarts", "1001", "app"), -1);
     assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--restart-on", "often", "app"), -1);
