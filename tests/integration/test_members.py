@@ -208,7 +208,7 @@ def two_members_added_at_once_come_one_after_the_other():
 
 
 def the_leader_hands_over_before_it_stops():
-    """SIGTERM and transfer: how long no write is taken."""
+    """U-002: SIGTERM and transfer: the old leader follows another one before it ends, and how long no write is taken."""
     with Cluster() as cluster:
         cluster.start()
         load = Load(cluster, clients=2, pause_s=0.001, attempt_s=0.5)
@@ -218,6 +218,7 @@ def the_leader_hands_over_before_it_stops():
             leader = cluster.leader()
             before, at = load.acknowledged(), time.monotonic()
             if turn % 2 == 0:
+                said = len(leader.log.read_text())
                 leader.kill(signal.SIGTERM)
             else:
                 cluster.ctl("member", "transfer")
@@ -226,7 +227,11 @@ def the_leader_hands_over_before_it_stops():
             gaps.append((time.monotonic() - at) * 1000)
             if turn % 2 == 0:
                 assert leader.process.wait(timeout=10) == 0
-                assert "event=transfer_failed" not in leader.log.read_text()
+                said = leader.log.read_text()[said:]
+                ended = said[said.index("event=stopping leads=1"):said.index("event=stopped")]
+                others = [m.name for m in cluster.members if m is not leader]
+                assert any(f"leader={name}" in line for line in ended.splitlines() if "role=follower" in line for name in others), said
+                assert "event=transfer_failed" not in said
                 leader.start()
             load.progress()
         print(f"# new leader and writes after {', '.join(f'{gap:.0f} ms' for gap in gaps)}")

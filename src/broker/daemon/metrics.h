@@ -262,6 +262,8 @@ struct broker;
     X(AGENTS, GAUGE, "ckpt_agent_connected", NULL, NULL, "Agents connected to this member.")       \
     X(AGENT_REPORTS, COUNTER, "ckpt_agent_reports_total", NULL, NULL,                              \
       "Reports taken from agents and acknowledged.")                                               \
+    X(HEARTBEATS_REFUSED, COUNTER, "ckpt_agent_heartbeats_refused_total", NULL, NULL,              \
+      "Heartbeats of agents that came once more, or out of order.")                                \
     X(GRANTS, COUNTER, "ckpt_grants_total", NULL, NULL, "Bandwidth grants proposed.")              \
     X(NODES, GAUGE, "ckpt_nodes", "state", NULL,                                                   \
       "Known nodes by state; unknown: no agent ever reported there.")                              \

@@ -46,6 +46,8 @@ struct session {
     uint64_t made;         /* of the node that it is attached to */
     uint32_t pending;      /* proposals in flight */
     uint64_t hello_number; /* of all that came to this member */
+    uint64_t beat;         /* the sequence of the last heartbeat; 0: none came yet */
+    uint64_t refused;      /* heartbeats */
     char node_id[SESSION_TEXT_BYTES];
     char boot_id[SESSION_TEXT_BYTES];
     char version[SESSION_TEXT_BYTES];
@@ -581,10 +583,27 @@ static void tell_awaited(struct session *session, const Ckpt__V1__AgentHeartbeat
     replica_propose(session->dispatcher->broker->replica, &command, on_told, session);
 }
 
+/* One that comes again, by whoever stands in between or by an agent that counts wrong, proves
+ * nothing of what is on the node now. The first of a stream is told. */
+static bool is_repeated(struct session *session, uint64_t sequence)
+{
+    if (sequence > session->beat) {
+        session->beat = sequence;
+        return false;
+    }
+    metrics_add(session->dispatcher->broker->metrics, METRIC_HEARTBEATS_REFUSED, NULL, NULL, 1);
+    if (session->refused++ == 0)
+        log_warning("heartbeat_refused",
+                    "node=%s sequence=%" PRIu64 " last=%" PRIu64
+                    " text=\"it came before: the node is not heard by it\"",
+                    session->node_id, sequence, session->beat);
+    return true;
+}
+
 /* Heartbeats cost no log entry; what runs is not state, but for the end of a wait. */
 static void take_heartbeat(struct session *session, const Ckpt__V1__AgentHeartbeat *heartbeat)
 {
-    if (session_node(session) == NULL)
+    if (session_node(session) == NULL || is_repeated(session, heartbeat->sequence))
         return;
     nodes_heard(session->dispatcher->broker->nodes, session->slot, heartbeat);
     tell_awaited(session, heartbeat);

@@ -1,6 +1,8 @@
 /* Agents' streams over real sockets: hello, orders, reports, heartbeats, failover (I20, F-009,
  * F-022, F-023). The broker's clock is the test's, so that nothing here waits for time; the loop
  * runs until what is awaited has come. */
+#include "src/base/check.h"
+#include "src/broker/daemon/metrics.h"
 #include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/health/nodes.h"
 #include "tests/unit/broker/fake_replica.h"
@@ -474,6 +476,45 @@ static void heartbeats_keep_a_node_ready_and_cost_no_log_entry(void **state)
                   fsm_node_find(fake->replica.fsm, "node-1")->state == STATE(READY)));
 }
 
+/* L-004: whatever is sent again, or comes too late, does not keep a node alive. */
+static void a_repeated_heartbeat_is_refused_and_counted(void **state)
+{
+    static const uint64_t repeated[] = {5, 4, 1, 0};
+    struct stand *stand = *state;
+    struct agent *agent = &stand->agents[0];
+    struct fake *fake = stand->fake;
+    struct metrics *metrics = broker_metrics_new(&fake->broker);
+    struct agent *next = &stand->agents[1];
+    uint64_t age_ms = 1;
+
+    fake->broker.metrics = metrics;
+    fake_serve(fake);
+    connect_agent(stand, agent, "node-1");
+    fake_advance_ms(fake, 10000); /* the hello was heard, too */
+    heartbeat(agent, 5);
+    await(stand,
+          (dispatcher_node_connected(fake->broker.dispatcher, "node-1", &age_ms), age_ms == 0));
+    for (size_t i = 0; i < ARRAY_COUNT(repeated); i++) {
+        fake_advance_ms(fake, 10000);
+        heartbeat(agent, repeated[i]);
+        await(stand,
+              metrics_value(metrics, METRIC_HEARTBEATS_REFUSED, NULL, NULL) == (double)i + 1);
+    }
+    assert_true(dispatcher_node_connected(fake->broker.dispatcher, "node-1", &age_ms));
+    assert_uint_equal(age_ms, 40000); /* since the one that counted */
+    heartbeat(agent, 6);
+    await(stand,
+          (dispatcher_node_connected(fake->broker.dispatcher, "node-1", &age_ms), age_ms == 0));
+    assert_false(agent->ended);
+    connect_agent(stand, next, "node-1"); /* a stream counts anew */
+    fake_advance_ms(fake, 10000);
+    heartbeat(next, 1);
+    await(stand,
+          (dispatcher_node_connected(fake->broker.dispatcher, "node-1", &age_ms), age_ms == 0));
+    fake->broker.metrics = NULL;
+    metrics_free(metrics);
+}
+
 static void a_follower_refuses_with_the_leaders_address(void **state)
 {
     struct stand *stand = *state;
@@ -711,6 +752,7 @@ int main(void)
         TEST(a_boot_that_cannot_be_proposed_ends_the_stream),
         TEST(what_a_boot_says_after_the_hello_of_the_next_one_is_not_believed),
         TEST(heartbeats_keep_a_node_ready_and_cost_no_log_entry),
+        TEST(a_repeated_heartbeat_is_refused_and_counted),
         TEST(a_follower_refuses_with_the_leaders_address),
         TEST(streams_end_with_leadership_and_go_on_with_the_next_leader),
         TEST(walltime_ends_are_sent_as_remaining_time),

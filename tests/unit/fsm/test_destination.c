@@ -302,6 +302,45 @@ static void an_outage_that_lasts_fails_over_where_a_target_is_named(void **unuse
     script_close(&script);
 }
 
+static void expect_fail_over_after(struct script *script, uint64_t after_ms)
+{
+    expect_ok(script, "after %" PRIu64, after_ms - 1);
+    expect_ok(script, "tick");
+    assert_false(fsm_target_find(script->fsm, "scratch")->failed_over);
+    expect_ok(script, "after 1");
+    expect_ok(script, "tick");
+    assert_true(fsm_target_find(script->fsm, "scratch")->failed_over);
+}
+
+/* S2-026: a short outage moves nothing, and the next one counts from its own beginning. */
+static void an_outage_fails_over_after_the_policys_time_and_not_before(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "put scratch keep failover=other");
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "target scratch down");
+    expect_ok(&script, "after 59999");
+    expect_ok(&script, "tick");
+    expect_ok(&script, "target scratch up");
+    expect_ok(&script, "after 59999");
+    expect_ok(&script, "tick");
+    assert_false(fsm_target_find(script.fsm, "scratch")->failed_over);
+    expect_ok(&script, "target scratch down");
+    expect_fail_over_after(&script, 60000); /* unless the policy says otherwise */
+    assert_string_equal(target_of(&script, 2), "other");
+    expect_ok(&script, "target scratch up");
+    expect_ok(&script, "policy failover_after=10000");
+    expect_ok(&script, "target scratch down");
+    expect_ok(&script, "after 4000");
+    script_restore(&script);
+    expect_fail_over_after(&script, 6000);
+    script_close(&script);
+}
+
 /* S2-028, S2-030: bound by the first complete one. */
 static void a_required_domain_binds_after_the_first_checkpoint(void **unused)
 {
@@ -640,6 +679,7 @@ int main(void)
         cmocka_unit_test(a_target_with_a_waiting_checkpoint_stays),
         cmocka_unit_test(a_drained_target_is_left_and_can_go),
         cmocka_unit_test(an_outage_that_lasts_fails_over_where_a_target_is_named),
+        cmocka_unit_test(an_outage_fails_over_after_the_policys_time_and_not_before),
         cmocka_unit_test(a_required_domain_binds_after_the_first_checkpoint),
         cmocka_unit_test(the_policys_rule_is_that_of_jobs_that_say_nothing),
         cmocka_unit_test(a_preferred_domain_forbids_nothing),

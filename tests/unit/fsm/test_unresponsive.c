@@ -167,6 +167,73 @@ static void who_did_not_answer_is_moved_as_rarely_and_never_preempted_by_a_decis
     script_close(&script);
 }
 
+/* S1-033: neither are nodes that are leaving already, when somebody needs them now. */
+static void what_leaves_already_is_not_waited_for(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    for (int silent = 0; silent < 2; silent++) {
+        script_start(&script);
+        expect_ok(&script, "register a nodes=n1,n2,n3 gpus=4 min=1 borrowed");
+        if (silent == 1) {
+            expect_ok(&script, "request a");
+            ask_in_vain(&script, 1);
+        }
+        expect_ok(&script, "update a nodes=n1,n2 gpus=4 borrowed"); /* by hand it is asked */
+        assert_true(job_of(&script, "a")->next_count > 0);
+        assert_true(job_of(&script, "a")->active_checkpoint_id != 0);
+        expect_ok(&script, "preempt reason=reclaim useful=n3 nodes=a");
+        assert_int_equal(script.outcome.victims[0].checkpoint_id == 0, silent);
+        assert_int_equal(job_of(&script, "a")->leaving, silent);
+        script_close(&script);
+    }
+}
+
+/* S1-033: one that hangs holds bandwidth for its whole timeout. */
+static void who_did_not_answer_has_to_prove_itself_again(void **unused)
+{
+    struct script script;
+    uint32_t parts;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register a nodes=n1");
+    expect_ok(&script, "request a");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 shard_verified a ckpt=1-1");
+    assert_false(fsm_allocation_unproven(job_of(&script, "a")));
+    expect_ok(&script, "request a");
+    ask_in_vain(&script, 2);
+    assert_true(fsm_allocation_unproven(job_of(&script, "a")));
+    expect_ok(&script, "request a");
+    expect_ok(&script, "grant 1-3 bytes=3000000");
+    assert_uint_equal(fsm_target_unproven_rate(script.fsm, 0, &parts), 3000000);
+    expect_ok(&script, "report n1 shard_verified a ckpt=1-3");
+    assert_false(fsm_allocation_unproven(job_of(&script, "a")));
+    script_close(&script);
+}
+
+/* S1-033: another strategy is another way of asking. */
+static void another_strategy_is_asked_as_if_nothing_had_been(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register a nodes=n1 class=1");
+    expect_ok(&script, "request a");
+    ask_in_vain(&script, 1);
+    expect_ok(&script, "update a walltime=86400000");
+    assert_true(job_of(&script, "a")->unresponsive); /* no word of the strategy */
+    expect_ok(&script, "update a strategy=manual");
+    assert_false(job_of(&script, "a")->unresponsive);
+    expect_ok(&script, "after 600000");
+    expect_ok(&script, "preempt class=5");
+    assert_true(script.outcome.victims[0].checkpoint_id != 0);
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,6 +242,9 @@ int main(void)
         cmocka_unit_test(who_did_not_answer_is_asked_more_and_more_rarely),
         cmocka_unit_test(a_restart_is_asked_after_the_usual_interval),
         cmocka_unit_test(who_did_not_answer_is_moved_as_rarely_and_never_preempted_by_a_decision),
+        cmocka_unit_test(what_leaves_already_is_not_waited_for),
+        cmocka_unit_test(who_did_not_answer_has_to_prove_itself_again),
+        cmocka_unit_test(another_strategy_is_asked_as_if_nothing_had_been),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
