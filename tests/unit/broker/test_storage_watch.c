@@ -184,7 +184,7 @@ static void three_failed_probes_make_a_target_unavailable_and_two_good_ones_brin
     struct fake *fake = setup_serving();
 
     (void)state;
-    assert_string_equal(last_arguments, "probe --prefix /scratch ");
+    assert_memory_equal(last_arguments, "probe --prefix /scratch --cluster ", 34); /* its mark */
     fail_probe(fake);
     fake_advance_ms(fake, 5000);
     fail_probe(fake);

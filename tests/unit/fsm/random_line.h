@@ -490,6 +490,10 @@ static inline void random_line(struct script *script, uint64_t *state, char *lin
     uint64_t job = random_draw(state, RANDOM_JOBS);
     uint64_t which = random_draw(state, 100);
 
+    if (fsm_passive_since_ms(script->fsm) != 0 && random_draw(state, 20) == 0) {
+        snprintf(line, size, "adopt");
+        return;
+    }
     if (random_start(script, state, job, line, size))
         return;
     if (which < 8 && (random_draw(state, 3) != 0 || !random_continue(script, state, line, size)))

@@ -138,8 +138,14 @@ static void run_once(uint64_t seed, uint64_t totals[16], struct fsm_account *acc
         uint64_t gpus = held_gpus(script.fsm);
         uint64_t now_ms = now_of(script.fsm);
 
-        if (i == 0)
-            strcpy(line, "init");
+        if (random_draw(&state, 700) == 0) { /* as from a backup */
+            fsm_begin_passive(script.fsm);
+            fsm_begin_passive(twin);
+        }
+        if (i == 0) /* also as an earlier build began, until all have this one */
+            strcpy(line, seed % 3 == 0 ? "init level=1" : "init");
+        else if (random_draw(&state, 900) == 0)
+            strcpy(line, "policy level=2");
         else if (i == 1)
             strcpy(line, "policy min_interval=1 backoff=1000 retention=50000 timeout=30000");
         else if (random_draw(&state, 1500) == 0) /* over all deadlines, as without a leader */
