@@ -32,6 +32,7 @@ static void adopt_allocation(struct fsm *fsm, struct allocation *allocation, uin
 {
     struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
 
+    CHECK(allocation->view.id != NULL);
     allocation->terminate_deadline_ms = shifted_ms(allocation->terminate_deadline_ms, by_ms);
     allocation->grace_end_ms = shifted_ms(allocation->grace_end_ms, by_ms);
     if (active != NULL && allocation->view.terminating) {
@@ -47,6 +48,7 @@ static void adopt_allocation(struct fsm *fsm, struct allocation *allocation, uin
 
 static void adopt_kept(struct fsm *fsm, const struct allocation *allocation, uint64_t by_ms)
 {
+    CHECK(allocation->view.id != NULL);
     for (struct list *at = allocation->checkpoints.next; at != &allocation->checkpoints;
          at = at->next) {
         struct checkpoint *checkpoint =
@@ -67,6 +69,7 @@ static void adopt_kept(struct fsm *fsm, const struct allocation *allocation, uin
 /* A target is looked at anew; until then its last state counts from now. */
 static void adopt_targets(struct fsm *fsm)
 {
+    CHECK(fsm->targets.used <= FSM_TARGETS_MAX);
     for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
         struct target *target = target_edit(fsm, target_find_slot(fsm, slot));
 

@@ -37,6 +37,7 @@ static uint32_t level_of(const struct level_row *rows, size_t count, const void 
 
 static uint32_t field_level(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
+    CHECK(field->id != 0);
     return level_of(fields, ARRAY_COUNT(fields), message->descriptor, field->id);
 }
 
@@ -62,6 +63,7 @@ static bool is_there(const ProtobufCMessage *message, const ProtobufCFieldDescri
 {
     const uint64_t *number = fsm_field_value(message, field, 0);
 
+    CHECK(field->id != 0);
     if (field->label == PROTOBUF_C_LABEL_REPEATED ||
         (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0)
         return fsm_field_count(message, field) > 0;
@@ -91,6 +93,7 @@ static void level_message(void *context, const ProtobufCMessage *message)
     struct level_walk *walk = context;
     const ProtobufCMessageDescriptor *descriptor = message->descriptor;
 
+    CHECK(walk->level >= FSM_LEVEL_FIRST);
     for (unsigned i = 0; i < descriptor->n_fields; i++) {
         const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
         uint32_t level = field_level(message, field), value = value_level(message, field);
@@ -118,6 +121,7 @@ uint32_t fsm_message_level(const ProtobufCMessage *message, const char **ret_fie
 /* Numbers alone: what has texts or messages of a higher level is never filled below it. */
 void fsm_message_lower(ProtobufCMessage *message, uint32_t level)
 {
+    CHECK(level >= FSM_LEVEL_FIRST);
     for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
         const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
         size_t size = field->type == PROTOBUF_C_TYPE_UINT64 ? sizeof(uint64_t) : sizeof(uint32_t);

@@ -6,6 +6,7 @@
 static enum fsm_status check_folder(const char *field, const char *name,
                                     struct fsm_outcome *outcome)
 {
+    CHECK(name != NULL);
     if (outcome->status != FSM_OK || (name[0] != '-' && name[0] != '.'))
         return outcome->status;
     outcome->subject = field;

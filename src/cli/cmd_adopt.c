@@ -9,9 +9,13 @@
 #include "src/cli/call.h"
 #include "src/cli/commands.h"
 #include "src/cli/output.h"
-#include "src/dest/mark.h"
 
-enum { ADOPT_NAMES_BYTES = 2048, ADOPT_LINE_BYTES = 512, ADOPT_PLAN_BYTES = 8192 };
+enum {
+    ADOPT_NAMES_BYTES = 2048,
+    ADOPT_LINE_BYTES = 768,
+    ADOPT_NOTE_BYTES = 480,
+    ADOPT_PLAN_BYTES = 8192
+};
 
 /* How many there are, and the names of the first ones. */
 struct adopt_names {
@@ -58,21 +62,23 @@ static void take_jobs(void *context, const ProtobufCMessage *page)
     }
 }
 
-/* The note of a cluster that writes there (src/dest/mark.h), where this machine has the folder. */
-static void note_of(const char *path, char *ret_text, size_t size)
+/* The note of a cluster that writes there: KEY=VALUE lines, where this machine has the folder. It is
+ * shown as it is, but for what a terminal would obey. */
+static void note_of(const char *path, char ret_text[ADOPT_LINE_BYTES])
 {
-    char text[MARK_NOTE_MAX_BYTES];
     FILE *file = fopen(path, "re");
-    struct mark_note note;
     size_t length;
 
     if (file == NULL)
         return;
-    length = fread(text, 1, sizeof(text), file);
+    ret_text[0] = ':';
+    ret_text[1] = ' ';
+    length = 2 + fread(ret_text + 2, 1, ADOPT_NOTE_BYTES, file);
     fclose(file);
-    mark_note_read(text, length, &note);
-    snprintf(ret_text, size, ": cluster %.64s, epoch %" PRIu64 ", last written %.24s by %.64s",
-             note.cluster, note.epoch, note.time, note.host);
+    ret_text[length] = '\0';
+    for (char *c = ret_text; *c != '\0'; c++)
+        if (*c < ' ' || *c > '~')
+            *c = ' ';
 }
 
 static void name_target(struct adopt_names *names, const Ckpt__V1__TargetSpec *spec)
@@ -80,10 +86,10 @@ static void name_target(struct adopt_names *names, const Ckpt__V1__TargetSpec *s
     char line[ADOPT_LINE_BYTES], pattern[ADOPT_LINE_BYTES], note[ADOPT_LINE_BYTES] = "";
     glob_t found;
 
-    snprintf(pattern, sizeof(pattern), "%.200s/" MARK_NAME "*", spec->prefix);
+    snprintf(pattern, sizeof(pattern), "%.200s/.cluster.*", spec->prefix);
     if (spec->prefix[0] == '/' && glob(pattern, 0, NULL, &found) == 0) {
         for (size_t i = 0; i < found.gl_pathc; i++)
-            note_of(found.gl_pathv[i], note, sizeof(note));
+            note_of(found.gl_pathv[i], note);
         globfree(&found);
     }
     snprintf(line, sizeof(line), "\n    %.60s (%.150s)%s", spec->target_id, spec->prefix, note);

@@ -62,7 +62,7 @@ MAY_INCLUDE = {
                     "src/tls/identity.h", "src/tls/watch.h", "src/base/"),
     "src/agent/": ("src/agent/", "src/ask/", "src/dest/", "src/rpc/", "src/net/network.h", "src/serve/", "fsm/names.h", "ckpt/v1/", "ckpt/agent/v1/", "src/tls/context.h", "src/base/"),
     "src/app/": ("src/app/",),
-    "src/cli/": ("src/cli/", "src/whatif/whatif.h", "src/client/", "src/backup/", "src/dest/mark.h", "src/dest/sha256.h", "fsm/names.h", "fsm/status.h", "fsm/records/", "ckpt/v1/",
+    "src/cli/": ("src/cli/", "src/whatif/whatif.h", "src/client/", "src/backup/", "src/dest/sha256.h", "fsm/names.h", "fsm/status.h", "fsm/records/", "ckpt/v1/",
                  "src/tls/authority.h", "src/tls/context.h", "src/tls/watch.h", "src/base/"),
 }
 # the one place where consensus and state machine meet; the program chooses the tables of real disk and network for it

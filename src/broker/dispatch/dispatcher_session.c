@@ -48,11 +48,9 @@ struct session {
     uint64_t hello_number; /* of all that came to this member */
     uint64_t beat;         /* the sequence of the last heartbeat; 0: none came yet */
     uint64_t refused;      /* heartbeats */
-    char node_id[SESSION_TEXT_BYTES];
-    char boot_id[SESSION_TEXT_BYTES];
-    char version[SESSION_TEXT_BYTES];
+    char node_id[SESSION_TEXT_BYTES], boot_id[SESSION_TEXT_BYTES];
     char machine[FSM_PLATFORM_BYTES], os[FSM_PLATFORM_BYTES];
-    char domain[SESSION_TEXT_BYTES];
+    char version[SESSION_TEXT_BYTES], domain[SESSION_TEXT_BYTES];
 };
 
 /* One NodeReport in flight. */
