@@ -169,10 +169,20 @@ def the_same_line_goes_on_with_its_application():
 
 
 def a_killed_keeper_is_no_loss_to_its_ckpt_run():
-    """It is the application's parent then, and takes its status. V-012."""
+    """It is the application's parent then, and takes its status. A later ckpt-run cannot be, and says that nobody knows how it ended. V-012."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         cluster.register("job", [("a", 1, MIB)])
+        cluster.register("later", [("a", 1, MIB)])
+        later = ShellJob(cluster, "later", ["sh", "-c", COUNTS], 'exec "$@"')
+        pid = wait_until("it runs", later.known_to_run, 20)
+        later.kill()
+        later.start()
+        wait_until("it goes on", lambda: f"goes on with pid {pid}" in later.log.read_text(), 20)
+        os.kill(parent_of(pid), signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
+        assert later.process.wait(20) == 125 and "nobody knows how: its keeper was killed" in later.log.read_text()
+        allocation_in(cluster, "later", ENDED_FAILED)
         job = ShellJob(cluster, "job", ["sh", "-c", COUNTS], 'exec "$@"')
         pid = wait_until("it runs", job.known_to_run, 20)
         os.kill(parent_of(pid), signal.SIGKILL)

@@ -223,7 +223,7 @@ static void refuse_second(struct app_stream *stream, const struct allocation *al
     stream->must_end = true;
     app_stream_refuse(stream,
                       "allocation %s already runs on this node as pid %" PRIu32
-                      "; end its ckpt-run first, or the job: ckptctl end %s",
+                      "; end its ckpt-run first, or the job: ckpt-run end %s",
                       allocation->entry.allocation_id, allocation->entry.pid,
                       allocation->entry.allocation_id);
 }

@@ -37,6 +37,7 @@ static struct input {
     off_t first;  /* FILE: offset of the first start */
     off_t shared; /* FILE, restarted: offset of the kept description then */
     bool started; /* once at least */
+    bool refused; /* another start, which was said */
     bool own;     /* FILE: the application reads by another description than the kept one */
     struct input_sight was; /* at the first start; of streams */
 } input;
@@ -160,6 +161,9 @@ bool run_input_again(void)
 {
     if (!input.started || !is_stream() || nothing_read())
         return true;
+    if (input.refused)
+        return false;
+    input.refused = true;
     run_say_error("not started again: standard input is %s, and the application may have read of "
                   "it: another start would find the rest alone, and pass for one that did all the "
                   "work; give the input as a file (< FILE), or < /dev/null when there is none",

@@ -145,6 +145,8 @@ int run_keeper_call(const char *work_dir, enum keeper_request request,
 
 /* ---- its ckpt-run ---- */
 
+static void reap_application(void);
+
 static void tell_news(enum keeper_news_kind kind, int value)
 {
     const struct keeper_news news = {kind, value};
@@ -215,6 +217,8 @@ static void take_words(void)
     keeper.confirmed = keeper.confirmed || word == KEEPER_CONFIRM;
     keeper.told = keeper.told || word == KEEPER_TELL;
     keeper.done = keeper.done || word == KEEPER_DONE;
+    if (word == KEEPER_NOTED && keeper.ended)
+        reap_application();
 }
 
 /* ---- others that ask ---- */
@@ -290,38 +294,53 @@ static bool waited_for_client(void)
     return monotonic_ms() - keeper.alone_ms >= CLIENT_WAIT_MS;
 }
 
-/* Before the agent knows the application, its entry in /proc stays; and while it is there, the
- * agent waits for the note. */
-static bool may_take_status(void)
+static int wait_status_of(const siginfo_t *info)
 {
-    siginfo_t info = {.si_pid = 0};
-
-    if (keeper.ended)
-        return false;
-    if (keeper.client >= 0)
-        return keeper.confirmed;
-    if (waitid(P_PID, (id_t)keeper.card.pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
-        info.si_pid == 0)
-        return true;
-    return (info.si_code == CLD_EXITED && info.si_status == 0) || waited_for_client();
+    if (info->si_code == CLD_EXITED)
+        return W_EXITCODE(info->si_status, 0);
+    return W_EXITCODE(0, info->si_status) | (info->si_code == CLD_DUMPED ? WCOREFLAG : 0);
 }
 
-static void take_statuses(void)
+static void take_change(void)
 {
     int status;
 
-    while (may_take_status() &&
-           waitpid((pid_t)keeper.card.pid, &status, WNOHANG | WUNTRACED | WCONTINUED) ==
-               (pid_t)keeper.card.pid) {
-        if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
-            keeper.stop_status = WIFSTOPPED(status) ? status : 0;
-            tell_news(KEEPER_CHANGED, status);
+    if (waitpid((pid_t)keeper.card.pid, &status, WNOHANG | WUNTRACED | WCONTINUED) !=
+        (pid_t)keeper.card.pid)
+        return;
+    keeper.stop_status = WIFSTOPPED(status) ? status : 0;
+    tell_news(KEEPER_CHANGED, status);
+}
+
+/* Its entry in /proc stays: before the agent knows the application, and until the end is noted. The
+ * agent waits for the note while it is there, also of a ckpt-run that stands still. */
+static void take_statuses(void)
+{
+    siginfo_t info;
+
+    while (!keeper.ended) {
+        info.si_pid = 0;
+        if (waitid(P_PID, (id_t)keeper.card.pid, &info,
+                   WEXITED | WSTOPPED | WCONTINUED | WNOHANG | WNOWAIT) != 0 ||
+            info.si_pid == 0)
+            return;
+        if (info.si_code == CLD_STOPPED || info.si_code == CLD_CONTINUED ||
+            info.si_code == CLD_TRAPPED) {
+            take_change();
             continue;
         }
+        if (!keeper.confirmed && keeper.client >= 0)
+            return;
         keeper.ended = true;
-        keeper.wait_status = status;
-        tell_news(KEEPER_ENDED, status);
+        keeper.wait_status = wait_status_of(&info);
+        tell_news(KEEPER_ENDED, keeper.wait_status);
     }
+}
+
+static void reap_application(void)
+{
+    CHECK(keeper.ended);
+    (void)waitpid((pid_t)keeper.card.pid, NULL, WNOHANG);
 }
 
 static void start_application(void (*application)(void *data), void *data)
@@ -402,6 +421,7 @@ void run_keeper_main(const struct keeper_start *start, int socket, void (*applic
         keeper_step();
     if (keeper.folder >= 0 && !keeper.done && keeper.confirmed && !note_is_there())
         leave_note();
+    reap_application();
     if (keeper.listening >= 0)
         (void)unlinkat(keeper.folder, KEEPER_SOCKET_NAME, 0);
     _exit(EXIT_SUCCESS);

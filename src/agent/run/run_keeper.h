@@ -39,7 +39,8 @@ struct keeper_news {
 enum keeper_word {
     KEEPER_CONFIRM = 'c', /* the agent knows the application: its end can be taken and noted */
     KEEPER_TELL = 't',    /* it is told to end */
-    KEEPER_DONE = 'd'     /* its end is noted, or needs no note */
+    KEEPER_NOTED = 'n',   /* its end is noted: it need not be a zombie any more */
+    KEEPER_DONE = 'd'     /* no news are wanted any more */
 };
 
 /* A start as its keeper knows it. */

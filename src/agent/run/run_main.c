@@ -270,6 +270,7 @@ static void application_ended(int wait_status)
         wait_ms(WAITING_NOTICE_MS, waiting_notice);
     note = note_of_end();
     last_word(&note);
+    run_child_tell(&run.child, KEEPER_NOTED);
     patience_begins();
     if (run.call != NULL && run.ready)
         send_exited();
