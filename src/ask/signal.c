@@ -60,9 +60,8 @@ static enum ask_ready signal_preflight(const struct ask_ops *ops, const struct a
     case ASK_WOULD_DIE:
         snprintf(
             ret_detail, size,
-            "pid %d (%.40s) does not catch signal %d (SIG%s) and would die from it, since --ask "
-            "group asks all of the group: let it catch or ignore it (in a shell: trap '' %s), or "
-            "start without --ask group",
+            "pid %d (%.40s) does not catch signal %d (SIG%s) and would die from it: let it catch "
+            "or ignore it (in a shell: trap '' %s), or start without --ask group",
             (int)culprit.pid, culprit.name, number, sigabbrev_np(number), sigabbrev_np(number));
         return ASK_NO_HANDLER;
     case ASK_NONE_CATCHES:

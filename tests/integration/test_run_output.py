@@ -166,11 +166,11 @@ def why_a_checkpoint_was_not_taken_is_told_everywhere():
     """The line of the agent, with the remedy: the record, ckptctl, the events, the job's own output."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
-        cluster.register("job", [("a", 1, MIB)])
+        cluster.register("job", [("a", 1, MIB)], checkpoint_timeout_ms=8000)
         script = cluster.dir / "run.sh"
         script.write_text("#!/bin/sh\nwhile :; do sleep 1; done\n")
         script.chmod(0o755)
-        cluster.register("group", [("a", 1, MIB)])
+        cluster.register("group", [("a", 1, MIB)], checkpoint_timeout_ms=8000)
         group = cluster.run_job("a", "group", [str(script)], ("--ask", "group"))
         job = cluster.run_job("a", "job", [str(script)])
         identifier = checkpoint_text(hint(cluster, "job"))

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "src/base/check.h"
+#include "src/base/log.h"
 
 _Static_assert((int)ASK_ADDRESS_BYTES >= (int)OPENED_ADDRESS_BYTES, "every address fits");
 
@@ -59,8 +60,13 @@ static int node_job_signal(void *context, int signal, struct err *err)
     if (seen->asks_group)
         return asked->machine->group_signal(asked->machine->context, asked->group, signal, err);
     CHECK(seen->hearer_count > 0);
-    for (size_t i = 0; i < seen->hearer_count; i++)
-        told += signal_hearer(asked, &seen->hearers[i], signal, err) == 0;
+    for (size_t i = 0; i < seen->hearer_count; i++) {
+        if (signal_hearer(asked, &seen->hearers[i], signal, err) != 0)
+            continue;
+        log_info("asked", "group=%d pid=%d signal=%d", (int)asked->group, (int)seen->hearers[i].pid,
+                 signal);
+        told++;
+    }
     return told > 0 ? 0 : -1;
 }
 
