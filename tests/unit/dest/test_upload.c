@@ -78,7 +78,7 @@ static void a_file_that_is_too_large_for_the_store_is_named(void **unused)
     only_file(&manifest, 64000 * CHUNK + 1);
     assert_int_equal(upload_cut(&manifest, 10000, &err), 0);
     assert_int_equal(upload_cut(&manifest, 1000, &err), -1);
-    assert_int_equal(err.code, ERR_REFUSED);
+    assert_int_equal(err.code, ERR_UNFIT);
     assert_contains(err.text, "\"f\" has 1073741824001 bytes");
     assert_contains(err.text, "takes 1000 parts of an object");
     assert_contains(err.text, "max_upload_part_num");
