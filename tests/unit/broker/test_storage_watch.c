@@ -184,7 +184,8 @@ static void three_failed_probes_make_a_target_unavailable_and_two_good_ones_brin
     struct fake *fake = setup_serving();
 
     (void)state;
-    assert_memory_equal(last_arguments, "probe --prefix /scratch --cluster ", 34); /* its mark */
+    assert_string_equal(last_arguments,
+                        "probe --prefix /scratch --cluster 9f86d081884c7d65@1 --cluster-id test ");
     fail_probe(fake);
     fake_advance_ms(fake, 5000);
     fail_probe(fake);
