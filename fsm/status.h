@@ -209,7 +209,12 @@
       "wait for running writers, or raise it: ckptctl target put TARGET --max-writes N")           \
     X(78, FEATURE_LEVEL, 9, "it needs feature level {c}, the cluster has {l}",                     \
       "upgrade the members that are behind (ckptctl status), then ckptctl policy set "             \
-      "feature_level={c}")
+      "feature_level={c}")                                                                         \
+    X(79, NODE_SILENT, 9,                                                                          \
+      "a node of the job's last run has been only silent for {c} s: its processes may run on "     \
+      "there, and would compute beside the new ones",                                              \
+      "wait until its agent is heard (it ends them then), or, when the machine is off, say so: "   \
+      "ckptctl node down NODE --is-off; ckptctl job JOB names the node")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

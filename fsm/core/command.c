@@ -41,6 +41,7 @@ static const struct fsm_command_info commands[] = {
     {44, "expire_over_quota", fsm_apply_expire_over_quota, false, false},
     {45, "scan_target", fsm_apply_scan_target, false, false},
     {46, "remove_orphans", fsm_apply_remove_orphans, true, false},
+    {47, "node_off", fsm_apply_node_off, true, false},
 };
 
 /* For tests and documents, which walk the table. */

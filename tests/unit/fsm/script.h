@@ -733,6 +733,7 @@ static const struct script_verb {
     {"over_quota", 44, false, script_over_quota},
     {"scan", 45, false, script_scan},
     {"orphans", 46, true, script_orphans},
+    {"node_off", 47, true, script_node_off},
 };
 
 enum { SCRIPT_VERBS = sizeof(script_verbs) / sizeof(script_verbs[0]) };
