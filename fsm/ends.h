@@ -8,9 +8,16 @@
 #include "ckpt/v1/broker.pb-c.h"
 #include "fsm/fsm.h"
 
-/* How the job would stop if a preemption took it now. Whether one may take it: fsm_victim_outlook().
- */
+/* How the job would stop if a preemption took it now. fsm_victim_outlook() tells whether one
+ * may. */
 Ckpt__V1__StopWay fsm_victim_stop_way(const struct fsm *fsm,
                                       const struct fsm_allocation *allocation);
+
+/* Since when nobody hears the node's agent; 0: it is heard, or none ever spoke from there. */
+uint64_t fsm_node_silent_since_ms(const struct fsm_node *node);
+/* A node of the last run of a stopped job that is only silent, so that no restart is taken
+ * elsewhere (NODE_SILENT). NULL: there is none. */
+const struct fsm_node *fsm_allocation_silent(const struct fsm *fsm,
+                                             const struct fsm_allocation *allocation);
 
 #endif

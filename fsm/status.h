@@ -214,7 +214,12 @@
       "the cluster began from a backup and is passive: it gives no orders and touches no target",  \
       "ckptctl cluster adopt, when no other cluster uses these nodes and targets")                 \
     X(80, INVALID_FOLDER, 3, "a tenant or project names a folder, and cannot begin with - or .",   \
-      "choose another name")
+      "choose another name")                                                                       \
+    X(81, NODE_SILENT, 9,                                                                          \
+      "a node of the job's last run has been only silent for {c} s: its processes may run on "     \
+      "there, and would compute beside the new ones",                                              \
+      "wait until its agent is heard (it ends them then), or, when the machine is off, say so: "   \
+      "ckptctl node down NODE --is-off; ckptctl job JOB names the node")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

@@ -1,6 +1,7 @@
-/* Commands about nodes: seen (ready, degraded, down), drain, remove. Rows F-006, F-007,
+/* Commands about nodes: seen (ready, degraded, down), drain, remove, off. Rows F-006, F-007,
  * L-001..L-003, S3-001. */
 #include "fsm/core/registry.h"
+#include "fsm/ends.h"
 #include "fsm/job/job.h"
 
 #include <malloc.h>
@@ -139,6 +140,24 @@ static bool node_failed(const struct node *node, Ckpt__Log__V1__NodeState state,
            (node->view.state == NODE(READY) || node->view.state == NODE(DEGRADED));
 }
 
+/* A hello has a boot id, also of a node that is drained. A drain says nothing of whether its agent
+ * is heard. Until level 2 nobody asks. */
+static void node_hear(const struct fsm *fsm, struct node *node, const Ckpt__Log__V1__NodeSeen *seen)
+{
+    struct fsm_node *view = &node->view;
+    Ckpt__Log__V1__NodeState said = seen->state;
+
+    CHECK(view->id != NULL);
+    if (fsm_level(fsm) < 2)
+        return;
+    if (said == NODE(READY) || (said == NODE(DRAINING) && seen->boot_id[0] != '\0')) {
+        view->silent_since_ms = 0;
+        view->off_at_ms = 0;
+    } else if ((said == NODE(DOWN) || said == NODE(DEGRADED)) && view->silent_since_ms == 0) {
+        view->silent_since_ms = fsm->now_ms;
+    }
+}
+
 /* Whether a node that is not known may become one: an agent says hello. That a node is silent was
  * said of one that has been removed since, and so was that it is being drained: such an agent is
  * taken as any new one. */
@@ -190,6 +209,7 @@ enum fsm_status fsm_apply_node_seen(struct fsm *fsm, const fsm_command *command,
         fsm_intern_set(fsm, &node->view.os, seen->os);
     if (seen->domain_told)
         node_set_domain(fsm, node, seen->domain);
+    node_hear(fsm, node, seen);
     /* a drain outlives reconnections; it ends when the node goes down */
     if (node->view.state == NODE(DRAINING) && state != NODE(DOWN))
         state = NODE(DRAINING);
@@ -268,5 +288,34 @@ enum fsm_status fsm_apply_remove_node(struct fsm *fsm, const fsm_command *comman
     fsm_node_changed(fsm, node);
     node->removed = true;
     fsm_node_leave(fsm, node);
+    return FSM_OK;
+}
+
+/* The word of one who looked: what the node's jobs had there is gone, whatever its agent might say.
+ * An agent that is heard knows better. */
+enum fsm_status fsm_apply_node_off(struct fsm *fsm, const fsm_command *command,
+                                   struct fsm_outcome *outcome)
+{
+    struct node *node = node_edit(fsm, node_find_any(fsm, command->node_off->node_id));
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_OFF};
+
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_NODE_OFF);
+    CHECK(outcome != NULL);
+    if (node == NULL)
+        return FSM_NODE_NOT_FOUND;
+    if (fsm_node_silent_since_ms(&node->view) == 0)
+        return FSM_NODE_NOT_DOWN;
+    event.subject = node->view.id;
+    fsm_event_emit(fsm, &event);
+    node->view.silent_since_ms = fsm_node_silent_since_ms(&node->view);
+    node->view.off_at_ms = fsm->now_ms;
+    fsm_moved(fsm, FSM_RECORD_NODE, node->view.slot);
+    if (node->removed || node->view.state == NODE(DOWN))
+        return FSM_OK;
+    if (node_failed(node, NODE(DOWN), false))
+        fsm_learn_node_failed(fsm, node);
+    node_set_state(fsm, node, NODE(DOWN));
+    fsm_node_lost(fsm, node);
+    fsm_node_changed(fsm, node);
     return FSM_OK;
 }

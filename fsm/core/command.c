@@ -42,6 +42,7 @@ static const struct fsm_command_info commands[] = {
     {45, "scan_target", fsm_apply_scan_target, false, false, false},
     {46, "remove_orphans", fsm_apply_remove_orphans, true, false, false},
     {47, "adopt_cluster", fsm_apply_adopt_cluster, true, false, true},
+    {48, "node_off", fsm_apply_node_off, true, false, false},
 };
 
 /* For tests and documents, which walk the table. */

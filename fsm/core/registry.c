@@ -148,6 +148,8 @@ static struct node *node_revive(struct fsm *fsm, struct node *node)
     node->view.state_since_ms = fsm->now_ms;
     node->view.steady_since_ms = 0;
     node->view.failure_count = 0;
+    node->view.silent_since_ms = 0;
+    node->view.off_at_ms = 0;
     node->removed = false;
     return node;
 }

@@ -608,6 +608,11 @@ static enum fsm_status validate_remove_node(const fsm_command *command, struct f
     return check_id(command->remove_node->node_id, outcome);
 }
 
+static enum fsm_status validate_node_off(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    return check_id(command->node_off->node_id, outcome);
+}
+
 /* The first epoch is cluster_init's. */
 static enum fsm_status validate_new_epoch(const fsm_command *command, struct fsm_outcome *outcome)
 {
@@ -705,6 +710,7 @@ static validator *const validators[] = {
     V(SCAN_TARGET) = validate_scan_target,
     V(REMOVE_ORPHANS) = validate_remove_orphans,
     V(ADOPT_CLUSTER) = validate_nothing,
+    V(NODE_OFF) = validate_node_off,
 #undef V
 };
 

@@ -119,6 +119,28 @@ static enum fsm_status restart_nodes_check(struct fsm *fsm, const struct allocat
     return fsm_shares_check(fsm, request->n_nodes, request->nodes, outcome);
 }
 
+/* A second copy would compute beside the first one. On the same node the agent ends what it finds
+ * before the new run begins. */
+static enum fsm_status restart_silence_check(const struct fsm *fsm,
+                                             const struct allocation *allocation,
+                                             const struct restart *restart,
+                                             struct fsm_outcome *outcome)
+{
+    uint32_t place = fsm_silent_place(fsm, allocation, 0);
+
+    CHECK(allocation->view.id != NULL);
+    for (; place != UINT32_MAX; place = fsm_silent_place(fsm, allocation, place + 1)) {
+        const struct node *node = node_at(fsm, allocation->view.nodes[place].node_slot);
+        uint32_t i = 0;
+
+        while (i < restart->count && restart_node(fsm, allocation, restart, i) != node)
+            i++;
+        if (i == restart->count)
+            return fsm_silent_refusal(fsm, allocation, place, outcome);
+    }
+    return FSM_OK;
+}
+
 /* S3-049: what was computed is not thrown away unless somebody says so. */
 static enum fsm_status restart_point_check(const struct allocation *allocation,
                                            const struct restart *restart,
@@ -183,6 +205,8 @@ static enum fsm_status restart_check(struct fsm *fsm, const struct allocation *a
     enum fsm_status status = restart_nodes_check(fsm, allocation, restart, outcome);
 
     CHECK(allocation->view.id != NULL);
+    if (status == FSM_OK)
+        status = restart_silence_check(fsm, allocation, restart, outcome);
     if (status != FSM_OK || restart->request->from_scratch)
         return status;
     status = restart_point_check(allocation, restart, outcome);

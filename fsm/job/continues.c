@@ -80,11 +80,30 @@ static enum fsm_status continue_begins(const struct fsm *fsm, const struct fsm_c
     return FSM_PARTS_DIFFER;
 }
 
+/* As of a restart: the old job may compute on there, beside the new one. */
+static uint32_t continue_silent(const struct fsm *fsm, const struct allocation *old,
+                                const Ckpt__V1__AllocationSpec *spec)
+{
+    uint32_t place = fsm_silent_place(fsm, old, 0);
+
+    for (; place != UINT32_MAX; place = fsm_silent_place(fsm, old, place + 1)) {
+        const char *name = node_at(fsm, old->view.nodes[place].node_slot)->view.id;
+        size_t i = 0;
+
+        while (i < spec->n_nodes && strcmp(spec->nodes[i]->node_id, name) != 0)
+            i++;
+        if (i == spec->n_nodes)
+            return place;
+    }
+    return UINT32_MAX;
+}
+
 enum fsm_status fsm_continue_check(const struct fsm *fsm, const Ckpt__V1__AllocationSpec *spec,
                                    const struct fsm_checkpoint **ret_point,
                                    struct fsm_outcome *outcome)
 {
     const struct allocation *old;
+    uint32_t place;
 
     CHECK(ret_point != NULL);
     *ret_point = NULL;
@@ -99,6 +118,9 @@ enum fsm_status fsm_continue_check(const struct fsm *fsm, const Ckpt__V1__Alloca
     if (old->assigned)
         return FSM_CONTINUES_RUNS;
     outcome->current = 0;
+    place = continue_silent(fsm, old, spec);
+    if (place != UINT32_MAX)
+        return fsm_silent_refusal(fsm, old, place, outcome);
     *ret_point = fsm_restart_point(fsm, old->view.id, 0);
     if (*ret_point == NULL)
         return continue_nothing(old, outcome);

@@ -149,6 +149,11 @@ void fsm_checkpoint_attempt_failed(struct fsm *fsm, struct checkpoint *checkpoin
 void fsm_checkpoint_timed_out(struct fsm *fsm, struct checkpoint *checkpoint, bool told);
 void fsm_checkpoint_responsive(struct fsm *fsm, struct checkpoint *checkpoint,
                                struct fsm_shard *shard, uint64_t stall_ms);
+/* silent.c: the first place from `from` on whose node is only silent; UINT32_MAX: none. */
+uint32_t fsm_silent_place(const struct fsm *fsm, const struct allocation *allocation,
+                          uint32_t from);
+enum fsm_status fsm_silent_refusal(const struct fsm *fsm, const struct allocation *allocation,
+                                   uint32_t place, struct fsm_outcome *outcome);
 /* The stop is taken back: the job goes on, and the preemption looks for others. */
 void fsm_checkpoint_spare(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Reason reason);
 /* Decision 5: without the checkpoint that was to stop it. */

@@ -221,9 +221,15 @@ static void terminate_overdue(struct fsm *fsm, struct allocation *allocation)
     if (active != NULL && fsm->now_ms >= allocation->grace_end_ms) /* S1-092 */
         fsm_checkpoint_end(fsm, active, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_FAILED,
                            CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED);
-    if (fsm->now_ms >= allocation->terminate_deadline_ms)
-        for (uint32_t i = 0; i < allocation->view.node_count; i++)
-            fsm_terminate_mark(fsm, allocation, &allocation->assignments[i]);
+    for (uint32_t i = 0;
+         fsm->now_ms >= allocation->terminate_deadline_ms && i < allocation->view.node_count; i++) {
+        struct assignment *part = &allocation->assignments[i];
+        const struct node *node = node_at(fsm, allocation->view.nodes[i].node_slot);
+        bool silent = !part->terminated && !part->exited && node->view.silent_since_ms != 0;
+
+        fsm_terminate_mark(fsm, allocation, part);
+        part->away |= silent; /* nobody has said that it ended (silent.c) */
+    }
     fsm_terminate_settle(fsm, allocation);
 }
 

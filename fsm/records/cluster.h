@@ -49,6 +49,10 @@
         /* its last failure, or when first seen; 0: no agent yet */                                \
     FIELD(Ckpt__Log__V1__NodeState, state, RECORD_ANY)                                             \
         /* UNSPECIFIED: named by an allocation, no agent was seen yet */                           \
+    FIELD(uint64_t, silent_since_ms, FSM_TIME_MAX_MS)                                              \
+        /* nobody hears its agent; 0: it is heard, or none ever spoke */                           \
+    FIELD(uint64_t, off_at_ms, FSM_TIME_MAX_MS)                                                    \
+        /* with silent_since: an operator said that the machine is off; 0: nobody did */           \
     FIELD(uint32_t, failure_count, RECORD_ANY)                                                     \
         /* found down, or with another boot id, unless it was drained */
 

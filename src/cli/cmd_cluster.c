@@ -57,7 +57,10 @@ static void node_cells(struct output_table *table, const ProtobufCMessage *item,
     bool unknown = stale && !node->connected;
 
     output_cell(table, "%s", node->node_id);
-    output_state(table, node->state);
+    if (node->off_at_ms != 0)
+        output_cell(table, "%s, off", node->state);
+    else
+        output_state(table, node->state);
     output_cell(table, "%s", unknown ? "-" : node->connected ? "yes" : "no");
     output_cell(table, "%s", unknown ? "-" : human_duration(node->last_heartbeat_age_ms, text));
     output_cell(table, "%u", node->allocation_count);
@@ -167,6 +170,28 @@ enum cli_exit command_node_remove(struct cli *cli)
         return code;
     snprintf(what, sizeof(what), "remove node %.128s", request.node_id);
     return call_mutate_simple(cli, what, "OperatorService/RemoveNode", &request.base);
+}
+
+/* The word alone opens the way to a second copy of a job, so that it has to be said in full. */
+enum cli_exit command_node_down(struct cli *cli)
+{
+    Ckpt__V1__MarkNodeOffRequest request = CKPT__V1__MARK_NODE_OFF_REQUEST__INIT;
+    char what[160], plan[384];
+    enum cli_exit code;
+
+    request.node_id = cli_argument(cli, 0);
+    if (!cli_flag(cli, "is-off"))
+        return cli_fail(cli, CLI_USAGE, "ckptctl node down NODE --is-off, when you know it",
+                        "node down takes your word that the machine is off: it needs --is-off");
+    snprintf(plan, sizeof(plan),
+             "plan: the machine of node %.128s is off, by your word; its jobs may be restarted "
+             "elsewhere. If it runs, they compute twice",
+             request.node_id);
+    code = call_confirm(cli, plan);
+    if (code != CLI_OK)
+        return code;
+    snprintf(what, sizeof(what), "take node %.128s for off", request.node_id);
+    return call_mutate_simple(cli, what, "OperatorService/MarkNodeOff", &request.base);
 }
 
 /* Of how many parts a node keeps a copy. */

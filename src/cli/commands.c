@@ -198,6 +198,11 @@ static const struct option_spec target_drain_options[] = {
 static const struct option_spec drain_options[] = {
     FLAG("urgent", "checkpoint every job on it now"), YES, {0}};
 
+static const struct option_spec node_down_options[] = {
+    FLAG("is-off", "its machine is off, or cut from network and storage: nothing runs there"),
+    YES,
+    {0}};
+
 static const struct option_spec queue_options[] = {
     DURATION("queued", "GPU-time that waits, e.g. 90h", 0),
     DURATION("running", "GPU-time that runs", 0),
@@ -322,6 +327,8 @@ const struct command commands[] = {
      COMMAND_CHANGES},
     {"node undrain", "NODE", 1, 1, "take a drained node back into use", command_node_undrain, NULL,
      COMMAND_CHANGES},
+    {"node down", "NODE", 1, 1, "a silent node is off: its jobs may restart elsewhere",
+     command_node_down, node_down_options, COMMAND_CHANGES},
     {"node remove", "NODE", 1, 1, "forget a node that is gone", command_node_remove, yes_options,
      COMMAND_CHANGES},
     {"register", "", 0, 0, "register a job", command_register, register_options, COMMAND_CHANGES},

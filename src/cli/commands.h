@@ -62,6 +62,7 @@ enum cli_exit command_nodes(struct cli *cli);
 enum cli_exit command_node_drain(struct cli *cli);
 enum cli_exit command_node_undrain(struct cli *cli);
 enum cli_exit command_node_remove(struct cli *cli);
+enum cli_exit command_node_down(struct cli *cli);
 enum cli_exit command_placement(struct cli *cli);
 enum cli_exit command_queue_report(struct cli *cli);
 enum cli_exit command_queue_clear(struct cli *cli);

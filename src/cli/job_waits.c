@@ -52,8 +52,24 @@ void job_waits_release(struct cli *cli, const char *allocation_id,
             human_checkpoint(check->checkpoint_id, id), check->part, check->parts);
 }
 
+/* Why no restart is taken elsewhere, and the next step. */
+static void print_silent(struct cli *cli, const Ckpt__V1__Allocation *job)
+{
+    char node[129], at[HUMAN_BYTES];
+
+    if (job->silent_node_id[0] == '\0')
+        return;
+    human_safe(job->silent_node_id, node, sizeof(node));
+    fprintf(cli->out,
+            " node %s of its last run has been silent since %s: its processes may run on there, so "
+            "it is not restarted\n elsewhere (NODE_SILENT) until the node's agent is heard, or "
+            "until ckptctl node down %s --is-off\n",
+            node, human_clock(job->silent_since_ms, at), node);
+}
+
 void job_waits_print(struct cli *cli, const Ckpt__V1__Allocation *job)
 {
+    print_silent(cli, job);
     print_restoring(cli, job->restoring);
     if (job->spec != NULL)
         job_waits_release(cli, job->spec->allocation_id, job->release_check);

@@ -252,8 +252,16 @@ def a_lost_node_comes_back_and_its_old_application_is_stopped():
             raise AssertionError("restarted where its old application may still run")
         except grpc.RpcError as error:
             assert "NODE_DOWN" in error.details(), error
-        cluster.client.broker("RestartAllocation", broker_pb2.RestartAllocationRequest(
-            request_id=uuid.uuid4().hex, allocation_id="moves", nodes=[common_pb2.NodeShare(node_id="b", gpu_count=1)]))
+        silent = cluster.ctl("restart", "moves", "--node", "b:1", check=False)
+        assert silent.returncode == 4 and "NODE_SILENT" in silent.stderr and "ckptctl node down NODE --is-off" in silent.stderr, silent
+        shown = cluster.ctl("job", "moves").stdout
+        assert " node a of its last run has been silent since " in shown and "ckptctl node down a --is-off" in shown, shown
+        assert cluster.ctl("node", "down", "a", "--yes", check=False).returncode == 2, "the word has to be said"
+        refused = cluster.ctl("node", "down", "b", "--is-off", "--yes", check=False)
+        assert refused.returncode == 4 and "NODE_NOT_DOWN" in refused.stderr, refused
+        cluster.ctl("node", "down", "a", "--is-off", "--yes")  # not true: the agent still ends what it finds
+        assert "down, off" in cluster.ctl("nodes").stdout and "node a off, by an operator's word" in cluster.ctl("events").stdout
+        cluster.ctl("restart", "moves", "--node", "b:1")
         new = cluster.run_job("b", "moves", heat(cluster, "moves"))
         says(new, f"restore/{checkpoint_text(point)}")
         cluster.agents["a"].start()

@@ -39,8 +39,11 @@ def a_spare_node_takes_over_without_anybody_on_it():
         for pid in jobs["b"].applications():
             os.kill(pid, signal.SIGKILL)
         wait_until("it is requeued", lambda: cluster.allocation("job").state == common_pb2.ALLOCATION_STATE_REQUEUED, 30)
-        says(jobs["a"], r"ckpt-run: allocation job does not run, it is requeued; .*; waiting for that \(--stay\)")
+        says(jobs["a"], r"ckpt-run: allocation job is requeued, and may run on at node b, silent for .* \(ckptctl node down b --is-off\); waiting for that \(--stay\)")
         assert jobs["a"].running() and jobs["c"].running()
+        refused = cluster.ctl("restart", "job", "--node", "a:1,c:1", check=False)
+        assert refused.returncode == 4 and "NODE_SILENT: b: " in refused.stderr, refused
+        cluster.ctl("node", "down", "b", "--is-off", "--yes")
         cluster.ctl("restart", "job", "--node", "a:1,c:1")
         for name, part in (("a", 0), ("c", 1)):
             says(jobs[name], rf"started pid \d+ as part {part} of 2 on node {name} from checkpoint \S+ \(1-{identifier & 0xffffffff}[,)]", 30)

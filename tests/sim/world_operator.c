@@ -381,6 +381,18 @@ static void remove_node(struct world_operator *desk, unsigned agent)
     call(desk, "OperatorService/RemoveNode", &message.base, &ckpt__v1__mutation_reply__descriptor);
 }
 
+/* The agent of the simulated machine is away, and its applications with it where the machine was
+ * killed. Others are only silent: that word is not given for them. */
+static void node_off(struct world_operator *desk, unsigned agent)
+{
+    Ckpt__V1__MarkNodeOffRequest message = CKPT__V1__MARK_NODE_OFF_REQUEST__INIT;
+    char id[ID_BYTES];
+
+    message.request_id = request_id(desk, id);
+    message.node_id = desk->world->agents[agent].name;
+    call(desk, "OperatorService/MarkNodeOff", &message.base, &ckpt__v1__mutation_reply__descriptor);
+}
+
 /* Nodes are down for a short time: what is down and empty is removed now and then, perhaps just
  * when its agent comes back. */
 static void look_for_gone(void *data)
@@ -504,6 +516,8 @@ static void on_timer(void *data)
             take_away(desk);
         else if (sim_chance(world->sim, 4))
             remove_node(desk, (unsigned)sim_random(world->sim, world->options.agents));
+        else if (sim_chance(world->sim, 4))
+            node_off(desk, (unsigned)sim_random(world->sim, world->options.agents));
         else
             drain_node(desk);
         break;

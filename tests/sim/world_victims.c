@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/level.h"
 #include "fsm/limits.h"
 #include "src/base/check.h"
 #include "tests/sim/agent_world.h"
@@ -38,6 +39,7 @@ struct victim_checks {
     unsigned removals[WORLD_AGENTS_MAX];
     uint64_t before_ms; /* the state's clock before this entry, whose commands may be of seconds */
     uint32_t down;      /* agents: as of the last event, not as of the whole entry */
+    uint32_t off;       /* likewise, of those: an operator has said so, rightly or not */
     Ckpt__V1__Strategy strategies[WORLD_JOBS_MAX]; /* before this entry */
     unsigned taken[TAKEN_MAX];                     /* jobs, in this entry */
     unsigned taken_count;
@@ -213,7 +215,13 @@ static void node_event(struct world *world, const Ckpt__V1__Event *event)
         return;
     }
     bit = UINT32_C(1) << agent;
+    if (event->kind == EVENT(NODE_OFF)) {
+        world->victims->off |= bit;
+        return;
+    }
     world->victims->down &= ~bit;
+    world->victims->off &=
+        event->new_state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN ? ~0u : ~bit;
     if (event->new_state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
         world->victims->down |= bit;
 }
@@ -288,11 +296,32 @@ static void note_leaving(struct world *world, const struct fsm *fsm, unsigned nu
     facts->leaving = held != 0 && allocation->leaving;
 }
 
+/* I30: a node that is only silent may have the job's last run, so nothing of it begins elsewhere
+ * until somebody has said that the machine is off. */
+static void check_restart(struct world *world, const struct fsm *fsm, const struct world_job *job)
+{
+    const struct fsm_allocation *allocation = fsm_allocation_find(fsm, job->id);
+    uint32_t named = 0, silent = world->victims->down & ~world->victims->off;
+
+    if (allocation == NULL || fsm_level(fsm) < 2)
+        return;
+    for (uint32_t i = 0; i < allocation->node_count; i++)
+        named |=
+            UINT32_C(1) << world_agent_number(fsm_node_name(fsm, allocation->nodes[i].node_slot));
+    for (unsigned agent = 0; agent < world->options.agents; agent++)
+        if ((silent & ~named) >> agent & 1 && lives(world, job, agent))
+            world_violation(world, "I30", "%s begins elsewhere, and lives on %s, which is silent",
+                            job->id, world_agent_name(agent));
+}
+
 static void end_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
 {
     const struct world_job *job = job_find(world, event->allocation_id);
     struct victim_facts *facts;
 
+    if (job != NULL && event->new_state == ALLOCATION(STARTING) &&
+        !state_holds_nodes(event->old_state) && event->old_state != 0)
+        check_restart(world, fsm, job);
     if (job == NULL || state_holds_nodes(event->new_state))
         return;
     facts = &world->victims->jobs[job - world->jobs];
@@ -364,7 +393,8 @@ void victims_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__E
         target_event(world, fsm, event);
     else if (event->kind == EVENT(PREEMPTION))
         victim_event(world, fsm, event);
-    else if (event->kind == EVENT(NODE_STATE) || event->kind == EVENT(NODE_REMOVED))
+    else if (event->kind == EVENT(NODE_STATE) || event->kind == EVENT(NODE_REMOVED) ||
+             event->kind == EVENT(NODE_OFF))
         node_event(world, event);
     else if (event->kind == EVENT(ALLOCATION_STATE))
         end_event(world, fsm, event);

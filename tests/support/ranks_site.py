@@ -14,7 +14,7 @@ import struct
 import time
 import uuid
 
-from cluster import BIN, ROOT, Cluster, broker_pb2, checkpoint_text, common_pb2, grpc, wait_until
+from cluster import BIN, ROOT, Cluster, broker_pb2, checkpoint_text, common_pb2, grpc, operator_pb2, wait_until
 from jobs import COMPLETE, COMPLETED, ENDED_FAILED, MIB, POLICY, REQUEUED, RUNNING, STARTING, SUSPENDED
 
 RANKS_POLICY = {**POLICY, "node_degraded_after": "1s", "node_down_after": "3s", "checkpoint_timeout": "30s", "grace": "2s", "max_attempts": 5}
@@ -206,6 +206,9 @@ class Ranked:
             from_scratch=not any(c.state == COMPLETE for c in self.cluster.checkpoints(self.name)))
 
         def taken():
+            for node in self.lost - set(self.nodes):  # only silent for the broker: its operator knows
+                with contextlib.suppress(grpc.RpcError):
+                    self.cluster.client.operator("MarkNodeOff", operator_pb2.MarkNodeOffRequest(request_id=uuid.uuid4().hex, node_id=node))
             try:
                 self.cluster.client.broker("RestartAllocation", request)
                 return True

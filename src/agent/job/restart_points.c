@@ -69,7 +69,7 @@ static void not_running_text(const struct restore *restore, const Ckpt__V1__Rest
                              char text[RESTORE_TEXT_BYTES])
 {
     const char *id = restore->allocation_id;
-    char state[WORDS_BYTES];
+    char state[WORDS_BYTES], silence[WORDS_BYTES];
 
     CHECK(!allocation_runs(point->allocation_state));
     words_enum(&ckpt__v1__allocation_state__descriptor, (int)point->allocation_state, state);
@@ -78,6 +78,12 @@ static void not_running_text(const struct restore *restore, const Ckpt__V1__Rest
                  "allocation %s does not run, it is %s; register a new one, which can go on from "
                  "its checkpoint (ckptctl register --alloc NEW --continues %s)",
                  id, state, id);
+    else if (point->silent_node_id[0] != '\0')
+        snprintf(text, RESTORE_TEXT_BYTES,
+                 "allocation %.48s is %s, and may run on at node %.48s, silent for %s: ckptctl "
+                 "restart when it is heard, or is off (ckptctl node down %.48s --is-off)",
+                 id, state, point->silent_node_id, words_duration(point->silent_for_ms, silence),
+                 point->silent_node_id);
     else
         snprintf(text, RESTORE_TEXT_BYTES,
                  "allocation %s does not run, it is %s; restart it first (ckptctl restart %s) or "

@@ -42,6 +42,7 @@ union method_body {
     Ckpt__Log__V1__SetPolicy set_policy;
     Ckpt__Log__V1__DrainNode drain_node;
     Ckpt__Log__V1__RemoveNode remove_node;
+    Ckpt__Log__V1__NodeOff node_off;
     Ckpt__Log__V1__PinCheckpoint pin_checkpoint;
     Ckpt__Log__V1__PutTenant put_tenant;
     Ckpt__Log__V1__ExpireCheckpoints expire_checkpoints;

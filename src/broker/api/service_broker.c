@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fsm/begin.h"
+#include "fsm/ends.h"
 #include "fsm/level.h"
 #include "src/base/check.h"
 #include "src/broker/api/access.h"
@@ -231,6 +232,20 @@ static void fill_without(const struct fsm *fsm, const struct fsm_part *asking,
     reply->without->repeated_ms = without.repeated_ms;
 }
 
+static void fill_silent(const struct request *request, const struct fsm_allocation *allocation,
+                        Ckpt__V1__RestartPoint *reply)
+{
+    const struct fsm_node *silent =
+        fsm_allocation_silent(replica_fsm(request->broker->replica), allocation);
+    uint64_t now_ms = replica_state_ms(request->broker->replica), since_ms;
+
+    if (silent == NULL)
+        return;
+    since_ms = fsm_node_silent_since_ms(silent);
+    reply->silent_node_id = translate_text(silent->id);
+    reply->silent_for_ms = now_ms > since_ms ? now_ms - since_ms : 0;
+}
+
 /* What a job, or the node's part of it, needs to start again: which complete checkpoint, and where
  * it lies. */
 static void get_restart_point(struct request *request, struct scratch *scratch)
@@ -264,6 +279,7 @@ static void get_restart_point(struct request *request, struct scratch *scratch)
     fill_waits(fsm, allocation, &reply);
     fill_next(fsm, allocation, scratch, &reply);
     fill_without(fsm, &asking, scratch, &reply);
+    fill_silent(request, allocation, &reply);
     checkpoint = asked->node_id[0] == '\0' ? fsm_begin_point(fsm, allocation)
                                            : fsm_begin_of_part(fsm, allocation);
     if (checkpoint != NULL) {
@@ -296,11 +312,18 @@ static const char *explain_state(const struct fsm *fsm, const struct fsm_allocat
                                  char text[EXPLAIN_TEXT_BYTES])
 {
     struct fsm_reads reads;
+    const struct fsm_node *silent;
 
     if (allocation == NULL)
         return "";
+    silent = fsm_allocation_silent(fsm, allocation);
     fsm_reads(fsm, allocation, &reads);
-    if (reads.waiting > 0 && reads.place > 0)
+    if (silent != NULL)
+        snprintf(text, EXPLAIN_TEXT_BYTES,
+                 "%s (its node %.64s is only silent: it may run on there; ckptctl job shows since "
+                 "when, and the next step)",
+                 fsm_allocation_state_name(allocation->state), silent->id);
+    else if (reads.waiting > 0 && reads.place > 0)
         snprintf(text, EXPLAIN_TEXT_BYTES,
                  "%s (%u of %u in the line to read its checkpoint at target %.64s)",
                  fsm_allocation_state_name(allocation->state), reads.place, reads.line,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fsm/ends.h"
 #include "src/base/check.h"
 #include "src/broker/api/methods.h"
 #include "src/broker/api/target_kinds.h"
@@ -103,6 +104,19 @@ static enum fsm_status fill_remove_node(const ProtobufCMessage *message,
     ckpt__log__v1__remove_node__init(&body->remove_node);
     body->remove_node.node_id = asked->node_id;
     command->remove_node = &body->remove_node;
+    return FSM_OK;
+}
+
+static enum fsm_status fill_node_off(const ProtobufCMessage *message,
+                                     Ckpt__Log__V1__Command *command, union method_body *body,
+                                     struct fsm_outcome *ret_outcome)
+{
+    const Ckpt__V1__MarkNodeOffRequest *asked = (const void *)message;
+
+    (void)ret_outcome;
+    ckpt__log__v1__node_off__init(&body->node_off);
+    body->node_off.node_id = asked->node_id;
+    command->node_off = &body->node_off;
     return FSM_OK;
 }
 
@@ -269,6 +283,8 @@ static void list_nodes(struct request *request, struct scratch *scratch)
         item->machine = translate_text(node->machine);
         item->os = translate_text(node->os);
         item->domain = translate_text(node->domain);
+        item->silent_since_ms = fsm_node_silent_since_ms(node);
+        item->off_at_ms = node->off_at_ms;
         item->connected = broker->dispatcher != NULL &&
                           dispatcher_node_connected(broker->dispatcher, node->id, &age_ms);
         item->last_heartbeat_age_ms = age_ms;
@@ -308,6 +324,7 @@ const struct method service_operator_methods[] = {
              fill_remove_target),
     MUTATION("DrainNode", ROLE_OPERATOR, drain_node_request, DRAIN_NODE, fill_drain_node),
     MUTATION("RemoveNode", ROLE_OPERATOR, remove_node_request, REMOVE_NODE, fill_remove_node),
+    MUTATION("MarkNodeOff", ROLE_OPERATOR, mark_node_off_request, NODE_OFF, fill_node_off),
     ABSENT("RunDrill", ROLE_OPERATOR, drill_request),
     METHOD(METHOD_READ, "PlanGc", ROLE_OPERATOR, gc_request, plan_gc),
     MUTATION("RunGc", ROLE_OPERATOR, run_gc_request, EXPIRE_CHECKPOINTS, fill_gc),

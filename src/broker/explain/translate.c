@@ -215,6 +215,7 @@ void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *al
                           struct scratch *scratch, Ckpt__V1__Allocation *ret_allocation)
 {
     const struct fsm_checkpoint *point;
+    const struct fsm_node *silent = fsm_allocation_silent(fsm, allocation);
     struct fsm_account account;
 
     fsm_allocation_to_message(allocation, ret_allocation);
@@ -229,6 +230,10 @@ void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *al
     ret_allocation->learned = translate_learned(allocation, scratch);
     ret_allocation->preemption_id = allocation->preemption_id;
     ret_allocation->stop_way = fsm_victim_stop_way(fsm, allocation);
+    if (silent != NULL) {
+        ret_allocation->silent_node_id = translate_text(silent->id);
+        ret_allocation->silent_since_ms = fsm_node_silent_since_ms(silent);
+    }
     ret_allocation->restart_checkpoint_id = allocation->restart_id;
     point = fsm_restart_point(fsm, allocation->id, 0);
     ret_allocation->next_restart_checkpoint_id = point == NULL ? 0 : point->id;

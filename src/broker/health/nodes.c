@@ -241,7 +241,9 @@ static void look_at(struct nodes *nodes, const struct fsm_node *node, struct nod
         node->state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
         age.down_after_ms += extra_patience_ms(fsm, node->slot);
     state = nodes_state_for_age(node->state, &age);
-    if (state == node->state)
+    if (age.heard && age.age_ms < age.degraded_after_ms && node->silent_since_ms != 0)
+        state = CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY; /* whatever a drain made of it */
+    else if (state == node->state)
         return;
     log_debug("node_state", "node=%s from=%s to=%s heartbeat_age_ms=%" PRIu64, node->id,
               fsm_enum_name(&ckpt__log__v1__node_state__descriptor, (int)node->state),

@@ -46,12 +46,31 @@ static void a_node_that_is_gone_is_removed(void **state)
     ckpt__v1__allocation__free_unpacked(allocation, NULL);
 }
 
+/* The word counts for a node that is silent alone. */
+static void a_node_that_is_heard_is_not_off(void **state)
+{
+    static struct answer answer;
+    Ckpt__V1__MarkNodeOffRequest off = CKPT__V1__MARK_NODE_OFF_REQUEST__INIT;
+
+    (void)state;
+    ckpt__v1__mutation_reply__free_unpacked(register_allocation("register-2", "job-2"), NULL);
+    off.request_id = constant("off-1");
+    off.node_id = constant("nowhere");
+    call(OPERATOR("MarkNodeOff"), &off.base, &answer);
+    expect(&answer, RPC_NOT_FOUND, "NODE_NOT_FOUND: ");
+    off.request_id = constant("off-2");
+    off.node_id = constant("node-1");
+    call(OPERATOR("MarkNodeOff"), &off.base, &answer);
+    expect(&answer, RPC_FAILED_PRECONDITION, "NODE_NOT_DOWN: ");
+}
+
 #define WITH(open, test) cmocka_unit_test_setup_teardown(test, open, close_fixture)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH(open_one, a_node_that_is_gone_is_removed),
+        WITH(open_one, a_node_that_is_heard_is_not_off),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

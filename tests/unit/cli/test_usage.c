@@ -61,6 +61,8 @@ static void each_mistake_is_a_usage_error_that_says_what_to_do(void **state)
         {"help nothing", "unknown command"},
         {"end j", "end needs --yes"},
         {"node drain n", "node drain needs --yes"},
+        {"node down n", "it needs --is-off"},
+        {"node down n --is-off", "node down needs --yes"},
     };
     struct harness h;
 

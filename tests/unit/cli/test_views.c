@@ -480,6 +480,7 @@ static void a_job_s_nodes_have_their_runs_in_the_wide_form(void **state)
 /* What a restart would begin from decides whether a job can be killed without loss. */
 static void a_job_tells_from_what_it_began_and_would_begin(void **state)
 {
+    static char node[] = "n1";
     struct jobs jobs;
     struct harness h;
 
@@ -488,12 +489,18 @@ static void a_job_tells_from_what_it_began_and_would_begin(void **state)
     jobs.items[0].restart_checkpoint_id = (UINT64_C(1) << 40) | 41;
     jobs.items[0].next_restart_checkpoint_id = (UINT64_C(1) << 40) | 42;
     jobs.items[0].unresponsive = true;
+    jobs.items[0].silent_node_id = node;
+    jobs.items[0].silent_since_ms = 1000;
     harness_init(&h);
     harness_answer(&h, NULL, "BrokerService/GetAllocation", RPC_OK, NULL, &jobs.items[0].base);
     assert_int_equal(harness_run(&h, "job a-1"), CLI_OK);
     assert_contains(h.out, " parts 2  this run began from 1-41  a restart begins from 1-42\n");
     assert_contains(h.out, " unresponsive: it did not answer");
     assert_contains(h.out, "(ckptctl hint a-1 asks now)");
+    assert_contains(h.out,
+                    " node n1 of its last run has been silent since 1970-01-01 00:00:01: its "
+                    "processes may run on there");
+    assert_contains(h.out, "ckptctl node down n1 --is-off\n");
     assert_contains(h.out, "NODE  PART");
     assert_int_equal(harness_run(&h, "job a-1 -o json"), CLI_OK);
     assert_contains(h.out, "\"restart_checkpoint_id\": \"1-41\"");

@@ -334,7 +334,11 @@ static inline void random_remove(struct script *script, uint64_t *state, char *l
             bool silent = node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN ||
                           node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_UNSPECIFIED;
 
-            snprintf(line, size, silent ? "remove_node %s" : "node %s down", name);
+            snprintf(line, size,
+                     !silent                      ? "node %s down"
+                     : random_draw(state, 3) == 0 ? "node_off %s"
+                                                  : "remove_node %s",
+                     name);
             return;
         }
     }

@@ -734,6 +734,7 @@ static const struct script_verb {
     {"scan", 45, false, script_scan},
     {"orphans", 46, true, script_orphans},
     {"adopt", 47, true, script_adopt},
+    {"node_off", 48, true, script_node_off},
 };
 
 enum { SCRIPT_VERBS = sizeof(script_verbs) / sizeof(script_verbs[0]) };

@@ -128,4 +128,14 @@ static inline enum fsm_status script_node(struct script *script, Ckpt__Log__V1__
     return script_apply(script, command);
 }
 
+static inline enum fsm_status script_node_off(struct script *script,
+                                              Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__NodeOff off = CKPT__LOG__V1__NODE_OFF__INIT;
+
+    off.node_id = script_text(script_word(script, 1));
+    SCRIPT_BODY(NODE_OFF, node_off, &off);
+    return script_apply(script, command);
+}
+
 #endif

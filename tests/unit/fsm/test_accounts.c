@@ -165,6 +165,7 @@ static void a_node_that_dies_takes_the_work_of_all_nodes_and_waiting_costs_nothi
     expect_job(&script, "j1", REQUEUED);
     expect_losses(&script, "j1", (struct parts){.failure = 8 * 60500});
     expect_ok(&script, "after 900000");
+    expect_ok(&script, "node_off n2");
     expect_ok(&script, "restart j1 nodes=n1,n3 gpus=4 from_scratch");
     assert_int_equal(job_of(&script, "j1")->waited_ms, 900000);
     expect_ok(&script, "after 3000");

@@ -113,6 +113,7 @@ static void a_node_stays_while_a_job_that_has_not_ended_names_it(void **unused)
     script_restore(&script);
     expect_status(&script, NODE_HAS_JOBS, "remove_node n2");
     assert_int_equal(script.outcome.current, 2);
+    expect_ok(&script, "node_off n2");
     expect_ok(&script, "restart j1 nodes=n4 from_scratch");
     expect_status(&script, NODE_HAS_JOBS, "remove_node n2");
     assert_int_equal(script.outcome.current, 1);
@@ -159,6 +160,7 @@ static void start_moved(struct script *script)
     expect_ok(script, "node n1 down");
     expect_ok(script, "end j2 failed");
     expect_job(script, "j1", REQUEUED);
+    expect_ok(script, "node_off n1");
     expect_ok(script, "restart j1 nodes=n2");
 }
 

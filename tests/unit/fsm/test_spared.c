@@ -257,7 +257,7 @@ static void expect_way(const struct script *script, const char *job, Ckpt__V1__S
     assert_int_equal(fsm_victim_stop_way(script->fsm, job_of(script, job)), way);
 }
 
-/* What a plan tells before anybody confirms it. P-022, P-041 */
+/* A plan tells it before anybody confirms. P-022, P-041 */
 static void how_a_job_would_stop_is_known_before(void **unused)
 {
     struct script script;
