@@ -62,8 +62,8 @@ static void take_jobs(void *context, const ProtobufCMessage *page)
     }
 }
 
-/* The note of a cluster that writes there: KEY=VALUE lines, where this machine has the folder. It is
- * shown as it is, but for what a terminal would obey. */
+/* The note of a cluster that writes there: KEY=VALUE lines, where this machine has the folder. It
+ * is shown as it is, but for what a terminal would obey. */
 static void note_of(const char *path, char ret_text[ADOPT_LINE_BYTES])
 {
     FILE *file = fopen(path, "re");

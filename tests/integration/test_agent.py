@@ -356,7 +356,7 @@ def an_agent_that_lost_its_journal_ends_what_it_is_told_to():
         allocation_in(cluster, "pair", ENDED_FAILED, REQUEUED)
         assert not alive(pids[0]), "given back while it runs"
         gone(pids[1])
-        assert cluster.agents["a"].log.read_text().count("event=claim ") == 2
+        assert cluster.agents["a"].log.read_text().count("event=pretender ") == 2
         cluster.debug_check()
 
 

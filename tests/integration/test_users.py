@@ -489,7 +489,7 @@ def what_dresses_up_as_a_job_is_not_taken_for_it():
         assert cluster.attaches(BOB, "alone", f"steal{runs['alone']}").startswith("error")
         agent.kill()
         agent.start()  # with a journal now: what nobody attaches is found again
-        wait_until("it is known", lambda: agent.log.read_text().count(f"event=claim allocation=alone run=1-{runs['alone'] & (1 << 40) - 1} pid={pids['alone']} ") == 2, 15)
+        wait_until("it is known", lambda: agent.log.read_text().count(f"event=pretender allocation=alone run=1-{runs['alone'] & (1 << 40) - 1} pid={pids['alone']} ") == 2, 15)
         for decoy in decoys.values():
             decoy.kill()
             decoy.wait()

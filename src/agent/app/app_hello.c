@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "src/agent/app/app_stream.h"
-#include "src/agent/job/claims.h"
+#include "src/agent/job/pretenders.h"
 #include "src/agent/job/reconcile.h"
 #include "src/agent/run/words.h"
 #include "src/ask/ask.h"
@@ -108,7 +108,7 @@ static bool attach_unknown(struct app_stream *stream, const Ckpt__V1__AttachHell
     if (!over)
         app_stream_clear_end(allocation);
     process_attached(allocation, &identity, 0, false);
-    claims_attached(stream->agent, &allocation->entry);
+    pretenders_attached(stream->agent, &allocation->entry);
     agent_reconcile_soon(stream->agent);
     return over;
 }
@@ -165,14 +165,15 @@ static void refuse_run(struct app_stream *stream)
     const char *why;
 
     if (app_stream_identity(stream, hello->pid, hello->start_time_ticks, &identity, &why)) {
-        struct claim claim = {.run = hello->run,
-                              .pid = identity.pid,
-                              .start_ticks = identity.start_ticks,
-                              .uid = identity.user.uid};
-        snprintf(claim.allocation_id, sizeof(claim.allocation_id), "%s", hello->allocation_id);
-        snprintf(claim.work_dir, sizeof(claim.work_dir), "%s", hello->work_dir);
-        claims_add(stream->agent, &claim);
-        claims_take_orders(stream->agent);
+        struct pretender pretender = {.run = hello->run,
+                                      .pid = identity.pid,
+                                      .start_ticks = identity.start_ticks,
+                                      .uid = identity.user.uid};
+        snprintf(pretender.allocation_id, sizeof(pretender.allocation_id), "%s",
+                 hello->allocation_id);
+        snprintf(pretender.work_dir, sizeof(pretender.work_dir), "%s", hello->work_dir);
+        pretenders_add(stream->agent, &pretender);
+        pretenders_take_orders(stream->agent);
     }
     stream->must_end = stream->named_run != 0;
     checkpoint_id_format(hello->run, own);
@@ -338,11 +339,11 @@ static bool user_admitted(struct app_stream *stream, struct allocation *allocati
     return true;
 }
 
-/* A process of the caller's that claims the allocation ends first: two of it would run. */
-static bool claim_in_the_way(struct app_stream *stream)
+/* A process of the caller's that pretends to be of it ends first: two of it would run. */
+static bool pretender_in_the_way(struct app_stream *stream)
 {
     const char *id = stream->hello->allocation_id;
-    const pid_t pid = claims_take_over(stream->agent, id, rpc_call_peer(stream->call)->uid);
+    const pid_t pid = pretenders_take_over(stream->agent, id, rpc_call_peer(stream->call)->uid);
 
     if (pid == 0)
         return false;
@@ -360,7 +361,7 @@ static bool hello_admitted(struct app_stream *stream, struct allocation *allocat
 
     if (!user_admitted(stream, allocation))
         return false;
-    if (!hello->running && claim_in_the_way(stream))
+    if (!hello->running && pretender_in_the_way(stream))
         return false;
     if (allocation->process.state != PROCESS_ABSENT && !same &&
         machine_alive(&stream->agent->machine, (pid_t)allocation->entry.pid,

@@ -18,7 +18,7 @@
 #include "src/agent/app/app_stream.h"
 #include "src/agent/app/own_register.h"
 #include "src/agent/durable/kept.h"
-#include "src/agent/job/claims.h"
+#include "src/agent/job/pretenders.h"
 #include "src/agent/job/reconcile.h"
 #include "src/agent/run/words.h"
 #include "src/ask/ask.h"
@@ -276,7 +276,7 @@ void app_stream_take_owner(struct allocation *allocation, const struct restore_o
         return;
     entry->owned = true;
     entry->owner_uid = owner->uid;
-    claims_take_owner(allocation->agent, entry->allocation_id, owner->uid);
+    pretenders_take_owner(allocation->agent, entry->allocation_id, owner->uid);
     snprintf(entry->owner, sizeof(entry->owner), "%s", owner->name);
 }
 

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "src/agent/job/allocation.h"
-#include "src/agent/job/claims.h"
 #include "src/agent/job/copies.h"
 #include "src/agent/job/owner_orders.h"
+#include "src/agent/job/pretenders.h"
 #include "src/agent/job/scans.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -42,7 +42,7 @@ void agent_init(struct agent *agent, uv_loop_t *loop, const struct clock_ops *cl
     agent->started_us = agent_now_us(agent);
     agent->leader_left_us = agent->started_us;
     list_init(&agent->allocations);
-    list_init(&agent->claims);
+    list_init(&agent->pretenders);
     agent->reconcile_timer = agent->clock.timer_new(agent->clock.context, reconcile_fire, agent);
     agent->owner_orders = owner_orders_new(agent);
     agent->scans = scans_new(agent);
@@ -148,7 +148,7 @@ void agent_close(struct agent *agent)
     copies_watch_stop(agent);
     while (!list_empty(&agent->allocations))
         allocation_free(agent_first(agent));
-    claims_free(agent);
+    pretenders_free(agent);
     owner_orders_free(agent->owner_orders);
     scans_free(agent->scans);
     agent->clock.timer_free(agent->reconcile_timer);
@@ -188,7 +188,7 @@ void agent_take_orders(struct agent *agent, Ckpt__V1__OrderSet *take_orders)
     agent->orders_taken_us = agent_now_us(agent);
     agent->counters.order_sets++;
     take_parts(agent);
-    claims_take_orders(agent);
+    pretenders_take_orders(agent);
     copies_take_orders(agent);
     agent_reconcile_soon(agent);
     owner_orders_look(agent->owner_orders);
@@ -232,7 +232,8 @@ static void carry_out(struct agent *agent, const struct step *step)
         attempt_post(allocation, ATTEMPT_HURRY, step->order);
         return;
     case STEP_TERMINATE:
-        if (allocation->process.state == PROCESS_ABSENT && claims_terminate(agent, step->order)) {
+        if (allocation->process.state == PROCESS_ABSENT &&
+            pretenders_terminate(agent, step->order)) {
             agent->clock.timer_start(agent->reconcile_timer, RECONCILE_AGAIN_US);
             return;
         }

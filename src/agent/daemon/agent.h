@@ -83,9 +83,9 @@ struct agent {
     struct owner_orders *owner_orders;
     struct scans *scans;
     const struct tls_context *tls; /* to the control nodes; NULL: plain */
-    struct list claims;            /* see src/agent/job/claims.h */
-    size_t claim_count;
-    struct clock_timer *claims_timer; /* NULL: none has had to end yet */
+    struct list pretenders;        /* see src/agent/job/pretenders.h */
+    size_t pretender_count;
+    struct clock_timer *pretenders_timer; /* NULL: none has had to end yet */
     struct list allocations;
     size_t allocation_count;
     Ckpt__V1__OrderSet *orders; /* the newest taken; NULL before the first */

@@ -26,8 +26,8 @@
 #include "src/agent/daemon/credentials.h"
 #include "src/agent/daemon/metrics.h"
 #include "src/agent/daemon/session.h"
-#include "src/agent/job/claims.h"
 #include "src/agent/job/memory.h"
+#include "src/agent/job/pretenders.h"
 #include "src/agent/job/restart_points.h"
 #include "src/agent/node/adopt.h"
 #include "src/agent/node/memory_mount.h"
@@ -310,7 +310,7 @@ static int open_cgroups(struct daemon *daemon, struct err *err)
 }
 
 /* The next start looks for them too, though the journal holds something by then. */
-static void mark_claims(const char *mark, bool found)
+static void mark_pretenders(const char *mark, bool found)
 {
     int file = found ? open(mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
 
@@ -324,22 +324,22 @@ static void mark_claims(const char *mark, bool found)
 static int find_running(struct daemon *daemon, struct ledger *ledger, struct err *err)
 {
     char mark[PATH_MAX];
-    struct list claims;
+    struct list pretenders;
     int result;
 
-    snprintf(mark, sizeof(mark), "%s/" CLAIMS_MARK, daemon->config.state_dir);
-    list_init(&claims);
+    snprintf(mark, sizeof(mark), "%s/" PRETENDERS_MARK, daemon->config.state_dir);
+    list_init(&pretenders);
     result = adopt_running(&daemon->machine,
                            &(struct adopt_for){.node_id = daemon->name,
                                                .socket = daemon->config.socket,
                                                .again = access(mark, F_OK) == 0},
-                           ledger, &claims, err);
-    mark_claims(mark, !list_empty(&claims));
-    while (!list_empty(&claims)) {
-        struct claim *claim = LIST_ITEM(claims.next, struct claim, node);
-        list_remove(&claim->node);
-        claims_add(&daemon->agent, claim);
-        free(claim);
+                           ledger, &pretenders, err);
+    mark_pretenders(mark, !list_empty(&pretenders));
+    while (!list_empty(&pretenders)) {
+        struct pretender *pretender = LIST_ITEM(pretenders.next, struct pretender, node);
+        list_remove(&pretender->node);
+        pretenders_add(&daemon->agent, pretender);
+        free(pretender);
     }
     return result;
 }

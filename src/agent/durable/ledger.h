@@ -53,7 +53,7 @@ enum attempt_phase {
 
 /* How a rank became known. */
 enum rank_by {
-    RANK_BY_GROUP = 0,       /* nothing numbers any: the whole process group is the one rank */
+    RANK_BY_GROUP = 0,       /* nothing numbers any: the whole job is the one rank */
     RANK_BY_ENVIRONMENT = 1, /* its launcher's variable names it */
     RANK_BY_STREAM = 2       /* it said so itself, on its own stream */
 };

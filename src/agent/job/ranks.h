@@ -88,7 +88,7 @@ void ranks_gone(struct allocation *allocation, struct rank_stream *stream);
 
 struct rank_word {
     uint32_t number;
-    uint32_t pid;      /* 0: nothing tells it from others of its group */
+    uint32_t pid;      /* 0: nothing tells it from others of the job */
     const char *state; /* in words */
     uint64_t step;     /* that it told or saved last; 0: none */
 };

@@ -9,7 +9,7 @@
  *          cannot be asked now. They are fixed by ranks_begin(), in the journal: who comes later is
  *          not part of the question. ranks_judge() takes what each has answered.
  * Shapes   the rows are the entry's (ledger.h). No rows: nothing numbers the job's ranks, and the
- *          process group is the one rank, which is asked and answers without a number.
+ *          whole job is the one rank, which is asked and answers without a number.
  * Errors   one that refuses, ends or says another step than the others fails the question, with its
  *          number. Several that all name no step fail it too.
  * Absent   I/O, clocks: the lint holds this file to what fsm/ may call.

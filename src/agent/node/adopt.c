@@ -48,17 +48,17 @@ struct finds {
     const struct machine_ops *machine;
     const struct ledger *journal; /* NULL: it is new */
     struct ledger *adopted;
-    struct list *claims;
-    size_t claim_count;
+    struct list *pretenders;
+    size_t pretender_count;
 };
 
-static struct claim *claim_find(const struct finds *finds, const struct ledger_entry *entry)
+static struct pretender *pretender_find(const struct finds *finds, const struct ledger_entry *entry)
 {
-    for (struct list *at = finds->claims->next; at != finds->claims; at = at->next) {
-        struct claim *claim = LIST_ITEM(at, struct claim, node);
-        if (strcmp(claim->allocation_id, entry->allocation_id) == 0 && claim->run == entry->run &&
-            claim->uid == entry->uid)
-            return claim;
+    for (struct list *at = finds->pretenders->next; at != finds->pretenders; at = at->next) {
+        struct pretender *pretender = LIST_ITEM(at, struct pretender, node);
+        if (strcmp(pretender->allocation_id, entry->allocation_id) == 0 &&
+            pretender->run == entry->run && pretender->uid == entry->uid)
+            return pretender;
     }
     return NULL;
 }
@@ -72,25 +72,25 @@ static bool is_known(const struct finds *finds, const struct ledger_entry *entry
     return known != NULL && known->pid != 0 && known->run == entry->run && known->uid == entry->uid;
 }
 
-static void add_claim(struct finds *finds, const struct ledger_entry *entry)
+static void add_pretender(struct finds *finds, const struct ledger_entry *entry)
 {
-    struct claim *claim = claim_find(finds, entry);
+    struct pretender *pretender = pretender_find(finds, entry);
 
-    if (claim != NULL && claim->start_ticks <= entry->start_ticks)
+    if (pretender != NULL && pretender->start_ticks <= entry->start_ticks)
         return;
-    if (claim == NULL) {
-        if (finds->claim_count == CLAIMS_MAX)
+    if (pretender == NULL) {
+        if (finds->pretender_count == PRETENDERS_MAX)
             return;
-        finds->claim_count++;
-        claim = check_calloc(1, sizeof(*claim));
-        list_push_back(finds->claims, &claim->node);
+        finds->pretender_count++;
+        pretender = check_calloc(1, sizeof(*pretender));
+        list_push_back(finds->pretenders, &pretender->node);
     }
-    memcpy(claim->allocation_id, entry->allocation_id, sizeof(claim->allocation_id));
-    memcpy(claim->work_dir, entry->work_dir, sizeof(claim->work_dir));
-    claim->run = entry->run;
-    claim->pid = (pid_t)entry->pid;
-    claim->start_ticks = entry->start_ticks;
-    claim->uid = entry->uid;
+    memcpy(pretender->allocation_id, entry->allocation_id, sizeof(pretender->allocation_id));
+    memcpy(pretender->work_dir, entry->work_dir, sizeof(pretender->work_dir));
+    pretender->run = entry->run;
+    pretender->pid = (pid_t)entry->pid;
+    pretender->start_ticks = entry->start_ticks;
+    pretender->uid = entry->uid;
 }
 
 static int adopt(struct finds *finds, pid_t pid, const struct proc_environment *found,
@@ -104,7 +104,7 @@ static int adopt(struct finds *finds, pid_t pid, const struct proc_environment *
     if (is_known(finds, &entry))
         return 0;
     if (entry.cgroup[0] == '\0' || finds->journal != NULL) {
-        add_claim(finds, &entry);
+        add_pretender(finds, &entry);
         return 0;
     }
     if (known != NULL && known->start_ticks <= entry.start_ticks)
@@ -135,11 +135,11 @@ static int adopt_each(struct finds *finds, const struct adopt_for *whose, const 
 }
 
 int adopt_running(const struct machine_ops *machine, const struct adopt_for *whose,
-                  struct ledger *ledger, struct list *ret_claims, struct err *err)
+                  struct ledger *ledger, struct list *ret_pretenders, struct err *err)
 {
     const bool journal = ledger_next(ledger, NULL) != NULL || ledger_last_sequence(ledger) > 0;
     struct finds finds = {
-        .machine = machine, .journal = journal ? ledger : NULL, .claims = ret_claims};
+        .machine = machine, .journal = journal ? ledger : NULL, .pretenders = ret_pretenders};
     char own[PATH_MAX];
     int result;
 

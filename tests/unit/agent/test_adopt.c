@@ -14,10 +14,10 @@ static char folder[32], journal_folder[64], socket_path[64];
 static pid_t applications[APPLICATIONS];
 static struct disk_ops real, disk;
 static int writes_left; /* before the agent is killed */
-static bool again;      /* claims were found before */
+static bool again;      /* pretenders were found before */
 static bool placed;     /* by the agent, in a control group that nobody else makes */
-static struct claim claims[APPLICATIONS + 2];
-static size_t claim_count;
+static struct pretender pretenders[APPLICATIONS + 2];
+static size_t pretender_count;
 
 static void job_find(void *context, struct job_identity *job)
 {
@@ -119,7 +119,7 @@ static bool start_agent(int writes, size_t *ret_count)
     machine_uv_ops(NULL, &machine); /* nor this */
     machine.job_find = job_find;
     list_init(&found);
-    claim_count = 0;
+    pretender_count = 0;
     if (ledger_open(&disk, journal_folder, "node-a", "boot-1", &ledger, &err) != 0)
         return false;
     survived = adopt_running(
@@ -127,11 +127,11 @@ static bool start_agent(int writes, size_t *ret_count)
                    &(struct adopt_for){.node_id = "node-a", .socket = socket_path, .again = again},
                    ledger, &found, &err) == 0;
     while (!list_empty(&found)) {
-        struct claim *claim = LIST_ITEM(found.next, struct claim, node);
-        list_remove(&claim->node);
-        assert_true(claim_count < APPLICATIONS + 2);
-        claims[claim_count++] = *claim;
-        free(claim);
+        struct pretender *pretender = LIST_ITEM(found.next, struct pretender, node);
+        list_remove(&pretender->node);
+        assert_true(pretender_count < APPLICATIONS + 2);
+        pretenders[pretender_count++] = *pretender;
+        free(pretender);
     }
     while ((entry = ledger_next(ledger, entry)) != NULL) {
         assert_true(entry->still && entry->phase == PHASE_NONE); /* it is to go on */
@@ -142,7 +142,7 @@ static bool start_agent(int writes, size_t *ret_count)
 }
 
 /* Anybody can write the environment: it makes nothing the job's. */
-static void what_no_group_of_the_agent_holds_is_a_claim(void **state)
+static void what_no_group_of_the_agent_holds_is_a_pretender(void **state)
 {
     char command[192];
     pid_t more;
@@ -155,29 +155,29 @@ static void what_no_group_of_the_agent_holds_is_a_claim(void **state)
     assert_true(start_agent(WRITES_MAX, &count));
     placed = true;
     assert_uint_equal(count, 0);
-    assert_uint_equal(claim_count, APPLICATIONS);
-    for (size_t i = 0; i < claim_count; i++) {
-        assert_int_equal(strncmp(claims[i].allocation_id, "job-", 4), 0);
-        assert_int_equal(claims[i].uid, geteuid());
-        assert_string_equal(claims[i].work_dir, folder);
-        assert_true(claims[i].start_ticks > 0 && claims[i].kill_at_us == 0);
+    assert_uint_equal(pretender_count, APPLICATIONS);
+    for (size_t i = 0; i < pretender_count; i++) {
+        assert_int_equal(strncmp(pretenders[i].allocation_id, "job-", 4), 0);
+        assert_int_equal(pretenders[i].uid, geteuid());
+        assert_string_equal(pretenders[i].work_dir, folder);
+        assert_true(pretenders[i].start_ticks > 0 && pretenders[i].kill_at_us == 0);
     }
     assert_true(start_agent(WRITES_MAX, &count)); /* nothing of them was written */
     assert_uint_equal(count, APPLICATIONS);
-    assert_uint_equal(claim_count, 0);
+    assert_uint_equal(pretender_count, 0);
     /* with a journal, only what it does not know, and only where there were some before */
     more = start_application(APPLICATIONS, folder);
     placed = false;
     assert_true(start_agent(WRITES_MAX, &count));
-    assert_uint_equal(claim_count, 0);
+    assert_uint_equal(pretender_count, 0);
     again = true;
     assert_true(start_agent(WRITES_MAX, &count));
     again = false;
     kill(more, SIGKILL);
     waitpid(more, NULL, 0);
     assert_uint_equal(count, APPLICATIONS);
-    assert_uint_equal(claim_count, 1);
-    assert_string_equal(claims[0].allocation_id, "job-3");
+    assert_uint_equal(pretender_count, 1);
+    assert_string_equal(pretenders[0].allocation_id, "job-3");
 }
 
 static void an_agent_killed_while_it_adopts_finds_all_at_its_next_start(void **state)
@@ -251,7 +251,7 @@ static void a_program_that_runs_as_another_than_who_started_it_is_not_taken(void
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_no_group_of_the_agent_holds_is_a_claim, set_up,
+        cmocka_unit_test_setup_teardown(what_no_group_of_the_agent_holds_is_a_pretender, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(an_agent_killed_while_it_adopts_finds_all_at_its_next_start,
                                         set_up, tear_down),
