@@ -159,14 +159,14 @@ def the_last_safe_slot_ends_a_deferral():
 
 
 def a_preemption_waits_no_longer_than_the_limit():
-    """P-043, decision 5, L4: a victim that puts it off for ever is ended."""
+    """P-043, decision 5, L4: a victim that puts it off for ever is ended when it is forced."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         app = App(cluster, "victim", mode="defy 60000").registered()
         wait_until("it runs", app.job.known_to_run, 10)
         began = time.monotonic()
         cluster.client.broker("RequestPreemption", broker_pb2.RequestPreemptionRequest(
-            request_id=uuid.uuid4().hex, preemption_class=9, nodes_needed=1))
+            request_id=uuid.uuid4().hex, preemption_class=9, nodes_needed=1, forced=True))
         ended = wait_until("it is stopped", lambda: (lambda a: a if a.state in (SUSPENDED, ENDED_FAILED) else None)(cluster.allocation("victim")), 30, 0.1)
         took = time.monotonic() - began
         assert ended.state == ENDED_FAILED and ended.reason == common_pb2.REASON_PREEMPTED_WITHOUT_CHECKPOINT, ended

@@ -297,7 +297,8 @@ static void note_leaving(struct world *world, const struct fsm *fsm, unsigned nu
 }
 
 /* I30: a node that is only silent may have the job's last run, so nothing of it begins elsewhere
- * until somebody has said that the machine is off. */
+ * until somebody has said that the machine is off. A node that the job had given up before is none
+ * of that run. */
 static void check_restart(struct world *world, const struct fsm *fsm, const struct world_job *job)
 {
     const struct fsm_allocation *allocation = fsm_allocation_find(fsm, job->id);
@@ -309,7 +310,8 @@ static void check_restart(struct world *world, const struct fsm *fsm, const stru
         named |=
             UINT32_C(1) << world_agent_number(fsm_node_name(fsm, allocation->nodes[i].node_slot));
     for (unsigned agent = 0; agent < world->options.agents; agent++)
-        if ((silent & ~named) >> agent & 1 && lives(world, job, agent))
+        if ((silent & ~named) >> agent & 1 && state_checks_has_node(world, job->id, agent) &&
+            lives(world, job, agent))
             world_violation(world, "I30", "%s begins elsewhere, and lives on %s, which is silent",
                             job->id, world_agent_name(agent));
 }

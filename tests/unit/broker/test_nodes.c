@@ -299,6 +299,32 @@ static void silence_says_nothing_of_a_node_that_no_agent_ever_reported(void **st
 }
 
 /* A failover must never look like the death of every node. */
+/* A drain in between does not hide that its agent is heard again, without a hello. */
+static void a_drained_node_that_is_heard_is_not_silent(void **state)
+{
+    Ckpt__V1__Policy policy = CKPT__V1__POLICY__INIT;
+    const struct fsm_node *node;
+    struct nodes *nodes;
+    struct fake *fake;
+
+    (void)state;
+    policy.feature_level = 2;
+    fake = fake_new(&policy);
+    assert_int_equal(fake_register(fake, "job", 1, 1, NULL).status, FSM_OK);
+    all_seen(fake);
+    node = fsm_node_find(fake->replica.fsm, "node-1");
+    nodes = serve(fake);
+    fake_advance_ms(fake, 95000);
+    assert_int_equal(node->state, STATE(DOWN));
+    assert_true(node->silent_since_ms != 0);
+    drain(fake, "node-1");
+    nodes_heard(nodes, node->slot, NULL);
+    fake_advance_ms(fake, 5000);
+    assert_true(node->silent_since_ms == 0);
+    assert_int_equal(node->state, STATE(DRAINING));
+    finish(fake, nodes);
+}
+
 static void a_new_leader_starts_all_ages_anew(void **state)
 {
     struct fake *fake = fake_new(NULL);
@@ -431,6 +457,7 @@ int main(void)
         cmocka_unit_test(nodes_with_many_allocations_are_given_up_a_few_at_a_time),
         cmocka_unit_test(a_look_logs_one_line),
         cmocka_unit_test(silence_says_nothing_of_a_node_that_no_agent_ever_reported),
+        cmocka_unit_test(a_drained_node_that_is_heard_is_not_silent),
         cmocka_unit_test(a_new_leader_starts_all_ages_anew),
         cmocka_unit_test(a_node_that_is_new_is_as_old_as_its_first_sight),
         cmocka_unit_test(a_pause_of_the_broker_ages_no_node),

@@ -80,7 +80,7 @@ static void a_node_that_is_heard_again_is_not_silent(void **unused)
     }
 }
 
-/* Also the node that a job leaves out which comes back with fewer, and the job that continues it. */
+/* A job that comes back with fewer nodes leaves one out; another job continues it. */
 static void no_way_leads_round_a_silent_node(void **unused)
 {
     struct script script;
@@ -194,7 +194,7 @@ static void a_degraded_node_that_is_off_is_down_at_once(void **unused)
     script_close(&script);
 }
 
-/* What was down when the cluster's level rose is silent as well. */
+/* A node that was down when the cluster's level rose is silent as well. */
 static void a_level_that_rises_finds_who_is_down(void **unused)
 {
     struct script script;
