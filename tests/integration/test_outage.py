@@ -131,7 +131,7 @@ def an_unresponsive_application_times_out_and_runs_on():
         allocation = cluster.allocation("deaf")
         assert allocation.state == common_pb2.ALLOCATION_STATE_RUNNING and allocation.unresponsive, allocation
         assert job.application_pid()
-        leftovers = [p for p in cluster.scratch.rglob("*") if p.is_file() and not p.name.startswith(".probe.")]  # the storage watch's go by
+        leftovers = [p for p in cluster.scratch.rglob("*") if p.is_file() and not p.name.startswith((".probe.", ".cluster."))]  # the storage watch's go by
         assert not leftovers, leftovers
 
 

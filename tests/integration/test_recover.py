@@ -149,6 +149,7 @@ def a_restored_copy_leaves_what_production_wrote():
         drill.members[0].extra = ["--restore", str(file), "--new-cluster-id"]
         drill.members[0].start()
         drill.wait_leader()
+        drill.ctl("cluster", "adopt", "--yes")  # which nobody should
         wait_until("the trial tries to remove them", lambda: drill.members[0].log.read_text().count("event=collect_failed") >= 1, 40, 0.3)
         log = drill.members[0].log.read_text()
         assert "of another cluster" in log and "event=checkpoint_collected" not in log, tail(drill.members[0].log)
@@ -163,6 +164,7 @@ def a_restored_copy_leaves_what_production_wrote():
         same.members[0].extra = ["--restore", str(file), "--epoch", "6"]
         same.members[0].start()
         same.wait_leader()
+        same.ctl("cluster", "adopt", "--yes")
         notes = wait_until("it takes the target", lambda: [key for key in store.objects if "/.cluster." in key and key.endswith(".%020d" % 6)], 20)
         assert b"cluster=demo\nepoch=6\n" in store.objects[notes[0]], store.objects[notes[0]]
         said = target_says(real, "epoch 6 of cluster demo has this target")

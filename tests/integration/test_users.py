@@ -451,6 +451,10 @@ def a_user_whose_paths_hang_holds_up_nobody_else():
             run.wait(20)
 
 
+def child(pid):
+    return int(pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text())
+
+
 def what_dresses_up_as_a_job_is_not_taken_for_it():
     """I30, F-025: an agent that lost its journal finds processes with a job's environment: of its user and of another one, of the run before, of the
     run, of one that never was; and others that begin afterwards, or say so on its socket. The job goes on, with a ckpt-run or without one, whatever
@@ -464,7 +468,7 @@ def what_dresses_up_as_a_job_is_not_taken_for_it():
                                            str(agent.socket), "--", "sleep", "1000"], user=ALICE.pw_uid, group=ALICE.pw_gid, extra_groups=[],
                                           stderr=subprocess.DEVNULL)
             wait_until(f"{name} runs", lambda: cluster.allocation(name).state == RUNNING, 20)
-        pids = {name: int(pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text()) for name, job in jobs.items()}
+        pids = {name: child(child(job.pid)) for name, job in jobs.items()}  # of the keeper below ckpt-run
         runs = {name: cluster.allocation(name).node_runs[0] for name in jobs}
         jobs["alone"].kill()
         jobs["alone"].wait()
