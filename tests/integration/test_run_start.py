@@ -79,7 +79,7 @@ def what_was_read_is_read_again_or_the_job_is_not_started_again():
         for name, (_, written, code) in shapes.items():
             out = cluster.dir / f"{name}.out"
             if name == "open":
-                wait_until("it has failed", lambda: "not started again" in jobs[name].log.read_text(), 20)
+                wait_until("it has failed", lambda: "ckpt-run: not started again: " in jobs[name].log.read_text(), 20)
             else:
                 assert jobs[name].process.wait(20) == code, (name, jobs[name].log.read_text())
             text = "".join(line for line in out.read_text().splitlines(True) if not line.startswith("ckpt-run: "))

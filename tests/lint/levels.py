@@ -57,8 +57,8 @@ def compare(was, now, level):
 def problems(texts):
     level, version, commit = releases(texts["RELEASES"])[-1]
     old = released_protos(commit)
-    if old is None:
-        yield f"RELEASES: commit {commit} of {version} is not in this checkout's history: git fetch --unshallow"
+    if old is None:  # an unpacked archive, or a shallow clone
+        print(f"# nothing is compared with {version}: its commit {commit} is not in this checkout's history (git fetch --unshallow)", flush=True)
         return
     was, now = {}, {}
     for text in old.values():
