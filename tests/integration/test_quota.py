@@ -43,7 +43,7 @@ def a_limit_lets_the_oldest_go_and_then_refuses():
         wait_until("and taken", lambda: cluster.ctl("hint", "j", check=False).returncode == 0, 60)
         wait_until("three are there", lambda: int(tenant(cluster)["stored_bytes"]) > 2 * each + each // 2, 60)
         cluster.ctl("tenant", "put", name, "--max-bytes", "1")
-        wait_until("one more goes", lambda: len(told(cluster, EXPIRED)) == 3, 30)
+        wait_until("one more goes", lambda: len(told(cluster, EXPIRED)) == 3, 60)  # after a look that found nothing to let go the next one is 30 s later
         refused = cluster.ctl("hint", "j", check=False)
         assert refused.returncode == 4 and "may have 1" in refused.stderr, refused
         status = cluster.ctl("status").stdout
