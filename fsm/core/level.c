@@ -52,7 +52,7 @@ static uint32_t value_level(const ProtobufCMessage *message, const ProtobufCFiel
         const uint32_t *value = fsm_field_value(message, field, i);
         uint32_t one = level_of(values, ARRAY_COUNT(values), field->descriptor, *value);
 
-        if (one > level)
+        if (one > level && *value != 0) /* zero is not in the bytes */
             level = one;
     }
     return level;

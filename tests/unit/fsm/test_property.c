@@ -3,6 +3,7 @@
 #include "tests/support/test.h"
 
 #include "tests/unit/fsm/random_line.h"
+#include "tests/unit/fsm/snapshot_level.h"
 
 enum { RUNS = 12, LINES = 2500, SNAPSHOT_EVERY = 97 };
 
@@ -28,6 +29,8 @@ static struct fsm *restored(const struct fsm *fsm)
     struct fsm *copy = fsm_new();
     char text[256] = "";
 
+    if (fsm_level(fsm) == FSM_LEVEL_FIRST)
+        assert_of_level_1(&bytes); /* V-013 */
     if (fsm_snapshot_read(copy, script_read, &bytes, text, sizeof(text)) != 0)
         fail_msg("%s", text);
     assert_int_equal(bytes.at, bytes.length);
