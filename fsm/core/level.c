@@ -135,6 +135,13 @@ void fsm_message_lower(ProtobufCMessage *message, uint32_t level)
     }
 }
 
+void fsm_policy_lower(Ckpt__V1__Policy *policy, uint32_t level)
+{
+    CHECK(policy != NULL);
+    fsm_message_lower(&policy->base, level);
+    policy->zeros &= ~fsm_policy_bits_above(level);
+}
+
 uint32_t fsm_level(const struct fsm *fsm)
 {
     CHECK(fsm != NULL);

@@ -116,7 +116,7 @@ static void write_cluster(struct snapshot_writer *writer, const struct fsm *fsm)
     Ckpt__V1__Policy policy = fsm->policy;
 
     CHECK(writer->write != NULL);
-    fsm_message_lower(&policy.base, fsm_level(fsm));
+    fsm_policy_lower(&policy, fsm_level(fsm));
     write_record(writer, BODY(POLICY), &policy.base);
     for (size_t i = 0; i < fsm->member_count; i++) {
 

@@ -383,6 +383,14 @@ bool evaluator_runs(const struct fsm_allocation *allocation)
            allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
 }
 
+/* A job without GPUs holds its nodes from others all the same, and computes there. */
+static double held_gpus(const struct fsm_allocation *allocation, const Ckpt__V1__Policy *policy)
+{
+    const double of_nodes = (double)allocation->node_count * policy->node_gpus;
+
+    return of_nodes > allocation->gpu_count ? of_nodes : allocation->gpu_count;
+}
+
 /* What is learned and the hazard come last: both are made from the other numbers of the row. */
 static void fill_row(const struct evaluator_cycle *cycle, const struct fsm *fsm,
                      const struct fsm_allocation *allocation, struct eval_view *view, uint32_t row)
@@ -392,7 +400,7 @@ static void fill_row(const struct evaluator_cycle *cycle, const struct fsm *fsm,
     uint8_t class = evaluator_yields_class(allocation);
 
     view->age_s[row] = age_s(allocation, cycle->now_ms);
-    view->gpus[row] = allocation->gpu_count;
+    view->gpus[row] = held_gpus(allocation, policy);
     view->nodes[row] = allocation->node_count;
     view->size_bytes[row] = (double)allocation->size_estimate_bytes;
     view->bandwidth_bytes_per_s[row] = usable_bandwidth(allocation, target, policy);

@@ -118,6 +118,7 @@ void batch_fill_first(struct batch *batch, const struct batch_first *first)
             policy = *init.policy;
         if (policy.feature_level == 0 && first->level > FSM_LEVEL_FIRST)
             policy.feature_level = first->level;
+        fsm_policy_lower(&policy, first->level);
         init.policy = &policy;
         command.cluster_init = &init;
         append_own(batch, &command);
