@@ -30,7 +30,7 @@ enum fsm_status fsm_validate_level(const struct fsm *fsm, const Ckpt__Log__V1__C
 /* The highest level of what the message holds at any depth; ret_field is the name of a field with
  * it, "" at FSM_LEVEL_FIRST. */
 uint32_t fsm_message_level(const ProtobufCMessage *message, const char **ret_field);
-/* What is above the level is as it would be in a policy of an earlier build. */
+/* Fields above the level become as they are in a policy of an earlier build. */
 void fsm_policy_lower(Ckpt__V1__Policy *policy, uint32_t level);
 /* The index of an entry that holds what this build does not know: the state is not the cluster's
  * from there on, and the member must stop. 0: there was none. */

@@ -122,52 +122,6 @@ static void value_over_cost_becomes_exactly_one_checkpoint(void **state)
     finish(fake);
 }
 
-static void without_gpus(Ckpt__V1__AllocationSpec *spec)
-{
-    for (size_t i = 0; i < spec->n_nodes; i++)
-        spec->nodes[i]->gpu_count = 0;
-}
-
-static void count_nodes_as(struct fake *fake, uint32_t gpus)
-{
-    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
-    Ckpt__Log__V1__SetPolicy set = CKPT__LOG__V1__SET_POLICY__INIT;
-    Ckpt__V1__Policy policy = CKPT__V1__POLICY__INIT;
-
-    command.request_id = (char[]){"node-gpus"};
-    policy.node_gpus = gpus;
-    policy.zeros = gpus == 0 ? UINT64_C(1) << 56 : 0;
-    set.policy = &policy;
-    command.body_case = CKPT__LOG__V1__COMMAND__BODY_SET_POLICY;
-    command.set_policy = &set;
-    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
-}
-
-/* V-006, in part: a job that holds nodes alone is worth a checkpoint, as a job of so many GPUs. */
-static void a_job_without_gpus_counts_by_its_nodes(void **state)
-{
-    const struct fsm_checkpoint *checkpoint;
-
-    (void)state;
-    for (uint32_t gpus = 0; gpus <= 2; gpus++) {
-        struct fake *fake = start();
-
-        assert_int_equal(fake_register(fake, "job", 1, 16, without_gpus).status, FSM_OK);
-        if (gpus != 1) /* the default */
-            count_nodes_as(fake, gpus);
-        fake_serve(fake);
-        fake_advance_ms(fake, 12 * (uint64_t)HOUR_MS);
-        checkpoint = fsm_checkpoint_next(fake->replica.fsm, 0);
-        if (gpus == 0) {
-            assert_null(checkpoint);
-        } else {
-            assert_non_null(checkpoint);
-            assert_int_equal(checkpoint->terms->gpu_count, 16 * gpus);
-        }
-        finish(fake);
-    }
-}
-
 /* The first decision of the log on the only job. */
 static const struct fsm_checkpoint *decided(struct fake *fake)
 {
@@ -801,7 +755,6 @@ int main(void)
         cmocka_unit_test(every_running_allocation_is_evaluated_once_per_interval),
         cmocka_unit_test(a_new_interval_counts_from_the_last_cycle),
         cmocka_unit_test(value_over_cost_becomes_exactly_one_checkpoint),
-        cmocka_unit_test(a_job_without_gpus_counts_by_its_nodes),
         cmocka_unit_test(a_decision_of_the_log_is_reproduced_bit_for_bit),
         cmocka_unit_test(nothing_is_decided_while_the_storage_is_down),
         cmocka_unit_test(a_recovered_target_is_evaluated_at_once),
