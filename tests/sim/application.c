@@ -110,9 +110,13 @@ void application_label(const struct application_setup *setup, struct sim *sim, c
     unsigned epoch, sequence;
 
     label[0] = '\0';
-    if (setup->labels == LABELS_NONE && !sim_chance(sim, setup->manners->mislabels_in))
+    if (sscanf(hint, "%u-%u-", &epoch, &sequence) != 2)
+        sequence = 0;
+    /* by the hint: one that answers twice says the same */
+    if (setup->labels == LABELS_NONE &&
+        (setup->manners->mislabels_in == 0 || sequence % setup->manners->mislabels_in != 0))
         snprintf(label, LABEL_MAX_BYTES + 1, "unordered");
-    if (setup->labels == LABELS_NONE || sscanf(hint, "%u-%u-", &epoch, &sequence) != 2)
+    if (setup->labels == LABELS_NONE || sequence == 0)
         return;
     snprintf(label, LABEL_MAX_BYTES + 1, "%u",
              sequence + sim_chance(sim, setup->manners->mislabels_in));
