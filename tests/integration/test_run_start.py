@@ -154,6 +154,12 @@ def the_same_line_goes_on_with_its_application():
             assert refused.returncode == 125, refused
             for part in (f"pid {pids['other']} ", " since ", why, "ckpt-run end other", "--replace"):
                 assert part in refused.stderr, (part, refused.stderr)
+        jobs["other"].line = 'cd agent-a; exec "$@"'
+        jobs["other"].start()
+        assert jobs["other"].process.wait(20) == 125
+        for part in (f"pid {pids['other']} of allocation other runs since ", f"started in {cluster.dir}, where its file names begin; start it there"):
+            assert part in jobs["other"].log.read_text(), jobs["other"].log.read_text()
+        jobs["other"].line = 'exec "$@"'
         jobs["other"].arguments.insert(1, "--replace")
         jobs["other"].start()
         gone(pids["other"])
@@ -166,6 +172,34 @@ def the_same_line_goes_on_with_its_application():
         assert os.path.exists(f"/proc/{pids['lost']}")
         assert ckpt_run(cluster, "end", "lost").returncode == 4
         cluster.debug_check()
+
+
+STAYS = "trap '' TERM; (exec setsid sh -c \"trap '' TERM; while :; do sleep 0.05; done\") & while :; do sleep 0.05; done"
+
+
+def who_does_not_end_when_told_is_killed_after_the_grace():
+    """`ckpt-run end` says when: the application takes no notice of SIGTERM, as little as what it has started, with its ckpt-run and without. It is not
+    started again, and --now waits for nothing. V-012."""
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        for name, grace_ms, options, left in (("short", 1500, (), False), ("alone", 1500, (), True), ("now", 60000, ("--now",), False)):
+            cluster.register(name, [("a", 1, MIB)], grace_ms=grace_ms)
+            job = ShellJob(cluster, name, ["sh", "-c", STAYS], 'exec "$@"')
+            pid = wait_until("it runs", job.known_to_run, 20)
+            wait_until("both are there", lambda job=job: len(job.applications()) >= 4, 20)
+            if left:
+                job.kill()
+            told = ckpt_run(cluster, "end", name, *options)
+            assert told.returncode == 0, told
+            assert ("is killed;" if options else "was told to end, and is killed when it has not ended in 1.5s") in told.stdout, told.stdout
+            if not options:
+                assert os.path.exists(f"/proc/{pid}"), "its grace has only begun"
+            allocation_in(cluster, name, ENDED_FAILED)
+            gone(pid)
+            wait_until("nothing is left of it", lambda job=job: not job.applications(), 20)
+            if not left:
+                assert job.process.wait(20) == 137 and "restart" not in job.log.read_text()
+        assert ckpt_run(cluster, "end", "short", "--now").returncode == 3
 
 
 def a_killed_keeper_is_no_loss_to_its_ckpt_run():
@@ -316,5 +350,7 @@ def an_application_has_its_terminal_as_without_ckpt_run():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([the_same_line_goes_on_with_its_application, a_killed_keeper_is_no_loss_to_its_ckpt_run, an_application_has_its_terminal_as_without_ckpt_run, what_was_read_is_read_again_or_the_job_is_not_started_again, an_input_that_is_whole_and_unread_hinders_no_restart,
+    sys.exit(tap([the_same_line_goes_on_with_its_application, who_does_not_end_when_told_is_killed_after_the_grace,
+                  a_killed_keeper_is_no_loss_to_its_ckpt_run, an_application_has_its_terminal_as_without_ckpt_run,
+                  what_was_read_is_read_again_or_the_job_is_not_started_again, an_input_that_is_whole_and_unread_hinders_no_restart,
                   nohup_without_descriptors_and_with_blocked_signals_is_no_obstacle]))

@@ -414,7 +414,7 @@ static void cannot_run(int failure, uint64_t run_number)
 
 static void start_application(const Ckpt__V1__AttachReady *ready)
 {
-    char run_number[CHECKPOINT_ID_TEXT_BYTES], socket[PATH_MAX];
+    char run_number[CHECKPOINT_ID_TEXT_BYTES], socket[PATH_MAX], folder[PATH_MAX];
     const struct run_environment environment = {.allocation_id = run.options.allocation_id,
                                                 .node_id = ready->node_id,
                                                 .work_dir = run.work_dir,
@@ -430,7 +430,7 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
                                                 .parts = ready->parts,
                                                 .signals = &run.found};
     const struct keeper_start start = {.work_dir = run.work_dir,
-                                       .line = {run.options.allocation_id, run.options.command},
+                                       .line = {run.options.allocation_id, run.options.command, folder},
                                        .card = {.run = ready->run,
                                                 .started_at_ms = run_wall_ms(),
                                                 .began_from = ready->checkpoint_id,
@@ -439,6 +439,7 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
     int failure = run_child_find(run.options.command[0]);
 
     run_note_drop();
+    run_keeper_folder(folder);
     if (proc_socket_name(run.options.socket, socket) != 0)
         socket[0] = '\0';
     if (failure == 0)
