@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include "src/agent/run/run_input.h"
+#include "src/agent/run/run_output.h"
 #include "src/agent/run/run_say.h"
 #include "src/agent/run/run_started.h"
 #include "src/agent/run/words.h"
@@ -17,11 +19,11 @@ bool run_again_find(const char *work_dir, const struct run_options *options,
 
     *ret_fd = -1;
     run_keeper_folder(folder);
-    fd = run_keeper_call(
-        work_dir,
-        &(struct keeper_call){.request = KEEPER_ATTACH,
-                              .line = {options->allocation_id, options->command, folder}},
-        &reply);
+    fd = run_keeper_call(work_dir,
+                         &(struct keeper_call){.request = KEEPER_ATTACH,
+                                               .line = {options->allocation_id, options->command,
+                                                        folder, run_input_mark()}},
+                         &reply);
     if (fd < 0 || reply.answer == KEEPER_ATTENDED)
         return true; /* the agent refuses a second one */
     words_clock(reply.card.started_at_ms, clock);
@@ -45,6 +47,8 @@ bool run_again_find(const char *work_dir, const struct run_options *options,
     run_say("goes on with pid %" PRIu32 ", which was started at %s (%s ago) and whose ckpt-run has "
             "gone; its output goes where it went",
             reply.card.pid, clock, ago);
+    run_input_goes_on(reply.other_input);
+    run_output_meet((pid_t)reply.card.pid);
     *ret_card = reply.card;
     *ret_fd = fd;
     return true;

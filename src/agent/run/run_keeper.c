@@ -37,6 +37,7 @@ struct keeper_question {
     char command[KEEPER_COMMAND_BYTES];
     uint64_t grace_ms;
     char folder[PATH_MAX]; /* "": it is not told */
+    struct input_mark input;
 };
 enum {
     QUESTION_BYTES_MIN = offsetof(struct keeper_question, grace_ms),
@@ -65,6 +66,7 @@ static void put_line(const struct keeper_line *line, struct keeper_question *que
     size_t used = 0;
 
     snprintf(question->allocation_id, sizeof(question->allocation_id), "%s", line->allocation_id);
+    question->input = line->input;
     memset(question->folder, 0, sizeof(question->folder));
     snprintf(question->folder, sizeof(question->folder), "%s", line->folder);
     memset(question->command, 0, sizeof(question->command));
@@ -241,22 +243,31 @@ static void client_gone(void)
     keeper.client = -1;
 }
 
-static void take_words(void)
+static void take_word(char word)
 {
-    char word;
-    ssize_t got = recv(keeper.client, &word, 1, MSG_DONTWAIT);
-
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (got != 1) {
-        client_gone();
-        return;
-    }
     keeper.confirmed = keeper.confirmed || word == KEEPER_CONFIRM;
     keeper.told = keeper.told || word == KEEPER_TELL;
     keeper.done = keeper.done || word == KEEPER_DONE;
     if (word == KEEPER_NOTED && keeper.ended)
         reap_application();
+}
+
+/* All that have come, and the end behind them: a caller who comes after it finds none attended. */
+static void take_words(void)
+{
+    while (keeper.client >= 0) {
+        char word;
+        ssize_t got = recv(keeper.client, &word, 1, MSG_DONTWAIT);
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && errno == EAGAIN)
+            return;
+        if (got != 1)
+            client_gone();
+        else
+            take_word(word);
+    }
 }
 
 /* ---- others that ask ---- */
@@ -344,6 +355,7 @@ static void answer_caller(int fd)
     snprintf(reply.folder, sizeof(reply.folder), "%s", keeper.start->line.folder);
     printable(reply.folder);
     reply.answer = answer_to(&question);
+    reply.other_input = !input_mark_same(&keeper.start->line.input, &question.input);
     if (question.request == KEEPER_END)
         end_application(question.grace_ms);
     if (send(fd, &reply, sizeof(reply), MSG_NOSIGNAL) != (ssize_t)sizeof(reply) ||
@@ -484,6 +496,7 @@ static void keeper_step(void)
     if (fds[2].revents != 0) {
         int fd = accept4(keeper.listening, NULL, NULL, SOCK_CLOEXEC);
 
+        take_words();
         if (fd >= 0)
             answer_caller(fd);
     }

@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "src/agent/run/run_input_kind.h"
 #include "src/base/id.h"
 
 #define KEEPER_SOCKET_NAME "ckpt-run.keeper" /* in the work folder */
@@ -60,6 +61,7 @@ struct keeper_line {
     const char *allocation_id;
     char *const *command; /* with its arguments */
     const char *folder;   /* where it is started: names in the command begin there */
+    struct input_mark input;
 };
 
 struct keeper_start {
@@ -82,6 +84,7 @@ struct keeper_reply {
     char allocation_id[ID_MAX_BYTES + 1];
     char command[200]; /* for people */
     char folder[200];  /* likewise; "": it does not tell */
+    bool other_input;  /* of ATTACH: its application was started with another one */
 };
 
 struct keeper_call {

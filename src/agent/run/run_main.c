@@ -26,6 +26,7 @@
 #include "src/agent/run/run_child.h"
 #include "src/agent/run/run_end.h"
 #include "src/agent/run/run_folder.h"
+#include "src/agent/run/run_inherited.h"
 #include "src/agent/run/run_input.h"
 #include "src/agent/run/run_names.h"
 #include "src/agent/run/run_news.h"
@@ -429,12 +430,13 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
                                                 .part = ready->part,
                                                 .parts = ready->parts,
                                                 .signals = &run.found};
-    const struct keeper_start start = {.work_dir = run.work_dir,
-                                       .line = {run.options.allocation_id, run.options.command, folder},
-                                       .card = {.run = ready->run,
-                                                .started_at_ms = run_wall_ms(),
-                                                .began_from = ready->checkpoint_id,
-                                                .restart_count = run.restart_count}};
+    const struct keeper_start start = {
+        .work_dir = run.work_dir,
+        .line = {run.options.allocation_id, run.options.command, folder, run_input_mark()},
+        .card = {.run = ready->run,
+                 .started_at_ms = run_wall_ms(),
+                 .began_from = ready->checkpoint_id,
+                 .restart_count = run.restart_count}};
     struct proc_stat stat;
     int failure = run_child_find(run.options.command[0]);
 
@@ -779,6 +781,7 @@ int main(int argc, char **argv)
         return EXIT_SUCCESS;
     }
     run_say_quiet(run.options.quiet);
+    run_inherited_name(run.options.command);
     signal(SIGPIPE, SIG_IGN);
     if (run_folder_make(run.options.work_dir, run.options.allocation_id, run.work_dir, &err) != 0) {
         run_say_error("%s", err.text);

@@ -151,6 +151,38 @@ static void the_same_line_alone_gets_the_application(void **state)
     assert_int_equal(tell_to_end(60000, &reply), -1);
 }
 
+/* Its words wait, and its end behind them: whoever comes then is not told that it is still there. */
+static void a_ckpt_run_that_has_gone_attends_nobody(void **state)
+{
+    char waits[] = "exec sleep 60", *command[] = {shell, dash_c, waits, NULL};
+    const struct keeper_start start = {.work_dir = folder, .line = {"job", command, "/here"}};
+    const struct keeper_call call = {.request = KEEPER_ATTACH, .line = {"job", command, "/here"}};
+    struct keeper_reply reply;
+    int fd;
+
+    (void)state;
+    assert_int_equal(run_child_start(&start, &environment, &child), 0);
+    run_child_tell(&child, KEEPER_CONFIRM);
+    assert_int_equal(run_child_release(&child), 0);
+    assert_int_equal(kill(child.keeper, SIGSTOP), 0);
+    for (int i = 0; i < 20; i++)
+        run_child_tell(&child, KEEPER_CONFIRM);
+    close(child.keeper_fd);
+    if (fork() == 0) { /* it answers when all of that has come, and the question too */
+        usleep(200000);
+        kill(child.keeper, SIGCONT);
+        _exit(0);
+    }
+    fd = run_keeper_call(folder, &call, &reply);
+    assert_int_equal(reply.answer, KEEPER_YES);
+    assert_true(fd > 0);
+    kill(child.pid, SIGKILL);
+    child.keeper_fd = fd;
+    run_child_done(&child);
+    while (waitpid(-1, NULL, 0) > 0)
+        ;
+}
+
 /* It takes no notice of SIGTERM. A later word does not lengthen its time, and shortens it. */
 static void who_does_not_end_within_the_grace_is_killed(void **state)
 {
@@ -287,6 +319,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(the_same_line_alone_gets_the_application),
+        CASE(a_ckpt_run_that_has_gone_attends_nobody),
         CASE(who_does_not_end_within_the_grace_is_killed),
         CASE(a_caller_of_the_release_before_is_understood),
         CASE(without_any_ckpt_run_the_end_is_noted),
