@@ -24,19 +24,18 @@
 #include "src/agent/run/run_again.h"
 #include "src/agent/run/run_call.h"
 #include "src/agent/run/run_child.h"
-#include "src/agent/run/run_end.h"
 #include "src/agent/run/run_folder.h"
 #include "src/agent/run/run_inherited.h"
 #include "src/agent/run/run_input.h"
+#include "src/agent/run/run_linger.h"
 #include "src/agent/run/run_names.h"
 #include "src/agent/run/run_news.h"
 #include "src/agent/run/run_note.h"
 #include "src/agent/run/run_options.h"
-#include "src/agent/run/run_register.h"
 #include "src/agent/run/run_say.h"
 #include "src/agent/run/run_started.h"
-#include "src/agent/run/run_status.h"
 #include "src/agent/run/run_terminal.h"
+#include "src/agent/run/run_verbs.h"
 #include "src/agent/run/words.h"
 #include "src/base/buf.h"
 #include "src/base/build.h"
@@ -311,7 +310,7 @@ static void application_changed(int wait_status)
         run_say("the application was ended by signal %d (%s)", WTERMSIG(wait_status),
                 strsignal(WTERMSIG(wait_status)));
     run_news_stop();
-    application_ended(wait_status);
+    run_linger_begin(run.child.keeper, wait_status, application_ended);
 }
 
 /* No start will follow, whoever said so. */
@@ -383,6 +382,7 @@ static void forward(uv_signal_t *handle, int number)
 {
     (void)handle;
     run_news_read(); /* it may have ended before */
+    (void)run_linger_hurry();
     take_end_wish();
     if (run.state == RUN_RUNNING) {
         run_child_tell(&run.child, KEEPER_TELL);
@@ -482,7 +482,6 @@ static void release_application(void)
 
     run_child_tell(&run.child, KEEPER_CONFIRM);
     failure = run_child_release(&run.child);
-
     if (failure != 0) {
         run_say_error("%s: %s", run.options.command[0], strerror(failure));
         run.ended = true; /* its exit status says the rest; another try would end the same */
@@ -757,17 +756,14 @@ int main(int argc, char **argv)
     uv_timer_t *const timers[] = {&run.timer, &run.last_word, &run.patience, &run.orphan};
     char address[PATH_MAX];
     struct err err;
+    int code;
 
     start_program(&run.found);
     run.child.keeper_fd = -1;
     CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0); /* for an application whose keeper is killed */
     run_input_open();
-    if (argc > 1 && strcmp(argv[1], "status") == 0)
-        return run_status(argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "end") == 0)
-        return run_end(argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "register") == 0)
-        return run_register(argc - 1, argv + 1);
+    if (run_verb(argc, argv, &code))
+        return code;
     if (run_options_parse(argc, argv, &run.options, &err) != 0) {
         run_say_error("%s", err.text);
         run_usage(stderr);
@@ -789,6 +785,7 @@ int main(int argc, char **argv)
     }
     CHECK(uv_loop_init(&run.loop) == 0);
     run_note_open(&run.loop, run.work_dir);
+    run_linger_open(&run.loop);
     for (size_t i = 0; i < ARRAY_COUNT(timers); i++)
         CHECK(uv_timer_init(&run.loop, timers[i]) == 0);
     run_terminal_open(&run.loop, &run.found);
