@@ -151,6 +151,44 @@ static void the_same_line_alone_gets_the_application(void **state)
     assert_int_equal(tell_to_end(60000, &reply), -1);
 }
 
+/* Of another user, in a folder that all may write to. */
+static void nobody_elses_keeper_is_believed(void **state)
+{
+    char waits[] = "exec sleep 60", *command[] = {shell, dash_c, waits, NULL};
+    const struct keeper_call call = {.request = KEEPER_ATTACH, .line = {"job", command, "/here"}};
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct keeper_reply reply = {.answer = KEEPER_ATTENDED};
+    int ready[2];
+    char byte;
+    pid_t pid;
+
+    (void)state;
+    if (geteuid() != 0)
+        skip(); /* it becomes another user */
+    assert_int_equal(pipe(ready), 0);
+    assert_int_equal(chmod(folder, 0777), 0);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s/%s", folder, KEEPER_SOCKET_NAME);
+    pid = fork();
+    if (pid == 0) {
+        const struct keeper_reply lie = {.answer = KEEPER_YES, .card = {.pid = 1}};
+        int listening = socket(AF_UNIX, SOCK_SEQPACKET, 0), fd;
+
+        if (setuid(65534) != 0 || bind(listening, (struct sockaddr *)&address, sizeof(address)) ||
+            listen(listening, 1) != 0 || write(ready[1], "", 1) != 1)
+            _exit(1);
+        fd = accept(listening, NULL, NULL);
+        if (fd >= 0)
+            (void)!send(fd, &lie, sizeof(lie), MSG_NOSIGNAL);
+        pause();
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(run_keeper_call(folder, &call, &reply), -1);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    close(ready[0]);
+    close(ready[1]);
+}
+
 /* Its words wait, and its end behind them: whoever comes then is not told that it is still there. */
 static void a_ckpt_run_that_has_gone_attends_nobody(void **state)
 {
@@ -319,6 +357,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(the_same_line_alone_gets_the_application),
+        CASE(nobody_elses_keeper_is_believed),
         CASE(a_ckpt_run_that_has_gone_attends_nobody),
         CASE(who_does_not_end_within_the_grace_is_killed),
         CASE(a_caller_of_the_release_before_is_understood),
