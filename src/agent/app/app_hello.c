@@ -354,15 +354,17 @@ static bool pretender_in_the_way(struct app_stream *stream)
     return true;
 }
 
-/* Something of it is in that folder, or will be. */
-static bool holds_folder(const struct allocation *allocation, const char *work_dir)
+/* Something of it is in that folder, or will be. A folder is its user's: another user that names it
+ * has none of it, and keeps nobody out. */
+static bool holds_folder(const struct allocation *allocation, const char *work_dir, uid_t uid)
 {
     const struct app_stream *stream = allocation->stream;
 
-    if (stream != NULL && strcmp(stream->hello->work_dir, work_dir) == 0)
+    if (stream != NULL && rpc_call_peer(stream->call)->uid == uid &&
+        strcmp(stream->hello->work_dir, work_dir) == 0)
         return true;
     return (allocation->process.state != PROCESS_ABSENT || allocation->entry.restart_awaited) &&
-           strcmp(allocation->entry.work_dir, work_dir) == 0;
+           allocation->entry.uid == uid && strcmp(allocation->entry.work_dir, work_dir) == 0;
 }
 
 /* Two jobs in one work folder would take each other's questions and answers, and the start of one
@@ -370,11 +372,12 @@ static bool holds_folder(const struct allocation *allocation, const char *work_d
 static bool folder_in_the_way(struct app_stream *stream, const struct allocation *own)
 {
     const struct list *all = &stream->agent->allocations;
+    const uid_t uid = rpc_call_peer(stream->call)->uid;
 
     for (struct list *at = all->next; at != all; at = at->next) {
         const struct allocation *other = LIST_ITEM(at, struct allocation, node);
 
-        if (other == own || !holds_folder(other, stream->hello->work_dir))
+        if (other == own || !holds_folder(other, stream->hello->work_dir, uid))
             continue;
         app_stream_refuse(stream,
                           "the work folder %.400s is that of allocation %s, which is on this node: "

@@ -94,7 +94,7 @@ static bool holds_something(int folder, const char *name)
     return found;
 }
 
-/* A start before left one of these; an earlier release knows no mark. */
+/* A start before left one of these; release 0.1.0 knows no mark. */
 static bool is_marked(int folder)
 {
     static const char *const signs[] = {RUN_FOLDER_MARK, END_NOTE_NAME, KEEPER_SOCKET_NAME};
@@ -105,8 +105,8 @@ static bool is_marked(int folder)
     return false;
 }
 
-/* What a start removes was made by a start: else it is somebody's work. */
-static int make_ours(const char *path, struct err *err)
+/* Entries that a start removes were made by a start: else they are somebody's work. */
+static int make_ours(const char *path, bool named, struct err *err)
 {
     static const char *const removed[] = {"out", "restore", "copies", "request", "done"};
     int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -115,15 +115,18 @@ static int make_ours(const char *path, struct err *err)
     if (folder < 0)
         return err_set(err, ERR_INVALID, "cannot open the work folder %s: %s", path,
                        strerror(errno));
-    for (size_t i = 0; i < ARRAY_COUNT(removed) && !is_marked(folder) && result == 0; i++)
-        if (holds_something(folder, removed[i]))
+    for (size_t i = 0; named && i < ARRAY_COUNT(removed) && result == 0; i++)
+        if (!is_marked(folder) && holds_something(folder, removed[i]))
             result =
                 err_set(err, ERR_INVALID,
                         "the work folder %s has an entry \"%s\" that no ckpt-run has made, "
                         "and a start would remove it: name an empty folder, or one to be made, "
-                        "with --work-dir",
+                        "with --work-dir; where a ckpt-run of release 0.1.0 has made it, "
+                        "touch " RUN_FOLDER_MARK " in it",
                         path, removed[i]);
-    fd = result != 0 ? -1 : openat(folder, RUN_FOLDER_MARK, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    fd = result != 0 ? -1
+                     : openat(folder, RUN_FOLDER_MARK,
+                              O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (fd >= 0)
         close(fd);
     close(folder);
@@ -158,5 +161,5 @@ int run_folder_make(const char *wanted, const char *allocation_id, char ret_path
                        "name another one with --work-dir");
     if (lstat(ret_path, &stat) != 0 || stat.st_uid != geteuid())
         return err_set(err, ERR_INVALID, "the work folder %s belongs to another user", ret_path);
-    return make_ours(ret_path, err);
+    return make_ours(ret_path, wanted != NULL, err);
 }

@@ -1,7 +1,9 @@
 /* The job's work folder on this node, made before anything else is done.
  *
  * Shapes   a start empties out/ and restore/ in it, and removes more. So the first one leaves a
- *          mark, and a folder with such entries and without a mark is somebody's own.
+ *          mark. A folder that --work-dir names, with such entries and without a mark, is
+ *          somebody's own. The default folder is ckpt-run's by its name, also where release 0.1.0
+ *          made it.
  * Errors   ERR_INVALID: it cannot be made, is not its user's alone, or has entries that no ckpt-run
  *          has made; the text says what to do. A folder that does not take the mark is used all the
  *          same: it may be full.

@@ -102,7 +102,7 @@ void run_keeper_folder(char ret_folder[PATH_MAX])
     ret_folder[length > 0 ? length : 0] = '\0';
 }
 
-static void printable(char *text)
+static void make_printable(char *text)
 {
     for (char *at = text; *at != '\0'; at++)
         *at = *at >= ' ' && *at <= '~' ? *at : '?';
@@ -115,7 +115,7 @@ static void show_command(char *const *command, char *text, size_t size)
     text[0] = '\0';
     for (size_t i = 0; command[i] != NULL && used < size; i++)
         used += (size_t)snprintf(text + used, size - used, "%s%s", i == 0 ? "" : " ", command[i]);
-    printable(text);
+    make_printable(text);
 }
 
 /* ---- the socket in the work folder ---- */
@@ -150,13 +150,24 @@ static void limit_waits(int fd)
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 }
 
-/* True: the keeper has answered. What an elder one does not say is zero. */
+/* True: the keeper has answered. The members that an elder one does not know are zero. */
 static bool ask_keeper(int fd, const struct keeper_question *question,
                        struct keeper_reply *ret_reply)
 {
     memset(ret_reply, 0, sizeof(*ret_reply));
     return send(fd, question, sizeof(*question), MSG_NOSIGNAL) == (ssize_t)sizeof(*question) &&
            recv(fd, ret_reply, sizeof(*ret_reply), 0) >= (ssize_t)REPLY_BYTES_MIN;
+}
+
+/* Others may listen in a folder that they can write to, and would have this ckpt-run take any
+ * process for its application. Root ends the applications of all users. */
+static bool may_believe(int fd, enum keeper_request request)
+{
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+           (peer.uid == geteuid() || (request == KEEPER_END && geteuid() == 0));
 }
 
 int run_keeper_call(const char *work_dir, const struct keeper_call *call,
@@ -175,7 +186,7 @@ int run_keeper_call(const char *work_dir, const struct keeper_call *call,
         put_line(&call->line, &question);
     limit_waits(fd);
     answered = folder >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
-               ask_keeper(fd, &question, ret_reply);
+               may_believe(fd, call->request) && ask_keeper(fd, &question, ret_reply);
     close(folder);
     if (answered && call->request == KEEPER_ATTACH && ret_reply->answer == KEEPER_YES)
         return fd;
@@ -353,7 +364,7 @@ static void answer_caller(int fd)
              keeper.start->line.allocation_id);
     show_command(keeper.start->line.command, reply.command, sizeof(reply.command));
     snprintf(reply.folder, sizeof(reply.folder), "%s", keeper.start->line.folder);
-    printable(reply.folder);
+    make_printable(reply.folder);
     reply.answer = answer_to(&question);
     reply.other_input = !input_mark_same(&keeper.start->line.input, &question.input);
     if (question.request == KEEPER_END)

@@ -10,7 +10,7 @@
  * Shapes   one for each start of the application. It has no descriptors but its own, blocks all
  *          signals, and is in a process group of its own: what is meant for the job or for ckpt-run
  *          does not reach it. ckpt-run adopts the application when the keeper is killed.
- * Errors   run_keeper_call: -1, no keeper is there.
+ * Errors   run_keeper_call: -1, no keeper of this user is there.
  */
 #ifndef CKPT_AGENT_RUN_KEEPER_H
 #define CKPT_AGENT_RUN_KEEPER_H
@@ -56,7 +56,7 @@ struct keeper_card {
     uint32_t restart_count;
 };
 
-/* What makes two starts the same one. */
+/* Two starts with these are the same one. */
 struct keeper_line {
     const char *allocation_id;
     char *const *command; /* with its arguments */
