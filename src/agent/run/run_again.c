@@ -14,6 +14,7 @@ bool run_again_find(const char *work_dir, const struct run_options *options,
 {
     char clock[WORDS_BYTES], ago[WORDS_BYTES], folder[PATH_MAX];
     struct keeper_reply reply;
+    const char *emptied;
     uint64_t now = run_wall_ms();
     int fd;
 
@@ -48,7 +49,11 @@ bool run_again_find(const char *work_dir, const struct run_options *options,
             "gone; its output goes where it went",
             reply.card.pid, clock, ago);
     run_input_goes_on(reply.other_input);
-    run_output_meet((pid_t)reply.card.pid);
+    emptied = run_output_meet((pid_t)reply.card.pid);
+    if (emptied != NULL)
+        run_say("the file of its %s was emptied when this line was started (> FILE), and what the "
+                "application had written there is gone; >> FILE keeps it",
+                emptied);
     *ret_card = reply.card;
     *ret_fd = fd;
     return true;

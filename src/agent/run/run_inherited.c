@@ -1,10 +1,10 @@
-/* What the application gets beside its standard streams. See run_inherited.h. */
+/* The application's descriptors beside its standard streams. See run_inherited.h. */
 #include "src/agent/run/run_inherited.h"
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +12,7 @@
 #include "src/agent/run/run_input_kind.h"
 #include "src/agent/run/run_say.h"
 #include "src/base/check.h"
+#include "src/base/number.h"
 
 struct inherited {
     int fd;
@@ -31,7 +32,7 @@ static struct {
     bool started; /* once at least */
 } all;
 
-static void take(int fd)
+static void add_descriptor(int fd)
 {
     struct inherited *item = &all.items[all.count];
     int flags = fcntl(fd, F_GETFL), of_descriptor = fcntl(fd, F_GETFD);
@@ -61,10 +62,13 @@ void run_inherited_open(void)
     all.count = 0;
     all.started = false;
     while (folder != NULL && (entry = readdir(folder)) != NULL) {
-        int fd = atoi(entry->d_name);
+        struct err none; /* "." and ".." are no numbers */
+        uint64_t fd;
 
-        if (fd > STDERR_FILENO && all.count < INHERITED_MAX)
-            take(fd);
+        if (all.count < INHERITED_MAX &&
+            number_parse(NUMBER_PLAIN, entry->d_name,
+                         (struct number_range){STDERR_FILENO + 1, INT_MAX}, &fd, &none) == 0)
+            add_descriptor((int)fd);
     }
     if (folder != NULL)
         closedir(folder);

@@ -1,4 +1,4 @@
-/* What the application gets beside its standard streams: descriptors that a shell has opened for it
+/* The application's descriptors beside its standard streams: those that a shell has opened for it
  * (`3< FILE`), and those that the command names (`prog <(...)` is `prog /dev/fd/63`).
  *
  * Flow     run_inherited_open() before anything else is opened; run_inherited_name() once the

@@ -1,4 +1,5 @@
-/* The application's standard input at each start by one ckpt-run. Other descriptors: run_inherited.h.
+/* The application's standard input at each start by one ckpt-run; run_inherited.h has the other
+ * descriptors.
  *
  * Flow     run_input_open() when ckpt-run starts; run_input_prepare() before each start of the
  *          application; run_input_again() when it has ended and another start is wanted;

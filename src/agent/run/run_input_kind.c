@@ -1,4 +1,4 @@
-/* What an input of the application is. See run_input_kind.h. */
+/* The kinds of an application's inputs. See run_input_kind.h. */
 #include "src/agent/run/run_input_kind.h"
 
 #include <linux/magic.h>

@@ -1,4 +1,4 @@
-/* What an input of the application is, and what can be told of it without reading.
+/* The kinds of an application's inputs, and all that can be told of one without reading.
  *
  * Shapes   a mark tells two ckpt-runs whether their applications would read the same.
  */

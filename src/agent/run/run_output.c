@@ -8,8 +8,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "src/agent/run/run_say.h"
-
 static void go_to_end(int fd)
 {
     struct stat stat;
@@ -61,15 +59,14 @@ static bool was_emptied(pid_t pid, int fd)
     return emptied;
 }
 
-void run_output_meet(pid_t pid)
+const char *run_output_meet(pid_t pid)
 {
     const bool out = was_emptied(pid, STDOUT_FILENO);
     const bool errors = was_emptied(pid, STDERR_FILENO);
 
-    if (out || errors)
-        run_say("the file of its %s was emptied when this line was started (> FILE), and what the "
-                "application had written there is gone; >> FILE keeps it",
-                out ? "output" : "errors");
+    if (out)
+        return "output";
+    return errors ? "errors" : NULL;
 }
 
 static bool same_file(void)

@@ -11,8 +11,9 @@
 
 void run_output_continue(void);
 /* Of the application, with which this ckpt-run goes on: where `> log` of the same line has emptied
- * its file, that is said, and it goes on at the end that the file has now. */
-void run_output_meet(pid_t pid);
+ * its file, it goes on at the end that the file has now. The name of that output; NULL: none, or
+ * the kernel does not let one process look at another (ptrace_scope). */
+const char *run_output_meet(pid_t pid);
 /* On standard error. */
 void run_output_line(const char *line);
 

@@ -1,4 +1,4 @@
-/* What ckpt-run does beside running an application. See run_verbs.h. */
+/* The verbs of ckpt-run, which run no application. See run_verbs.h. */
 #include "src/agent/run/run_verbs.h"
 
 #include <string.h>

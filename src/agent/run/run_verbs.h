@@ -1,4 +1,4 @@
-/* What ckpt-run does beside running an application: one verb each. */
+/* The verbs of ckpt-run, which run no application. */
 #ifndef CKPT_AGENT_RUN_VERBS_H
 #define CKPT_AGENT_RUN_VERBS_H
 

@@ -253,7 +253,7 @@ static void a_pipe_that_the_command_names_is_not_given_again_once_it_was_read(vo
     }
 }
 
-/* What a supervisor or make keeps open is no input: a healthy job is started again. */
+/* A pipe that a supervisor or make keeps open is no input: a healthy job is started again. */
 static void what_nothing_is_read_from_hinders_no_restart(void **state)
 {
     int ends[2], sockets[2];
