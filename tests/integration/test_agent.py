@@ -122,7 +122,7 @@ def an_answer_that_can_never_be_right_fails_at_once_with_its_text():
 
 
 def the_script_for_users_is_saved_and_goes_on():
-    """As deploy/JOBS.md has it; a child of the shell does not keep it from being asked."""
+    """As deploy/JOBS.md has it, whatever its work folder is called; a child of the shell does not keep it from being asked."""
     page = (pathlib.Path(__file__).resolve().parents[2] / "deploy" / "JOBS.md").read_text()
     [script] = [block for block in page.split("```\n") if block.startswith("n=0; ")]
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
@@ -130,7 +130,7 @@ def the_script_for_users_is_saved_and_goes_on():
         path = cluster.dir / "count.sh"
         path.write_text(script.replace("sleep 1", "sleep 0.05"))
         cluster.register("counts", [("a", 1, MIB)])
-        job = cluster.run_job("a", "counts", ["bash", str(path)])
+        job = cluster.run_job("a", "counts", ["bash", str(path)], ("--work-dir", f"{cluster.dir}/ann's data; $(touch here)"))
         all_run(cluster)
         record = ends_in(cluster, "counts", hint(cluster, "counts"), (COMPLETE, FAILED), 10)
         assert record.state == COMPLETE, record

@@ -100,6 +100,30 @@ def an_agent_that_restarts_waits_for_a_ckpt_run_that_stands_still():
         cluster.debug_check()
 
 
+def what_an_application_leaves_may_end_by_itself():
+    """The `tee` of a script writes its last lines; what goes on for longer is killed and named, since a program that puts itself into the background
+    looks like one whose work is done. A word to end that comes then is too late to change how it ended. I28, I30."""
+    lines = {"tee": 'exec > >(sleep 1; cat > "$OUT"); for i in $(seq 1000); do echo line $i; done', "daemon": "setsid sleep 60 & exit 0", "leads": None,
+             "told": "sleep 60 & exit 0", "fails": "sleep 60 & exit 3"}
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        os.environ["OUT"] = str(cluster.dir / "tee.out")
+        jobs = {}
+        for name, line in lines.items():
+            cluster.register(name, [("a", 1, 1 << 20)])
+            jobs[name] = cluster.run_job("a", name, ["setsid", "sleep", "60"] if line is None else ["bash", "-c", line], ("--max-restarts", "0"))
+        wait_until("it lingers", lambda: "started pid" in jobs["told"].log.read_text() and not jobs["told"].application_pid(), 20)
+        jobs["told"].process.send_signal(signal.SIGTERM)
+        for name, job in jobs.items():
+            assert job.process.wait(20) == (3 if name == "fails" else 0), (name, tail(job.log))
+            ends_as(cluster, name, FAILED if name == "fails" else COMPLETED)
+            wait_until("nothing is left", lambda job=job: not job.applications(), 10)
+            named = "what it has left running is killed: sleep (pid " in job.log.read_text()
+            assert named == (name in ("daemon", "leads", "told")), (name, tail(job.log))
+        assert (cluster.dir / "tee.out").read_text().splitlines()[-1:] == ["line 1000"]
+
+
 if __name__ == "__main__":
-    sys.exit(tap([a_job_that_ends_while_its_agent_is_away_ended_as_it_did, the_word_of_a_ckpt_run_that_stands_still_is_waited_for,
+    sys.exit(tap([what_an_application_leaves_may_end_by_itself,
+                  a_job_that_ends_while_its_agent_is_away_ended_as_it_did, the_word_of_a_ckpt_run_that_stands_still_is_waited_for,
                   an_agent_that_restarts_waits_for_a_ckpt_run_that_stands_still]))

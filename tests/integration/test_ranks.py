@@ -109,12 +109,18 @@ def count():
         if step == 1:
             open("%s/counts.%d" % (work, os.getpid()), "w").close()
 
-if mode == "supervises":
+if mode in ("supervises", "daemons"):
     for rank in 0, 1:
         if os.fork() == 0:
+            if mode == "daemons" and (os.setsid() is not None or os.fork() > 0):
+                os._exit(0)
             name = "done.%d" % rank
             signal.signal(asks, save)
             count()
+        if mode == "daemons":
+            os.wait()
+    while mode == "daemons":
+        time.sleep(1)
     os.wait()
 signal.signal(asks, save)
 for _ in range(4):
@@ -168,12 +174,13 @@ def all_ranks_or_no_checkpoint():
 
 def who_was_forked_is_not_asked():
     """The signal goes to the program that catches it, below a shell or not, and neither to the helpers that it has forked nor to what would die of it;
-    to each child of a supervisor that does not catch it; and with --ask group to the whole group. It is that of the profile that the job is registered
+    to each child of a supervisor that does not catch it, also when forked twice; with --ask group to the whole group. It is that of the profile that the job is registered
     with, and a ckpt-run that names another one is refused. S1-031."""
     python, shell = [sys.executable, "-c", HELPERS], "tail -f /dev/null & \"$@\" & wait"
     commands = {"alone": [*python, "alone"], "wrapped": ["sh", "-c", shell, "sh", *python, "wrapped"],
-                "supervises": [*python, "supervises"], "second": [*python, "second"], "grouped": ["sh", "-c", f"trap '' USR1; {shell}", "sh", *python, "grouped"]}
-    options = {"supervises": ("--ranks", "2"), "grouped": ("--ask", "group")}
+                **{mode: [*python, mode] for mode in ("supervises", "daemons")}, "second": [*python, "second"],
+                "grouped": ["sh", "-c", f"trap '' USR1; {shell}", "sh", *python, "grouped"]}
+    options = {"supervises": ("--ranks", "2"), "daemons": ("--ranks", "2"), "grouped": ("--ask", "group")}
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         jobs = {}
@@ -184,7 +191,7 @@ def who_was_forked_is_not_asked():
                 assert other.process.wait(20) == 125 and "is registered with profile signal-usr2, and ckpt-run says --profile grpc: leave that out" in \
                     other.log.read_text(), other.log.read_text()
             jobs[name] = cluster.run_job("a", name, command, ("--max-restarts", "0", *options.get(name, ())))
-        counting = {name: wait_until(f"{name} counts", lambda: (lambda files: files if len(files) == 1 + (name == "supervises") else None)(
+        counting = {name: wait_until(f"{name} counts", lambda: (lambda files: files if len(files) == 1 + (name in ("supervises", "daemons")) else None)(
             {int(path.suffix[1:]) for path in pathlib.Path(job.work_dir).glob("counts.*")}), 20) for name, job in jobs.items()}
         for _ in range(3):
             ids = {name: hint(cluster, name) for name in jobs}
@@ -192,7 +199,7 @@ def who_was_forked_is_not_asked():
                 record = ends_in(cluster, name, identifier, (COMPLETE, FAILED, TIMED_OUT))
                 assert record.state == COMPLETE, record
                 states = {path.name: int(path.read_text()) for path in pathlib.Path(record.path).rglob("*.state")}
-                assert set(states) == ({"done.0.state", "done.1.state"} if name == "supervises" else {"done.state"}), states
+                assert set(states) == ({"done.0.state", "done.1.state"} if name in ("supervises", "daemons") else {"done.state"}), states
                 assert min(states.values()) > 0, (name, states)
         for name, job in jobs.items():
             heard = {int(path.suffix[1:]) for path in pathlib.Path(job.work_dir).glob("heard.*")}

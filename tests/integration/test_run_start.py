@@ -102,6 +102,65 @@ def an_input_that_is_whole_and_unread_hinders_no_restart():
         assert "restart 1 of 3" in job.log.read_text() and (cluster.dir / "here.out").read_text() == "text\n"
 
 
+THIRD = 'read -r -u 3 line; echo "$CKPT_RESTART_COUNT got $line"; [ "$CKPT_RESTART_COUNT" = 1 ] || kill -9 $$; sed "s/^/rest /" <&3'
+
+
+def other_inputs_than_the_standard_one_are_read_again_or_the_job_is_not_started_again():
+    """A file on another descriptor; a script or data from <(...), whose second reader would find nothing and end well: the job fails then. V-004."""
+    script = """echo 'echo "$CKPT_RESTART_COUNT got one"; [ "$CKPT_RESTART_COUNT" = 1 ] || kill -9 $$'"""
+    shapes = {  # how it is started, its command, what it writes, its end
+        "file": ('exec "$@" 3< input > "$OUT"', ["bash", "-c", THIRD], "0 got one\n1 got one\nrest two\n", 0),
+        "script": (f'exec "$@" <({script}) > "$OUT"', ["bash"], "0 got one\n", 137),
+        "pipe": ('exec "$@" 3< <(echo one; echo two) > "$OUT"', ["bash", "-c", THIRD], "0 got one\n", 137),
+    }
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        (cluster.dir / "input").write_text("one\ntwo\n")
+        jobs = {}
+        for name, (line, command, _, _) in shapes.items():
+            cluster.register(name, [("a", 1, MIB)])
+            jobs[name] = ShellJob(cluster, name, command, line, env={**os.environ, "OUT": str(cluster.dir / f"{name}.out")})
+        for name, (_, _, written, code) in shapes.items():
+            assert jobs[name].process.wait(20) == code, (name, jobs[name].log.read_text())
+            assert (cluster.dir / f"{name}.out").read_text() == written, name
+            allocation_in(cluster, name, COMPLETED if code == 0 else ENDED_FAILED)
+            assert (", as of <(...), is a pipe" in jobs[name].log.read_text()) == (code != 0), name
+        assert "which the command names, is a pipe: once something was read" in jobs["script"].log.read_text()
+
+
+SAYS = 'read -r line; echo "$CKPT_RESTART_COUNT got $line"; until [ -e "$CKPT_DIR/go" ]; do sleep 0.05; done; rm "$CKPT_DIR/go"; echo "$(cat) $CKPT_RESTART_COUNT"; exit 3'
+
+
+def the_same_line_with_other_streams_is_no_start_on_other_work():
+    """It goes on with the application. Its own input is another file, or none: nothing is started again on that. Its `>` has emptied the output:
+    that is said, and what the application writes then stands where the file ends. V-004, V-012."""
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        (cluster.dir / "input").write_text("one\ntwo\n")
+        (cluster.dir / "other").write_text("three\nfour\n")
+        second = {"same": 'exec "$@" < input >> "$OUT"', "other": 'exec "$@" < other >> "$OUT"', "none": 'exec "$@" >> "$OUT"', "emptied": 'exec "$@" < input > "$OUT"'}
+        for name, line in second.items():
+            cluster.register(name, [("a", 1, MIB)])
+            out = cluster.dir / f"{name}.out"
+            job = ShellJob(cluster, name, ["bash", "-c", SAYS], 'exec "$@" < input > "$OUT"', ("--max-restarts", "1"), env={**os.environ, "OUT": str(out)})
+            pid = wait_until("it runs", job.known_to_run, 20)
+            wait_until("it has read", lambda out=out: out.read_text() == "0 got one\n", 20)
+            job.kill()
+            job.line = line
+            job.start()
+            wait_until("it goes on", lambda job=job, pid=pid: f"goes on with pid {pid}" in job.log.read_text(), 20)
+            (job.work_dir / "go").touch()
+            if name in ("same", "emptied"):
+                wait_until("it is started again", lambda job=job: "restart 1 of 1" in job.log.read_text(), 20)
+                (job.work_dir / "go").touch()
+            assert job.process.wait(20) == 3, job.log.read_text()
+            text, log = out.read_text(), job.log.read_text()
+            assert text == {"same": "0 got one\ntwo 0\n1 got one\ntwo 1\n", "emptied": "two 0\n1 got one\ntwo 1\n"}.get(name, "0 got one\ntwo 0\n"), text
+            assert ("standard input of this ckpt-run is not what the application was started with" in log) == (name in ("other", "none")), log
+            assert ("the file of its output was emptied when this line was started" in log) == (name == "emptied"), log
+            allocation_in(cluster, name, ENDED_FAILED)
+
+
 def ckpt_run(cluster, *arguments):
     return subprocess.run([str(BIN / "ckpt-run"), *arguments, "--socket", str(cluster.agents["a"].socket)], capture_output=True, text=True, timeout=30)
 
@@ -154,6 +213,12 @@ def the_same_line_goes_on_with_its_application():
             assert refused.returncode == 125, refused
             for part in (f"pid {pids['other']} ", " since ", why, "ckpt-run end other", "--replace"):
                 assert part in refused.stderr, (part, refused.stderr)
+        jobs["other"].line = 'cd agent-a; exec "$@"'
+        jobs["other"].start()
+        assert jobs["other"].process.wait(20) == 125
+        for part in (f"pid {pids['other']} of allocation other runs since ", f"started in {cluster.dir}, where its file names begin; start it there"):
+            assert part in jobs["other"].log.read_text(), jobs["other"].log.read_text()
+        jobs["other"].line = 'exec "$@"'
         jobs["other"].arguments.insert(1, "--replace")
         jobs["other"].start()
         gone(pids["other"])
@@ -166,6 +231,34 @@ def the_same_line_goes_on_with_its_application():
         assert os.path.exists(f"/proc/{pids['lost']}")
         assert ckpt_run(cluster, "end", "lost").returncode == 4
         cluster.debug_check()
+
+
+STAYS = "trap '' TERM; (exec setsid sh -c \"trap '' TERM; while :; do sleep 0.05; done\") & while :; do sleep 0.05; done"
+
+
+def who_does_not_end_when_told_is_killed_after_the_grace():
+    """`ckpt-run end` says when: the application takes no notice of SIGTERM, as little as what it has started, with its ckpt-run and without. It is not
+    started again, and --now waits for nothing. V-012."""
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        for name, grace_ms, options, left in (("short", 1500, (), False), ("alone", 1500, (), True), ("now", 60000, ("--now",), False)):
+            cluster.register(name, [("a", 1, MIB)], grace_ms=grace_ms)
+            job = ShellJob(cluster, name, ["sh", "-c", STAYS], 'exec "$@"')
+            pid = wait_until("it runs", job.known_to_run, 20)
+            wait_until("both are there", lambda job=job: len(job.applications()) >= 4, 20)
+            if left:
+                job.kill()
+            told = ckpt_run(cluster, "end", name, *options)
+            assert told.returncode == 0, told
+            assert ("is killed;" if options else "was told to end, and is killed when it has not ended in 1.5s") in told.stdout, told.stdout
+            if not options:
+                assert os.path.exists(f"/proc/{pid}"), "its grace has only begun"
+            allocation_in(cluster, name, ENDED_FAILED)
+            gone(pid)
+            wait_until("nothing is left of it", lambda job=job: not job.applications(), 20)
+            if not left:
+                assert job.process.wait(20) == 137 and "restart" not in job.log.read_text()
+        assert ckpt_run(cluster, "end", "short", "--now").returncode == 3
 
 
 def a_killed_keeper_is_no_loss_to_its_ckpt_run():
@@ -316,5 +409,9 @@ def an_application_has_its_terminal_as_without_ckpt_run():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([the_same_line_goes_on_with_its_application, a_killed_keeper_is_no_loss_to_its_ckpt_run, an_application_has_its_terminal_as_without_ckpt_run, what_was_read_is_read_again_or_the_job_is_not_started_again, an_input_that_is_whole_and_unread_hinders_no_restart,
+    sys.exit(tap([the_same_line_goes_on_with_its_application, who_does_not_end_when_told_is_killed_after_the_grace,
+                  a_killed_keeper_is_no_loss_to_its_ckpt_run, an_application_has_its_terminal_as_without_ckpt_run,
+                  what_was_read_is_read_again_or_the_job_is_not_started_again, an_input_that_is_whole_and_unread_hinders_no_restart,
+                  other_inputs_than_the_standard_one_are_read_again_or_the_job_is_not_started_again,
+                  the_same_line_with_other_streams_is_no_start_on_other_work,
                   nohup_without_descriptors_and_with_blocked_signals_is_no_obstacle]))

@@ -354,12 +354,48 @@ static bool pretender_in_the_way(struct app_stream *stream)
     return true;
 }
 
+/* Something of it is in that folder, or will be. A folder is its user's: another user that names it
+ * has none of it, and keeps nobody out. */
+static bool holds_folder(const struct allocation *allocation, const char *work_dir, uid_t uid)
+{
+    const struct app_stream *stream = allocation->stream;
+
+    if (stream != NULL && rpc_call_peer(stream->call)->uid == uid &&
+        strcmp(stream->hello->work_dir, work_dir) == 0)
+        return true;
+    return (allocation->process.state != PROCESS_ABSENT || allocation->entry.restart_awaited) &&
+           allocation->entry.uid == uid && strcmp(allocation->entry.work_dir, work_dir) == 0;
+}
+
+/* Two jobs in one work folder would take each other's questions and answers, and the start of one
+ * empties what the other writes its checkpoint into. True: it is another's. */
+static bool folder_in_the_way(struct app_stream *stream, const struct allocation *own)
+{
+    const struct list *all = &stream->agent->allocations;
+    const uid_t uid = rpc_call_peer(stream->call)->uid;
+
+    for (struct list *at = all->next; at != all; at = at->next) {
+        const struct allocation *other = LIST_ITEM(at, struct allocation, node);
+
+        if (other == own || !holds_folder(other, stream->hello->work_dir, uid))
+            continue;
+        app_stream_refuse(stream,
+                          "the work folder %.400s is that of allocation %s, which is on this node: "
+                          "each has a folder of its own; name another one with --work-dir",
+                          stream->hello->work_dir, other->entry.allocation_id);
+        return true;
+    }
+    return false;
+}
+
 /* Who may not have the allocation is refused; who must wait for it is parked. */
 static bool hello_admitted(struct app_stream *stream, struct allocation *allocation, bool same)
 {
     const Ckpt__V1__AttachHello *hello = stream->hello;
 
     if (!user_admitted(stream, allocation))
+        return false;
+    if (!hello->running && folder_in_the_way(stream, allocation))
         return false;
     if (!hello->running && pretender_in_the_way(stream))
         return false;

@@ -177,6 +177,7 @@ static void tell(const struct allocation *allocation, struct told *told)
         tell_asked(allocation, job);
     job->stopped =
         job->state == CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_RUNNING && is_stopped(allocation);
+    job->grace_ms = job->pid != 0 ? process_grace_ms(entry) : 0;
     job->part = entry->part;
     job->parts = entry->parts;
     if (job->pid != 0)

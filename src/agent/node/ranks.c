@@ -353,15 +353,26 @@ static bool is_orphan(const struct picture *picture, const struct job_process *p
            picture->table->items[process->parent].stat.image != process->stat.image;
 }
 
+/* Forked as the other one was, by a program that may have ended, and taken over by the same: the
+ * younger one has nothing of the elder one's state. */
+static bool are_siblings(const struct picture *picture, const struct job_process *process,
+                         const struct job_process *elder)
+{
+    return !elder->stat.executed && is_orphan(picture, elder) &&
+           elder->stat.parent == process->stat.parent;
+}
+
 /* Forked from one that hears, by one in between that has ended. */
 static bool is_stray_copy(const struct picture *picture, const struct job_process *process)
 {
     if (!is_orphan(picture, process))
         return false;
-    for (size_t i = 0; i < picture->table->count; i++)
-        if (process_hears(picture, &picture->table->items[i]) &&
-            is_copy_of(process, &picture->table->items[i]))
+    for (size_t i = 0; i < picture->table->count; i++) {
+        const struct job_process *other = &picture->table->items[i];
+        if (process_hears(picture, other) && is_copy_of(process, other) &&
+            !are_siblings(picture, process, other))
             return true;
+    }
     return false;
 }
 

@@ -20,6 +20,7 @@
  * living ancestor in the job that catches it too. A process that was forked from one that catches
  * has its handler and a copy of its state, which is no state of the job. One whose parent has ended
  * is known by its memory, which lies where that of its origin lies until it executes a program.
+ * Where both have lost their parents to the same new one, neither is the other's origin.
  *
  * Flow     ranks_find() is pure, over a settled table. ranks_start() takes the picture off the
  *          loop, from the known processes of the node, and takes it anew when it shows less than a

@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include "src/agent/run/run_input.h"
+#include "src/agent/run/run_output.h"
 #include "src/agent/run/run_say.h"
 #include "src/agent/run/run_started.h"
 #include "src/agent/run/words.h"
@@ -10,14 +12,19 @@
 bool run_again_find(const char *work_dir, const struct run_options *options,
                     struct keeper_card *ret_card, int *ret_fd)
 {
-    char clock[WORDS_BYTES], ago[WORDS_BYTES];
+    char clock[WORDS_BYTES], ago[WORDS_BYTES], folder[PATH_MAX];
     struct keeper_reply reply;
+    const char *emptied;
     uint64_t now = run_wall_ms();
     int fd;
 
     *ret_fd = -1;
-    fd = run_keeper_call(work_dir, KEEPER_ATTACH,
-                         &(struct keeper_asked){options->allocation_id, options->command}, &reply);
+    run_keeper_folder(folder);
+    fd = run_keeper_call(work_dir,
+                         &(struct keeper_call){.request = KEEPER_ATTACH,
+                                               .line = {options->allocation_id, options->command,
+                                                        folder, run_input_mark()}},
+                         &reply);
     if (fd < 0 || reply.answer == KEEPER_ATTENDED)
         return true; /* the agent refuses a second one */
     words_clock(reply.card.started_at_ms, clock);
@@ -30,9 +37,23 @@ bool run_again_find(const char *work_dir, const struct run_options *options,
                       reply.allocation_id);
         return false;
     }
+    if (reply.answer == KEEPER_ELSEWHERE) {
+        run_say_error(
+            "pid %" PRIu32 " of allocation %s runs since %s (%s ago), by this command but "
+            "started in %s, where its file names begin; start it there, or `ckpt-run end "
+            "%s` ends it, and --replace starts this command here in its place",
+            reply.card.pid, reply.allocation_id, clock, ago, reply.folder, reply.allocation_id);
+        return false;
+    }
     run_say("goes on with pid %" PRIu32 ", which was started at %s (%s ago) and whose ckpt-run has "
             "gone; its output goes where it went",
             reply.card.pid, clock, ago);
+    run_input_goes_on(reply.other_input);
+    emptied = run_output_meet((pid_t)reply.card.pid);
+    if (emptied != NULL)
+        run_say("the file of its %s was emptied when this line was started (> FILE), and what the "
+                "application had written there is gone; >> FILE keeps it",
+                emptied);
     *ret_card = reply.card;
     *ret_fd = fd;
     return true;

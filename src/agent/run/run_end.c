@@ -3,6 +3,7 @@
 
 #include <getopt.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,32 +12,40 @@
 #include "src/agent/run/run_call.h"
 #include "src/agent/run/run_keeper.h"
 #include "src/agent/run/run_options.h"
+#include "src/agent/run/words.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/rpc/server.h"
 
 #define LIST_OWN_JOBS_METHOD "/ckpt.v1.AppService/ListOwnJobs"
 
-enum { END_TIMEOUT_MS = 5000 };
+enum { END_TIMEOUT_MS = 5000, GRACE_NOT_TOLD_MS = 30000 /* an agent of the release before */ };
 
 static const char usage[] =
-    "usage: ckpt-run end ID [--socket PATH]\n"
+    "usage: ckpt-run end ID [--now] [--socket PATH]\n"
     "Tells the application of your job on this node to end (SIGTERM), also when its ckpt-run has\n"
-    "gone. It is not started again here; the job can be restarted from its last checkpoint.\n"
+    "gone, and kills it (SIGKILL) when the grace of the job is over, which it says. It is not\n"
+    "started again here; the job can be restarted from its last checkpoint.\n"
     "\n"
+    "  --now         kill it at once, also when it was told to end before\n"
     "  --socket PATH of the agent; default: " RUN_DEFAULT_SOCKET "\n"
     "\n"
     "The exit code is 0, 3 when no application of it runs here that is yours, 4 when it cannot be\n"
     "told, 125 when the agent cannot be asked.\n";
 
-/* 0: none runs; -1: the agent cannot be asked, *ret_code says how that went. */
-static int64_t find_pid(const char *allocation_id, const char *socket, int *ret_code)
+struct running {
+    uint32_t pid;
+    uint64_t grace_ms;
+};
+
+/* False: *ret_code says how that went. */
+static bool find_running(const char *allocation_id, const char *socket, struct running *ret_running,
+                         int *ret_code)
 {
     Ckpt__V1__ListOwnJobsRequest request = CKPT__V1__LIST_OWN_JOBS_REQUEST__INIT;
     Ckpt__V1__ListOwnJobsReply *reply = NULL;
     struct run_answer answer;
     struct buf bytes;
-    int64_t pid = -1;
 
     request.allocation_id = check_strdup(allocation_id);
     buf_init(&bytes);
@@ -50,48 +59,69 @@ static int64_t find_pid(const char *allocation_id, const char *socket, int *ret_
             ckpt__v1__list_own_jobs_reply__unpack(NULL, answer.bytes.length, answer.bytes.bytes);
     if (reply == NULL)
         *ret_code = run_call_fail(socket, &answer);
-    else
-        pid = reply->n_jobs == 1 ? reply->jobs[0]->pid : 0;
     buf_close(&answer.bytes);
-    if (reply != NULL)
-        ckpt__v1__list_own_jobs_reply__free_unpacked(reply, NULL);
-    return pid;
+    if (reply == NULL)
+        return false;
+    *ret_running = (struct running){.grace_ms = GRACE_NOT_TOLD_MS};
+    if (reply->n_jobs == 1) {
+        ret_running->pid = reply->jobs[0]->pid;
+        if (reply->jobs[0]->grace_ms != 0)
+            ret_running->grace_ms = reply->jobs[0]->grace_ms;
+    }
+    ckpt__v1__list_own_jobs_reply__free_unpacked(reply, NULL);
+    if (ret_running->pid != 0)
+        return true;
+    fprintf(stderr, "ckpt-run: no application of %s runs on this node\n", allocation_id);
+    *ret_code = RUN_EXIT_NOT_KNOWN;
+    return false;
 }
 
-static int end_job(const char *allocation_id, const char *socket)
+static void say_told(const char *allocation_id, const struct running *running, bool now)
+{
+    char grace[WORDS_BYTES];
+
+    if (now)
+        printf("job %s: pid %" PRIu32 " is killed; ckpt-run status shows when it has ended\n",
+               allocation_id, running->pid);
+    else
+        printf("job %s: pid %" PRIu32 " was told to end, and is killed when it has not ended in "
+               "%s (ckpt-run end %s --now: at once); ckpt-run status shows when it has\n",
+               allocation_id, running->pid, words_duration(running->grace_ms, grace),
+               allocation_id);
+}
+
+static int end_job(const char *allocation_id, const char *socket, bool now)
 {
     struct proc_environment environment;
     struct keeper_reply reply;
+    struct running running;
+    struct keeper_call call = {.request = KEEPER_END};
     int code = RUN_EXIT_SELF;
-    int64_t pid = find_pid(allocation_id, socket, &code);
 
-    if (pid < 0)
+    if (!find_running(allocation_id, socket, &running, &code))
         return code;
-    if (pid == 0) {
-        fprintf(stderr, "ckpt-run: no application of %s runs on this node\n", allocation_id);
-        return RUN_EXIT_NOT_KNOWN;
-    }
-    if (!proc_read_environment((pid_t)pid, &environment) ||
-        run_keeper_call(environment.work_dir, KEEPER_END, NULL, &reply) < 0 ||
-        reply.card.pid != pid) {
+    call.grace_ms = now ? 0 : running.grace_ms;
+    if (!proc_read_environment((pid_t)running.pid, &environment) ||
+        run_keeper_call(environment.work_dir, &call, &reply) < 0 || reply.card.pid != running.pid) {
         fprintf(stderr,
-                "ckpt-run: the keeper of pid %" PRId64
+                "ckpt-run: the keeper of pid %" PRIu32
                 " cannot be reached; end its processes: kill "
-                "-- -%" PRId64 "\n",
-                pid, pid);
+                "-- -%" PRIu32 "\n",
+                running.pid, running.pid);
         return RUN_EXIT_REFUSED;
     }
-    printf("job %s: pid %" PRId64 " was told to end; ckpt-run status shows when it has\n",
-           allocation_id, pid);
+    say_told(allocation_id, &running, now);
     return EXIT_SUCCESS;
 }
 
 int run_end(int argc, char **argv)
 {
     static const struct option table[] = {{"socket", required_argument, NULL, 's'},
+                                          {"now", no_argument, NULL, 'n'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     const char *socket = RUN_DEFAULT_SOCKET;
+    bool now = false;
     int option;
 
     while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
@@ -99,15 +129,16 @@ int run_end(int argc, char **argv)
             fputs(usage, stdout);
             return EXIT_SUCCESS;
         }
-        if (option != 's') {
+        if (option != 's' && option != 'n') {
             fputs(usage, stderr);
             return RUN_EXIT_SELF;
         }
-        socket = optarg;
+        now = now || option == 'n';
+        socket = option == 's' ? optarg : socket;
     }
     if (optind + 1 != argc || !id_valid(argv[optind])) {
         fputs(usage, stderr);
         return RUN_EXIT_SELF;
     }
-    return end_job(argv[optind], socket);
+    return end_job(argv[optind], socket, now);
 }

@@ -1,6 +1,12 @@
 /* The job's work folder on this node, made before anything else is done.
  *
- * Errors   ERR_INVALID: it cannot be made, or is not its user's alone; the text says what to do.
+ * Shapes   a start empties out/ and restore/ in it, and removes more. So the first one leaves a
+ *          mark. A folder that --work-dir names, with such entries and without a mark, is
+ *          somebody's own. The default folder is ckpt-run's by its name, also where release 0.1.0
+ *          made it.
+ * Errors   ERR_INVALID: it cannot be made, is not its user's alone, or has entries that no ckpt-run
+ *          has made; the text says what to do. A folder that does not take the mark is used all the
+ *          same: it may be full.
  */
 #ifndef CKPT_AGENT_RUN_FOLDER_H
 #define CKPT_AGENT_RUN_FOLDER_H
@@ -8,6 +14,8 @@
 #include <limits.h>
 
 #include "src/base/err.h"
+
+#define RUN_FOLDER_MARK "ckpt-run.folder"
 
 /* wanted: as --work-dir says; NULL: a default below TMPDIR. The path comes back absolute, without
  * links. */

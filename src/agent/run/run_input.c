@@ -2,119 +2,50 @@
 #include "src/agent/run/run_input.h"
 
 #include <fcntl.h>
-#include <linux/magic.h>
-#include <poll.h>
 #include <stdio.h>
-#include <sys/ioctl.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
+#include "src/agent/run/run_inherited.h"
 #include "src/agent/run/run_output.h"
 #include "src/agent/run/run_say.h"
 #include "src/base/check.h"
 
-enum input_kind {
-    INPUT_FILE,     /* has an offset */
-    INPUT_SAME,     /* gives each reader the same */
-    INPUT_TERMINAL, /* a person sees what becomes of it */
-    INPUT_PIPE,     /* without a name: only who has it can write to it */
-    INPUT_SOCKET,
-    INPUT_OTHER
-};
-
-/* A stream as it can be seen without reading of it. */
-struct input_sight {
-    int waiting_bytes; /* -1: it does not tell */
-    bool ended;        /* nobody can write to it any more */
-};
-
 static struct input {
-    enum input_kind kind;
+    struct input_mark mark;
     int kept;     /* the description that ckpt-run was given */
     int access;   /* how it was opened */
-    off_t first;  /* FILE: offset of the first start */
     off_t shared; /* FILE, restarted: offset of the kept description then */
     bool started; /* once at least */
     bool refused; /* another start, which was said */
+    bool ran;     /* an application was started by a ckpt-run that has gone */
+    bool foreign; /* ... with another input than this */
     bool own;     /* FILE: the application reads by another description than the kept one */
     struct input_sight was; /* at the first start; of streams */
 } input;
-
-static enum input_kind kind_of(int fd)
-{
-    struct statfs system;
-    struct stat stat;
-
-    if (isatty(fd))
-        return INPUT_TERMINAL;
-    if (fstat(fd, &stat) != 0)
-        return INPUT_OTHER;
-    if (S_ISREG(stat.st_mode) || S_ISBLK(stat.st_mode) || S_ISDIR(stat.st_mode))
-        return lseek(fd, 0, SEEK_CUR) >= 0 ? INPUT_FILE : INPUT_OTHER;
-    if (S_ISCHR(stat.st_mode) && major(stat.st_rdev) == 1) /* of memory: null, zero, random, ... */
-        return INPUT_SAME;
-    if (S_ISSOCK(stat.st_mode))
-        return INPUT_SOCKET;
-    if (S_ISFIFO(stat.st_mode) && fstatfs(fd, &system) == 0 && system.f_type == PIPEFS_MAGIC)
-        return INPUT_PIPE;
-    return INPUT_OTHER;
-}
-
-static const char *kind_name(void)
-{
-    switch (input.kind) {
-    case INPUT_PIPE:
-        return "a pipe";
-    case INPUT_SOCKET:
-        return "a socket";
-    case INPUT_FILE:
-    case INPUT_SAME:
-    case INPUT_TERMINAL:
-    case INPUT_OTHER:
-        break;
-    }
-    return "a device or a named pipe";
-}
-
-static bool is_stream(void)
-{
-    return input.kind == INPUT_PIPE || input.kind == INPUT_SOCKET || input.kind == INPUT_OTHER;
-}
 
 void run_input_open(void)
 {
     int flags = fcntl(STDIN_FILENO, F_GETFL);
 
-    input = (struct input){.kind = kind_of(STDIN_FILENO),
+    run_inherited_open();
+    input = (struct input){.mark = input_mark_of(STDIN_FILENO),
                            .kept = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1),
                            .access = flags & O_ACCMODE};
     CHECK(flags >= 0 && input.kept >= 0);
-    if (input.kind == INPUT_FILE)
-        input.first = lseek(STDIN_FILENO, 0, SEEK_CUR);
 }
 
-/* ---- streams ---- */
-
-static struct input_sight look_at(int fd)
+struct input_mark run_input_mark(void)
 {
-    struct input_sight sight = {.waiting_bytes = -1};
-    struct pollfd poll_of = {.fd = fd, .events = POLLRDHUP};
-
-    sight.ended = poll(&poll_of, 1, 0) == 1 && (poll_of.revents & (POLLHUP | POLLRDHUP)) != 0;
-    if (ioctl(fd, FIONREAD, &sight.waiting_bytes) != 0)
-        sight.waiting_bytes = -1;
-    return sight;
+    return input.mark;
 }
 
-/* Where nobody can write any more, what is in it only becomes less, and each read makes it so. */
-static bool nothing_read(void)
+void run_input_goes_on(bool other)
 {
-    struct input_sight now = look_at(input.kept);
-
-    return input.kind != INPUT_OTHER && input.was.ended && now.waiting_bytes >= 0 &&
-           now.waiting_bytes == input.was.waiting_bytes;
+    input.ran = true;
+    input.foreign = other;
+    if (other)
+        run_say("standard input is not what the application was started with: it is not started "
+                "again by itself");
 }
 
 /* ---- starts ---- */
@@ -133,41 +64,67 @@ static void begin_file_again(void)
     input.own = fd >= 0;
     if (fd < 0)
         fd = fcntl(input.kept, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    CHECK(fd >= 0 && lseek(fd, input.first, SEEK_SET) == input.first);
+    CHECK(fd >= 0 && lseek(fd, input.mark.first, SEEK_SET) == input.mark.first);
     CHECK(dup2(fd, STDIN_FILENO) == STDIN_FILENO);
     close(fd);
 }
 
 void run_input_prepare(bool may_restart)
 {
-    if (input.started && input.kind == INPUT_FILE)
+    if (input.started && input.mark.kind == INPUT_FILE)
         begin_file_again();
-    else if (input.started && input.kind == INPUT_TERMINAL)
+    else if (input.started && input.mark.kind == INPUT_TERMINAL)
         run_say("standard input is a terminal: what was typed before is not typed again");
-    else if (!input.started && is_stream() && may_restart) {
-        input.was = look_at(input.kept);
+    else if (!input.started && input_is_stream(input.mark.kind) && may_restart) {
+        input.was = input_look(input.kept);
         if (!input.was.ended || input.was.waiting_bytes != 0)
             run_say("standard input is %s: once something was read of it, this job is not started "
                     "again by itself; a file (< FILE) is given to it anew at each start, and "
                     "< /dev/null says that it needs no input",
-                    kind_name());
+                    input_kind_name(input.mark.kind));
     }
-    if (input.started)
+    run_inherited_prepare(may_restart);
+    if (input.started || input.ran)
         run_output_continue();
     input.started = true;
 }
 
+static bool stdin_again(void)
+{
+    const struct input_sight now = input_look(input.kept);
+
+    return !input.started || !input_is_stream(input.mark.kind) ||
+           input_unread(input.mark.kind, &input.was, &now);
+}
+
+static void say_refused(int inherited)
+{
+    static const char why[] = "and the application may have read of it: another start would find "
+                              "the rest alone, and pass for one that did all the work";
+
+    if (input.foreign)
+        run_say_error("not started again: standard input of this ckpt-run is not what the "
+                      "application was started with, and another start would read something else; "
+                      "start the job with the input that it had");
+    else if (inherited >= 0)
+        run_say_error("not started again: descriptor %d, as of <(...), is a pipe, %s; give it a "
+                      "file instead",
+                      inherited, why);
+    else
+        run_say_error("not started again: standard input is %s, %s; give the input as a file (< "
+                      "FILE), or < /dev/null when there is none",
+                      input_kind_name(input.mark.kind), why);
+}
+
 bool run_input_again(void)
 {
-    if (!input.started || !is_stream() || nothing_read())
+    int inherited = run_inherited_again();
+
+    if (!input.foreign && stdin_again() && inherited < 0)
         return true;
-    if (input.refused)
-        return false;
+    if (!input.refused)
+        say_refused(stdin_again() ? inherited : -1);
     input.refused = true;
-    run_say_error("not started again: standard input is %s, and the application may have read of "
-                  "it: another start would find the rest alone, and pass for one that did all the "
-                  "work; give the input as a file (< FILE), or < /dev/null when there is none",
-                  kind_name());
     return false;
 }
 

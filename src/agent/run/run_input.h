@@ -1,4 +1,5 @@
-/* The application's standard input at each start by one ckpt-run.
+/* The application's standard input at each start by one ckpt-run; run_inherited.h has the other
+ * descriptors.
  *
  * Flow     run_input_open() when ckpt-run starts; run_input_prepare() before each start of the
  *          application; run_input_again() when it has ended and another start is wanted;
@@ -22,7 +23,13 @@
 
 #include <stdbool.h>
 
+#include "src/agent/run/run_input_kind.h"
+
 void run_input_open(void);
+struct input_mark run_input_mark(void);
+/* The application that runs was started by a ckpt-run that has gone. other: with another input;
+ * then there is no other start by this one. */
+void run_input_goes_on(bool other);
 /* may_restart: other starts may follow; the first one says what they need. Output of a later one
  * goes on at its end (run_output.h). */
 void run_input_prepare(bool may_restart);

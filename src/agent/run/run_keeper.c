@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,13 +26,22 @@
 #include "src/base/check.h"
 
 enum { ANSWER_WITHIN_S = 2, OWN_FD_FIRST = 3, LOOK_MS = 100, CLIENT_WAIT_MS = 2000 };
+enum { GRACE_MAX_MS = 24 * 3600 * 1000 };
 
-/* Request and command, as one message. */
+/* Request and command, as one message. The members from `grace_ms` on came later: a ckpt-run or a
+ * keeper of the release before sends or takes what is above. */
 struct keeper_question {
     enum keeper_request request;
     char allocation_id[ID_MAX_BYTES + 1];
     size_t command_bytes; /* true length, also when not all of it is here */
     char command[KEEPER_COMMAND_BYTES];
+    uint64_t grace_ms;
+    char folder[PATH_MAX]; /* "": it is not told */
+    struct input_mark input;
+};
+enum {
+    QUESTION_BYTES_MIN = offsetof(struct keeper_question, grace_ms),
+    REPLY_BYTES_MIN = offsetof(struct keeper_reply, folder)
 };
 
 static struct keeper {
@@ -43,18 +53,22 @@ static struct keeper {
     int folder;
     bool confirmed, told, ended, done;
     int wait_status;
-    int stop_status;   /* of one that is stopped; 0: it is not */
-    uint64_t alone_ms; /* the application has ended, and no ckpt-run is there since; 0: not so */
+    int stop_status;     /* of one that is stopped; 0: it is not */
+    uint64_t alone_ms;   /* the application has ended, and no ckpt-run is there since; 0: not so */
+    uint64_t kill_at_ms; /* it was told to end, and its grace is over then; 0: not so */
 } keeper;
 
 /* ---- commands ---- */
 
-static void put_line(const struct keeper_asked *line, struct keeper_question *question)
+static void put_line(const struct keeper_line *line, struct keeper_question *question)
 {
     char *const *command = line->command;
     size_t used = 0;
 
     snprintf(question->allocation_id, sizeof(question->allocation_id), "%s", line->allocation_id);
+    question->input = line->input;
+    memset(question->folder, 0, sizeof(question->folder));
+    snprintf(question->folder, sizeof(question->folder), "%s", line->folder);
     memset(question->command, 0, sizeof(question->command));
     for (size_t i = 0; command[i] != NULL; i++) {
         size_t length = strlen(command[i]) + 1;
@@ -76,6 +90,24 @@ static bool same_line(const struct keeper_question *question)
            memcmp(own.command, question->command, sizeof(own.command)) == 0;
 }
 
+static bool same_folder(const struct keeper_question *question)
+{
+    return question->folder[0] == '\0' || strcmp(keeper.start->line.folder, question->folder) == 0;
+}
+
+void run_keeper_folder(char ret_folder[PATH_MAX])
+{
+    ssize_t length = readlink("/proc/self/cwd", ret_folder, PATH_MAX - 1);
+
+    ret_folder[length > 0 ? length : 0] = '\0';
+}
+
+static void make_printable(char *text)
+{
+    for (char *at = text; *at != '\0'; at++)
+        *at = *at >= ' ' && *at <= '~' ? *at : '?';
+}
+
 static void show_command(char *const *command, char *text, size_t size)
 {
     size_t used = 0;
@@ -83,8 +115,7 @@ static void show_command(char *const *command, char *text, size_t size)
     text[0] = '\0';
     for (size_t i = 0; command[i] != NULL && used < size; i++)
         used += (size_t)snprintf(text + used, size - used, "%s%s", i == 0 ? "" : " ", command[i]);
-    for (char *at = text; *at != '\0'; at++)
-        *at = *at >= ' ' && *at <= '~' ? *at : '?';
+    make_printable(text);
 }
 
 /* ---- the socket in the work folder ---- */
@@ -119,8 +150,28 @@ static void limit_waits(int fd)
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 }
 
-int run_keeper_call(const char *work_dir, enum keeper_request request,
-                    const struct keeper_asked *asked, struct keeper_reply *ret_reply)
+/* True: the keeper has answered. The members that an elder one does not know are zero. */
+static bool ask_keeper(int fd, const struct keeper_question *question,
+                       struct keeper_reply *ret_reply)
+{
+    memset(ret_reply, 0, sizeof(*ret_reply));
+    return send(fd, question, sizeof(*question), MSG_NOSIGNAL) == (ssize_t)sizeof(*question) &&
+           recv(fd, ret_reply, sizeof(*ret_reply), 0) >= (ssize_t)REPLY_BYTES_MIN;
+}
+
+/* Others may listen in a folder that they can write to, and would have this ckpt-run take any
+ * process for its application. Root ends the applications of all users. */
+static bool may_believe(int fd, enum keeper_request request)
+{
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+           (peer.uid == geteuid() || (request == KEEPER_END && geteuid() == 0));
+}
+
+int run_keeper_call(const char *work_dir, const struct keeper_call *call,
+                    struct keeper_reply *ret_reply)
 {
     static struct keeper_question question;
     struct sockaddr_un address;
@@ -129,15 +180,15 @@ int run_keeper_call(const char *work_dir, enum keeper_request request,
     bool answered;
 
     socket_address(folder, &address);
-    question.request = request;
-    if (asked != NULL)
-        put_line(asked, &question);
+    question.request = call->request;
+    question.grace_ms = call->grace_ms;
+    if (call->request == KEEPER_ATTACH)
+        put_line(&call->line, &question);
     limit_waits(fd);
     answered = folder >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
-               send(fd, &question, sizeof(question), MSG_NOSIGNAL) == (ssize_t)sizeof(question) &&
-               recv(fd, ret_reply, sizeof(*ret_reply), 0) == (ssize_t)sizeof(*ret_reply);
+               may_believe(fd, call->request) && ask_keeper(fd, &question, ret_reply);
     close(folder);
-    if (answered && request == KEEPER_ATTACH && ret_reply->answer == KEEPER_YES)
+    if (answered && call->request == KEEPER_ATTACH && ret_reply->answer == KEEPER_YES)
         return fd;
     close(fd);
     return answered ? 0 : -1;
@@ -203,22 +254,31 @@ static void client_gone(void)
     keeper.client = -1;
 }
 
-static void take_words(void)
+static void take_word(char word)
 {
-    char word;
-    ssize_t got = recv(keeper.client, &word, 1, MSG_DONTWAIT);
-
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (got != 1) {
-        client_gone();
-        return;
-    }
     keeper.confirmed = keeper.confirmed || word == KEEPER_CONFIRM;
     keeper.told = keeper.told || word == KEEPER_TELL;
     keeper.done = keeper.done || word == KEEPER_DONE;
     if (word == KEEPER_NOTED && keeper.ended)
         reap_application();
+}
+
+/* All that have come, and the end behind them: a caller who comes after it finds none attended. */
+static void take_words(void)
+{
+    while (keeper.client >= 0) {
+        char word;
+        ssize_t got = recv(keeper.client, &word, 1, MSG_DONTWAIT);
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && errno == EAGAIN)
+            return;
+        if (got != 1)
+            client_gone();
+        else
+            take_word(word);
+    }
 }
 
 /* ---- others that ask ---- */
@@ -232,36 +292,83 @@ static bool may_ask(int fd)
            (peer.uid == geteuid() || peer.uid == 0);
 }
 
-static void end_application(void)
+static uint64_t monotonic_ms(void)
 {
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* A second word may shorten the grace, and never lengthens it. */
+static void end_application(uint64_t grace_ms)
+{
+    uint64_t kill_at_ms = monotonic_ms() + (grace_ms < GRACE_MAX_MS ? grace_ms : GRACE_MAX_MS);
+
     keeper.told = true;
     tell_news(KEEPER_TOLD, 0);
-    if (!keeper.ended) {
+    if (keeper.ended)
+        return;
+    if (keeper.kill_at_ms == 0 || kill_at_ms < keeper.kill_at_ms)
+        keeper.kill_at_ms = kill_at_ms;
+    if (grace_ms > 0) {
         kill(-(pid_t)keeper.card.pid, SIGTERM);
         kill(-(pid_t)keeper.card.pid, SIGCONT);
     }
 }
 
+/* Not reaped yet, the application has its number. */
+static void kill_in_time(void)
+{
+    if (keeper.kill_at_ms == 0 || keeper.ended || monotonic_ms() < keeper.kill_at_ms)
+        return;
+    keeper.kill_at_ms = 0;
+    CHECK(keeper.card.pid > 1); /* -1 is everybody */
+    kill(-(pid_t)keeper.card.pid, SIGKILL);
+    kill((pid_t)keeper.card.pid, SIGKILL); /* wherever it has gone */
+}
+
+static enum keeper_answer answer_to(const struct keeper_question *question)
+{
+    if (question->request != KEEPER_ATTACH)
+        return KEEPER_YES;
+    if (keeper.client >= 0)
+        return KEEPER_ATTENDED;
+    if (!same_line(question))
+        return KEEPER_OTHER;
+    return same_folder(question) ? KEEPER_YES : KEEPER_ELSEWHERE;
+}
+
+static bool take_question(int fd, struct keeper_question *ret_question)
+{
+    memset(ret_question, 0, sizeof(*ret_question));
+    ret_question->grace_ms = GRACE_MAX_MS;
+    if (recv(fd, ret_question, sizeof(*ret_question), 0) < (ssize_t)QUESTION_BYTES_MIN)
+        return false;
+    ret_question->folder[sizeof(ret_question->folder) - 1] = '\0';
+    ret_question->allocation_id[sizeof(ret_question->allocation_id) - 1] = '\0';
+    return true;
+}
+
 static void answer_caller(int fd)
 {
     static struct keeper_question question;
-    struct keeper_reply reply = {.answer = KEEPER_YES, .card = keeper.card};
+    struct keeper_reply reply = {.card = keeper.card};
 
     limit_waits(fd);
-    if (!may_ask(fd) || !keeper.confirmed ||
-        recv(fd, &question, sizeof(question), 0) != (ssize_t)sizeof(question)) {
+    if (!may_ask(fd) || !keeper.confirmed || !take_question(fd, &question)) {
         close(fd);
         return;
     }
     snprintf(reply.allocation_id, sizeof(reply.allocation_id), "%s",
              keeper.start->line.allocation_id);
     show_command(keeper.start->line.command, reply.command, sizeof(reply.command));
-    if (question.request == KEEPER_ATTACH && keeper.client >= 0)
-        reply.answer = KEEPER_ATTENDED;
-    else if (question.request == KEEPER_ATTACH && !same_line(&question))
-        reply.answer = KEEPER_OTHER;
+    snprintf(reply.folder, sizeof(reply.folder), "%s", keeper.start->line.folder);
+    make_printable(reply.folder);
+    reply.answer = answer_to(&question);
+    reply.other_input = !input_mark_same(&keeper.start->line.input, &question.input);
     if (question.request == KEEPER_END)
-        end_application();
+        end_application(question.grace_ms);
     if (send(fd, &reply, sizeof(reply), MSG_NOSIGNAL) != (ssize_t)sizeof(reply) ||
         question.request != KEEPER_ATTACH || reply.answer != KEEPER_YES) {
         close(fd);
@@ -276,14 +383,6 @@ static void answer_caller(int fd)
 }
 
 /* ---- the application ---- */
-
-static uint64_t monotonic_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /* Its ckpt-run may have been killed with it, and is perhaps being started again: that one then
  * decides whether the application is. */
@@ -382,13 +481,25 @@ static void keeper_settle(void)
     keeper.listening = keeper.folder < 0 ? -1 : listen_here(keeper.folder);
 }
 
+static int wait_ms(void)
+{
+    uint64_t now_ms;
+
+    if (keeper.alone_ms != 0)
+        return LOOK_MS;
+    if (keeper.kill_at_ms == 0 || keeper.ended)
+        return -1;
+    now_ms = monotonic_ms();
+    return keeper.kill_at_ms > now_ms ? (int)(keeper.kill_at_ms - now_ms) : 0;
+}
+
 static void keeper_step(void)
 {
     struct pollfd fds[] = {
         {keeper.signals, POLLIN, 0}, {keeper.client, POLLIN, 0}, {keeper.listening, POLLIN, 0}};
     struct signalfd_siginfo signal;
 
-    (void)poll(fds, ARRAY_COUNT(fds), keeper.alone_ms != 0 ? LOOK_MS : -1);
+    (void)poll(fds, ARRAY_COUNT(fds), wait_ms());
     while (read(keeper.signals, &signal, sizeof(signal)) == (ssize_t)sizeof(signal))
         ;
     if (fds[1].revents != 0)
@@ -396,10 +507,12 @@ static void keeper_step(void)
     if (fds[2].revents != 0) {
         int fd = accept4(keeper.listening, NULL, NULL, SOCK_CLOEXEC);
 
+        take_words();
         if (fd >= 0)
             answer_caller(fd);
     }
     take_statuses();
+    kill_in_time();
 }
 
 static bool is_over(void)

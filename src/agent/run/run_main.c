@@ -24,18 +24,18 @@
 #include "src/agent/run/run_again.h"
 #include "src/agent/run/run_call.h"
 #include "src/agent/run/run_child.h"
-#include "src/agent/run/run_end.h"
 #include "src/agent/run/run_folder.h"
+#include "src/agent/run/run_inherited.h"
 #include "src/agent/run/run_input.h"
+#include "src/agent/run/run_linger.h"
 #include "src/agent/run/run_names.h"
 #include "src/agent/run/run_news.h"
 #include "src/agent/run/run_note.h"
 #include "src/agent/run/run_options.h"
-#include "src/agent/run/run_register.h"
 #include "src/agent/run/run_say.h"
 #include "src/agent/run/run_started.h"
-#include "src/agent/run/run_status.h"
 #include "src/agent/run/run_terminal.h"
+#include "src/agent/run/run_verbs.h"
 #include "src/agent/run/words.h"
 #include "src/base/buf.h"
 #include "src/base/build.h"
@@ -310,7 +310,7 @@ static void application_changed(int wait_status)
         run_say("the application was ended by signal %d (%s)", WTERMSIG(wait_status),
                 strsignal(WTERMSIG(wait_status)));
     run_news_stop();
-    application_ended(wait_status);
+    run_linger_begin(run.child.keeper, wait_status, application_ended);
 }
 
 /* No start will follow, whoever said so. */
@@ -382,6 +382,7 @@ static void forward(uv_signal_t *handle, int number)
 {
     (void)handle;
     run_news_read(); /* it may have ended before */
+    (void)run_linger_hurry();
     take_end_wish();
     if (run.state == RUN_RUNNING) {
         run_child_tell(&run.child, KEEPER_TELL);
@@ -414,7 +415,7 @@ static void cannot_run(int failure, uint64_t run_number)
 
 static void start_application(const Ckpt__V1__AttachReady *ready)
 {
-    char run_number[CHECKPOINT_ID_TEXT_BYTES], socket[PATH_MAX];
+    char run_number[CHECKPOINT_ID_TEXT_BYTES], socket[PATH_MAX], folder[PATH_MAX];
     const struct run_environment environment = {.allocation_id = run.options.allocation_id,
                                                 .node_id = ready->node_id,
                                                 .work_dir = run.work_dir,
@@ -429,16 +430,18 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
                                                 .part = ready->part,
                                                 .parts = ready->parts,
                                                 .signals = &run.found};
-    const struct keeper_start start = {.work_dir = run.work_dir,
-                                       .line = {run.options.allocation_id, run.options.command},
-                                       .card = {.run = ready->run,
-                                                .started_at_ms = run_wall_ms(),
-                                                .began_from = ready->checkpoint_id,
-                                                .restart_count = run.restart_count}};
+    const struct keeper_start start = {
+        .work_dir = run.work_dir,
+        .line = {run.options.allocation_id, run.options.command, folder, run_input_mark()},
+        .card = {.run = ready->run,
+                 .started_at_ms = run_wall_ms(),
+                 .began_from = ready->checkpoint_id,
+                 .restart_count = run.restart_count}};
     struct proc_stat stat;
     int failure = run_child_find(run.options.command[0]);
 
     run_note_drop();
+    run_keeper_folder(folder);
     if (proc_socket_name(run.options.socket, socket) != 0)
         socket[0] = '\0';
     if (failure == 0)
@@ -479,7 +482,6 @@ static void release_application(void)
 
     run_child_tell(&run.child, KEEPER_CONFIRM);
     failure = run_child_release(&run.child);
-
     if (failure != 0) {
         run_say_error("%s: %s", run.options.command[0], strerror(failure));
         run.ended = true; /* its exit status says the rest; another try would end the same */
@@ -754,17 +756,14 @@ int main(int argc, char **argv)
     uv_timer_t *const timers[] = {&run.timer, &run.last_word, &run.patience, &run.orphan};
     char address[PATH_MAX];
     struct err err;
+    int code;
 
     start_program(&run.found);
     run.child.keeper_fd = -1;
     CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0); /* for an application whose keeper is killed */
     run_input_open();
-    if (argc > 1 && strcmp(argv[1], "status") == 0)
-        return run_status(argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "end") == 0)
-        return run_end(argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "register") == 0)
-        return run_register(argc - 1, argv + 1);
+    if (run_verb(argc, argv, &code))
+        return code;
     if (run_options_parse(argc, argv, &run.options, &err) != 0) {
         run_say_error("%s", err.text);
         run_usage(stderr);
@@ -778,6 +777,7 @@ int main(int argc, char **argv)
         return EXIT_SUCCESS;
     }
     run_say_quiet(run.options.quiet);
+    run_inherited_name(run.options.command);
     signal(SIGPIPE, SIG_IGN);
     if (run_folder_make(run.options.work_dir, run.options.allocation_id, run.work_dir, &err) != 0) {
         run_say_error("%s", err.text);
@@ -785,6 +785,7 @@ int main(int argc, char **argv)
     }
     CHECK(uv_loop_init(&run.loop) == 0);
     run_note_open(&run.loop, run.work_dir);
+    run_linger_open(&run.loop);
     for (size_t i = 0; i < ARRAY_COUNT(timers); i++)
         CHECK(uv_timer_init(&run.loop, timers[i]) == 0);
     run_terminal_open(&run.loop, &run.found);

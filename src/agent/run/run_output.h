@@ -7,7 +7,13 @@
 #ifndef CKPT_AGENT_RUN_OUTPUT_H
 #define CKPT_AGENT_RUN_OUTPUT_H
 
+#include <sys/types.h>
+
 void run_output_continue(void);
+/* Of the application, with which this ckpt-run goes on: where `> log` of the same line has emptied
+ * its file, it goes on at the end that the file has now. The name of that output; NULL: none, or
+ * the kernel does not let one process look at another (ptrace_scope). */
+const char *run_output_meet(pid_t pid);
 /* On standard error. */
 void run_output_line(const char *line);
 

@@ -608,6 +608,39 @@ static void what_an_outage_leads_to_is_told(void **state)
     assert_contains(ready.notice, "checkpoint 0-14 is waited for no more");
 }
 
+/* Its start would empty the folder that the first one writes into, whether that runs or waits. */
+static void a_work_folder_is_one_allocations(void **state)
+{
+    (void)state;
+    attach();
+    assert_true(becomes(removes, WAIT_US));
+    attach_on(channel, "intruder");
+    expect_refusal("is that of allocation job, which is on this node");
+    assert_contains(refusal, "--work-dir");
+    assert_uint_equal(removal.count, 1); /* of the first one alone */
+    removal.done(removal.data);
+    assert_true(becomes(starts, WAIT_US));
+}
+
+/* A folder is its user's: who merely names it keeps nobody out. */
+static void a_work_folder_is_not_kept_by_another_user_that_names_it(void **state)
+{
+    struct allocation *claim = agent_get(&agent, "claim");
+
+    (void)state;
+    assert_non_null(claim);
+    snprintf(claim->entry.work_dir, sizeof(claim->entry.work_dir), "%s", folder);
+    claim->entry.uid = getuid() + 1;
+    claim->entry.restart_awaited = true;
+    attach();
+    assert_true(becomes(removes, WAIT_US));
+    claim->entry.uid = getuid();
+    attach_on(channel, "intruder");
+    expect_refusal("is that of allocation");
+    removal.done(removal.data);
+    assert_true(becomes(starts, WAIT_US));
+}
+
 /* Names that nobody registered: without a limit they would leave no room for the jobs of others. */
 static void one_user_does_not_take_all_the_room_of_a_node(void **state)
 {
@@ -641,6 +674,9 @@ int main(void)
             a_work_folder_that_cannot_be_opened_is_refused_with_the_reason, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_part_that_may_not_begin_hears_why, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_part_that_counts_as_running_hears_so, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_work_folder_is_one_allocations, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_work_folder_is_not_kept_by_another_user_that_names_it,
+                                        set_up, tear_down),
         cmocka_unit_test(the_registered_profile_counts),
         cmocka_unit_test_setup_teardown(in_an_outage_the_profile_is_that_of_the_start_before,
                                         set_up, tear_down),

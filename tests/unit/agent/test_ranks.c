@@ -394,6 +394,25 @@ static void workers_of_a_living_supervisor_are_no_copies_of_each_other(void **st
     assert_string_equal(heard(SIGUSR1), "102 103");
 }
 
+/* Each was forked by a child of the supervisor that has ended: none is a copy of another, whether
+ * the supervisor lives or not. */
+static void workers_that_were_forked_twice_are_no_copies_of_each_other(void **state)
+{
+    (void)state;
+    main_process("sh", OURS);
+    ADD(101, MAIN, MAIN, "sup", .memory = MEMORY);
+    ADD(103, 1, 102, "sup", .caught = USR1, .variables = OURS, .memory = MEMORY, .forked = true);
+    ADD(105, 1, 104, "sup", .caught = USR1, .variables = OURS, .memory = MEMORY, .forked = true);
+    ADD(106, 105, 104, "sup", .caught = USR1, .memory = MEMORY, .forked = true); /* a helper */
+    assert_string_equal(heard(SIGUSR1), "103 105");
+    job_processes_find(&table, 101)->stat.state = 'Z';
+    assert_string_equal(heard(SIGUSR1), "103 105");
+    /* helpers of a program that catches it are copies, also of each other's age */
+    job_processes_find(&table, 101)->stat.state = 'S';
+    job_processes_find(&table, 101)->caught = USR1;
+    assert_string_equal(heard(SIGUSR1), "101");
+}
+
 static void the_whole_group_is_asked_where_its_user_says_so(void **state)
 {
     (void)state;
@@ -760,6 +779,7 @@ int main(int argc, char **argv)
         CASE(wrappers_that_do_not_catch_or_ignore_are_passed_over),
         CASE(a_copy_whose_parent_has_ended_does_not_hear),
         CASE(workers_of_a_living_supervisor_are_no_copies_of_each_other),
+        CASE(workers_that_were_forked_twice_are_no_copies_of_each_other),
         CASE(the_whole_group_is_asked_where_its_user_says_so),
         CASE(more_that_hear_than_are_asked_are_said),
         CASE(job_processes_are_found_by_group_environment_and_descent),

@@ -50,7 +50,7 @@ static int remove_mark(void **state)
 static int start(char *const *command, const struct run_environment *environs,
                  struct run_child *ret_child)
 {
-    const struct keeper_start keeper = {.work_dir = "/tmp", .line = {"job", command}};
+    const struct keeper_start keeper = {.work_dir = "/tmp", .line = {"job", command, "/tmp"}};
 
     return run_child_start(&keeper, environs, ret_child);
 }
