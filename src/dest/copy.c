@@ -36,6 +36,8 @@ void copier_init(struct copier *copier, struct pace *pace)
 {
     copier->buffer = copy_alloc(COPY_BUFFER_BYTES);
     sha256_init(&copier->sha256);
+    copier->places = (struct copy_places){.count = 0};
+    sha256_init(&copier->places.sha256);
     copier->pace = pace;
     copier->held = copier->compressed = NULL;
 }
@@ -47,6 +49,57 @@ void copier_close(struct copier *copier)
     free(copier->compressed);
     copier->buffer = copier->held = copier->compressed = NULL;
     sha256_close(&copier->sha256);
+    sha256_close(&copier->places.sha256);
+}
+
+/* ---- sums of places ---- */
+
+void copy_want_places(struct copier *copier, const struct copy_range *at, size_t count)
+{
+    struct copy_places *places = &copier->places;
+
+    CHECK(count <= COPY_PLACES_MAX);
+    for (size_t i = 0; i < count; i++) {
+        CHECK(at[i].length > 0);
+        CHECK(i == 0 || at[i].offset >= at[i - 1].offset + at[i - 1].length);
+        places->at[i] = at[i];
+    }
+    places->count = count;
+    places->passed = 0;
+}
+
+void copy_take_places(struct copier *copier, uint64_t *ret_sums)
+{
+    struct copy_places *places = &copier->places;
+
+    CHECK(places->passed == places->count);
+    memcpy(ret_sums, places->sums, places->count * sizeof(*ret_sums));
+    places->count = places->passed = 0;
+}
+
+/* Bytes pass once, in their order. */
+static void pass_places(struct copier *copier, const uint8_t *bytes, struct copy_range passing)
+{
+    struct copy_places *places = &copier->places;
+    const uint64_t passing_end = passing.offset + passing.length;
+    uint8_t digest[SHA256_BYTES];
+
+    for (; places->passed < places->count; places->passed++) {
+        const struct copy_range at = places->at[places->passed];
+        const uint64_t at_end = at.offset + at.length;
+        uint64_t from = at.offset > passing.offset ? at.offset : passing.offset;
+        uint64_t end = at_end < passing_end ? at_end : passing_end;
+
+        if (from >= end)
+            return; /* it comes later */
+        if (from == at.offset)
+            sha256_start(&places->sha256);
+        sha256_update(&places->sha256, bytes + (from - passing.offset), (size_t)(end - from));
+        if (end < at_end)
+            return; /* the rest of it does */
+        sha256_finish(&places->sha256, digest);
+        memcpy(&places->sums[places->passed], digest, sizeof(places->sums[0]));
+    }
 }
 
 /* O_DIRECT is read from the descriptor: the code that opened the file chose it. */
@@ -191,6 +244,7 @@ int copy_range(struct copier *copier, struct copy_end from, struct copy_end to,
         if (read_all(from, copier->buffer, range, err) != 0)
             return -1;
         sha256_update(&copier->sha256, copier->buffer, (size_t)range.length);
+        pass_places(copier, copier->buffer, range);
         if (to.fd >= 0 && write_at(to, copier->buffer, (size_t)range.length, (off_t)range.offset,
                                    direct, err) != 0)
             return -1;
@@ -217,6 +271,7 @@ int copy_hold(struct copier *copier, struct copy_end from, struct copy_range ran
             return -1;
         if (ret_digest != NULL)
             sha256_update(&copier->sha256, copier->held + done, (size_t)piece.length);
+        pass_places(copier, copier->held + done, piece);
         done += piece.length;
     }
     if (ret_digest != NULL)
@@ -260,6 +315,7 @@ int copy_write_compressed(struct copier *copier, struct copy_end to, struct copy
                           struct err *err)
 {
     CHECK(place.length <= frame_bound(COPY_HELD_BYTES));
+    pass_places(copier, copier->compressed, place);
     for (uint64_t done = 0; done < place.length;) {
         size_t piece = piece_of(copier, place.length - done, true, false);
         if (write_all(to, copier->compressed + done, piece, (off_t)(place.offset + done), err) != 0)

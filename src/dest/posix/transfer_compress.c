@@ -177,10 +177,13 @@ int transfer_compress_chunk(struct job *job, struct copier *copier, const struct
 
     if (copy_hold(copier, (struct copy_end){fds[0], entry->path}, range,
                   hashed ? NULL : entry->chunks[item->chunk], err) != 0 ||
-        take_place(job, item, copy_compress(copier, (size_t)range.length), &place, err) != 0 ||
-        copy_write_compressed(copier, (struct copy_end){fds[1], job->transfer->to.label}, place,
+        take_place(job, item, copy_compress(copier, (size_t)range.length), &place, err) != 0)
+        return -1;
+    transfer_note_spots(job->transfer, copier, entry, item->chunk, place);
+    if (copy_write_compressed(copier, (struct copy_end){fds[1], job->transfer->to.label}, place,
                               err) != 0)
         return -1;
+    transfer_keep_spots(job->transfer, copier, entry, item->chunk);
     transfer_begin_flush(fds[1], place);
     return 0;
 }

@@ -143,6 +143,8 @@ bool transfer_link_file(struct job *job, struct manifest_entry *entry,
          manifest_compression_problem(job->transfer->manifest, entry) != NULL) ||
         earlier_link(job->transfer->earlier, earlier, job->transfer->to.folder) != 0)
         return false;
+    if (earlier->frame_ends != NULL)
+        transfer_forget_spots(job->transfer, entry);
     manifest_copy_frames(entry, earlier);
     entry->generation = earlier->generation + 1;
     transfer_add_saved(job, entry->size_bytes);

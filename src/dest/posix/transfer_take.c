@@ -82,9 +82,11 @@ int transfer_take_chunk(struct job *job, struct copier *copier, const struct ite
     struct copy_end to = {-1, job->transfer->to.label};
     bool same;
 
+    transfer_note_spots(job->transfer, copier, entry, item->chunk, range);
     if (copy_hold(copier, (struct copy_end){from, entry->path}, range, entry->chunks[item->chunk],
                   err) != 0)
         return -1;
+    transfer_keep_spots(job->transfer, copier, entry, item->chunk);
     same = item->chunk < earlier->chunk_count &&
            memcmp(entry->chunks[item->chunk], earlier->chunks[item->chunk], SHA256_BYTES) == 0;
     if (same && hold_chunk(job, item))
