@@ -306,18 +306,29 @@ static void restored_cluster_numbers_back(void **state)
     assert_report(0, 1, "next");
 }
 
+static int pass_over(void *data, const uint8_t *bytes, size_t length, struct err *err)
+{
+    (void)data, (void)bytes, (void)length, (void)err;
+    return 0;
+}
+
+/* Up to the zeros behind its last record; all of what is no journal. */
 static size_t read_journal(uint8_t *bytes, size_t size)
 {
+    static uint8_t whole[1 << 18];
     char path[128];
     FILE *file;
-    size_t length;
+    size_t length, valid;
 
     snprintf(path, sizeof(path), "%s/journal", folder);
     file = fopen(path, "r");
     assert_non_null(file);
-    length = fread(bytes, 1, size, file);
-    assert_true(length < size);
+    length = fread(whole, 1, sizeof(whole), file);
     fclose(file);
+    if (journal_scan(whole, length, pass_over, NULL, &valid, NULL) == 0)
+        length = valid;
+    assert_true(length < size);
+    memcpy(bytes, whole, length);
     return length;
 }
 
@@ -378,7 +389,7 @@ static void journal_does_not_grow_without_bound(void **state)
     file = fopen(path, "r");
     assert_non_null(file);
     fseek(file, 0, SEEK_END);
-    assert_true(ftell(file) < 1050000);
+    assert_true(ftell(file) < 1120000);
     fclose(file);
     reopen("boot-1");
     assert_uint_equal(ledger_find(ledger, "job-1")->asked_at_us, 4499);
