@@ -232,11 +232,24 @@ static size_t piece_of(const struct copier *copier, uint64_t left, bool paced, b
     return left < piece ? (size_t)left : piece;
 }
 
+/* Storage begins to write what has come by now, so that a sync finds little left. Small files are
+ * left to that: begun one by one, they would take longer. */
+static void begin_write_out(struct copy_end to, struct copy_range *written, uint64_t end)
+{
+    written->length = end - written->offset;
+    if (to.fd < 0 || written->length < COPY_WRITE_OUT_BYTES)
+        return;
+    (void)sync_file_range(to.fd, (off_t)written->offset, (off_t)written->length,
+                          SYNC_FILE_RANGE_WRITE);
+    *written = (struct copy_range){end, 0};
+}
+
 int copy_range(struct copier *copier, struct copy_end from, struct copy_end to,
                struct copy_range range, uint8_t ret_digest[SHA256_BYTES], struct err *err)
 {
     const uint64_t end = range.offset + range.length;
     bool paced = copy_is_paced(copier, to), direct = is_direct(to.fd);
+    struct copy_range written = {range.offset, 0};
 
     sha256_start(&copier->sha256);
     while (range.offset < end) {
@@ -251,6 +264,7 @@ int copy_range(struct copier *copier, struct copy_end from, struct copy_end to,
         if (paced)
             pace_book(copier->pace, (size_t)range.length);
         range.offset += range.length;
+        begin_write_out(to, &written, range.offset);
     }
     sha256_finish(&copier->sha256, ret_digest);
     return 0;
@@ -282,6 +296,7 @@ int copy_hold(struct copier *copier, struct copy_end from, struct copy_range ran
 int copy_release(struct copier *copier, struct copy_end to, struct copy_range range,
                  struct err *err)
 {
+    struct copy_range written = {range.offset, 0};
     bool direct = is_direct(to.fd);
 
     for (uint64_t done = 0; done < range.length;) {
@@ -291,6 +306,7 @@ int copy_release(struct copier *copier, struct copy_end to, struct copy_range ra
             return -1;
         pace_book(copier->pace, piece);
         done += piece;
+        begin_write_out(to, &written, range.offset + done);
     }
     return 0;
 }
@@ -348,7 +364,7 @@ static int read_frame(struct copier *copier, struct copy_end from, struct copy_r
 static int expand_blocks(struct copier *copier, struct copy_end to, const struct copy_frame *frame,
                          bool *ret_whole, struct err *err)
 {
-    struct copy_range left = frame->range;
+    struct copy_range left = frame->range, written = {left.offset, 0};
     struct frame reading;
     size_t length = 0;
 
@@ -363,6 +379,7 @@ static int expand_blocks(struct copier *copier, struct copy_end to, const struct
             return -1;
         left.offset += length;
         left.length -= length;
+        begin_write_out(to, &written, left.offset);
     } while (length > 0);
     *ret_whole = left.length == 0;
     return 0;

@@ -4,8 +4,10 @@
  * Shapes   a copier holds one buffer and one digest and is one thread's; files go through it one
  *          after another. Threads that work side by side share a pace (pool.h). Ranges may be
  *          written past the page cache (O_DIRECT): then they begin at whole blocks, and their end
- *          is padded with zeros to one, which the file's owner cuts off. A chunk may be stored as
- *          an LZ4 frame (frame.h): hashes are of what it holds, the pace counts what is stored.
+ *          is padded with zeros to one, which the file's owner cuts off. Storage is asked to begin
+ *          with each COPY_WRITE_OUT_BYTES of a range while the next ones are on their way. A chunk
+ *          may be stored as an LZ4 frame (frame.h): hashes are of what it holds, the pace counts
+ *          what is stored.
  * Errors   ERR_IO when a file changes while it is read, ERR_CORRUPT for what is no frame; fault.h
  *          for the rest.
  */
@@ -25,7 +27,7 @@ struct copy_end {
     const char *path; /* for errors */
 };
 
-enum { COPY_HELD_BYTES = 16 << 20, COPY_BLOCK_BYTES = 4096 };
+enum { COPY_HELD_BYTES = 16 << 20, COPY_BLOCK_BYTES = 4096, COPY_WRITE_OUT_BYTES = 4 << 20 };
 
 /* Bytes of a file. */
 struct copy_range {

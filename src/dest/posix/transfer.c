@@ -178,8 +178,6 @@ static int move_chunk(const struct job *job, struct copier *copier, struct manif
     if ((expand ? copy_expand(copier, from, to, &frame, digest, err)
                 : copy_range(copier, from, to, range, digest, err)) != 0)
         return -1;
-    if (fds[1] >= 0 && entry->chunk_count > 0)
-        transfer_begin_flush(fds[1], range);
     if (transfer->purpose == TRANSFER_TAKE) {
         transfer_keep_spots(transfer, copier, entry, chunk);
         manifest_chunk_set(entry, chunk, digest);

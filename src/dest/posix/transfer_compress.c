@@ -9,9 +9,9 @@
  *                                      the file is linked, else another run compresses all of it,
  *                                      and hashes what was not yet
  */
-#include <unistd.h>
-
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "src/base/check.h"
 #include "src/dest/frame.h"
@@ -166,6 +166,12 @@ void transfer_give_up(struct job *job, const struct item *item, const struct err
     CHECK(pthread_mutex_unlock(&job->lock) == 0);
 }
 
+/* Storage writes while the next chunk is compressed. */
+static void begin_write_out(int to, struct copy_range place)
+{
+    (void)sync_file_range(to, (off_t)place.offset, (off_t)place.length, SYNC_FILE_RANGE_WRITE);
+}
+
 int transfer_compress_chunk(struct job *job, struct copier *copier, const struct item *item,
                             const int fds[2], struct err *err)
 {
@@ -184,7 +190,7 @@ int transfer_compress_chunk(struct job *job, struct copier *copier, const struct
                               err) != 0)
         return -1;
     transfer_keep_spots(job->transfer, copier, entry, item->chunk);
-    transfer_begin_flush(fds[1], place);
+    begin_write_out(fds[1], place);
     return 0;
 }
 

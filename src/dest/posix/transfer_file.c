@@ -73,11 +73,6 @@ int transfer_open_to(const struct transfer *transfer, const struct manifest_entr
     return fd;
 }
 
-void transfer_begin_flush(int to, struct copy_range range)
-{
-    (void)sync_file_range(to, (off_t)range.offset, (off_t)range.length, SYNC_FILE_RANGE_WRITE);
-}
-
 /* What was written past the page cache ends with a whole block. */
 static uint64_t length_of(const struct transfer *transfer, const struct manifest_entry *entry)
 {

@@ -59,8 +59,6 @@ int transfer_open_from(const struct transfer *transfer, const struct manifest_en
                        struct err *err);
 int transfer_open_to(const struct transfer *transfer, const struct manifest_entry *entry,
                      struct err *err);
-/* Storage begins to write while the next chunk is hashed. */
-void transfer_begin_flush(int to, struct copy_range range);
 /* Durable where no settling follows. Both are closed in any case. */
 int transfer_finish_file(const struct job *job, const struct manifest_entry *entry,
                          const int fds[2], struct err *err);
