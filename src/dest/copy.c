@@ -270,6 +270,31 @@ int copy_range(struct copier *copier, struct copy_end from, struct copy_end to,
     return 0;
 }
 
+bool copy_hash_blocks(struct copier *copier, int from, struct copy_range range,
+                      uint8_t ret_digest[SHA256_BYTES])
+{
+    const size_t before = (size_t)(range.offset % COPY_BLOCK_BYTES);
+    const size_t wanted = before + (size_t)range.length;
+    const size_t whole = (wanted + COPY_BLOCK_BYTES - 1) / COPY_BLOCK_BYTES * COPY_BLOCK_BYTES;
+    size_t done = 0;
+
+    CHECK(is_direct(from));
+    CHECK(whole <= COPY_BUFFER_BYTES);
+    while (done < wanted) {
+        ssize_t got =
+            pread(from, copier->buffer + done, whole - done, (off_t)(range.offset - before + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        done += (size_t)got;
+    }
+    sha256_start(&copier->sha256);
+    sha256_update(&copier->sha256, copier->buffer + before, (size_t)range.length);
+    sha256_finish(&copier->sha256, ret_digest);
+    return true;
+}
+
 /* Hashed piece by piece, while each is in the processor's cache. */
 int copy_hold(struct copier *copier, struct copy_end from, struct copy_range range,
               uint8_t *ret_digest, struct err *err)

@@ -14,6 +14,7 @@
 #ifndef CKPT_DEST_COPY_H
 #define CKPT_DEST_COPY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -87,6 +88,11 @@ int copy_file(struct copier *copier, struct copy_end from, struct copy_end to,
  * where the file ends before. Whether it is the same file afterwards is the caller's to ask. */
 int copy_range(struct copier *copier, struct copy_end from, struct copy_end to,
                struct copy_range range, uint8_t ret_digest[SHA256_BYTES], struct err *err);
+
+/* Hashes a range of at most 1 MiB that is read past the page cache: `from` is open with O_DIRECT,
+ * and whole blocks around the range are read. False: they cannot be read so. */
+bool copy_hash_blocks(struct copier *copier, int from, struct copy_range range,
+                      uint8_t ret_digest[SHA256_BYTES]);
 
 /* The sums of these places are taken while the next range is copied or held, or the next frame is
  * written. Offsets are those of the range, or of the file that gets the frame. */

@@ -1,5 +1,6 @@
 /* Places that are read back: where they are, and what put finds by them of what storage has changed
  * or lost. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -9,6 +10,7 @@
 #include "src/base/check.h"
 #include "src/dest/manifest.h"
 #include "src/dest/spots.h"
+#include "src/dest/tree.h"
 #include "src/dest/worker.h"
 #include "tests/support/test.h"
 #include "tests/unit/dest/folders.h"
@@ -128,7 +130,55 @@ int fsync(int fd)
     return (int)syscall(SYS_fsync, fd);
 }
 
-static void write_large(const struct folders *folders, const char *name, size_t length, bool text)
+/* ---- where it is read from ---- */
+
+/* In place of the system's library. */
+static uint64_t past_cache_bytes, cached_bytes;
+static bool direct_refused;
+
+ssize_t pread(int fd, void *bytes, size_t length, off_t offset)
+{
+    bool direct = (fcntl(fd, F_GETFL) & O_DIRECT) != 0;
+
+    if (direct && direct_refused) {
+        errno = EINVAL;
+        return -1;
+    }
+    *(direct ? &past_cache_bytes : &cached_bytes) += length;
+    return syscall(SYS_pread64, fd, bytes, length, offset);
+}
+
+/* On a disk where the build is on one, unlike /dev/shm. */
+static int disk_setup(void **state)
+{
+    struct folders *folders;
+    char name[] = "test-spots-XXXXXX";
+
+    assert_int_equal(folders_setup(state), 0);
+    folders = *state;
+    assert_non_null(getcwd(folders->prefix, sizeof(folders->prefix) - sizeof(name) - 1));
+    strcat(strcat(folders->prefix, "/"), mkdtemp(name));
+    snprintf(folders->path, sizeof(folders->path), "%s/t/p/a/checkpoints/1-42", folders->prefix);
+    direct_refused = false;
+    return 0;
+}
+
+static int disk_teardown(void **state)
+{
+    remove_tree(((struct folders *)*state)->prefix);
+    return folders_teardown(state);
+}
+
+static bool is_on_disk(const struct folders *folders)
+{
+    int folder = open(folders->prefix, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool bypasses = tree_bypasses(folder);
+
+    close(folder);
+    return bypasses;
+}
+
+static void write_large_in(const char *folder, const char *name, size_t length, bool text)
 {
     uint8_t *bytes = malloc(length);
     uint64_t random = 88172645463325252u;
@@ -138,8 +188,13 @@ static void write_large(const struct folders *folders, const char *name, size_t 
         random ^= random << 13, random ^= random >> 7, random ^= random << 17;
         bytes[i] = text && random % 8 > 0 ? '0' : (uint8_t)random;
     }
-    write_file(folders->source, name, bytes, length);
+    write_file(folder, name, bytes, length);
     free(bytes);
+}
+
+static void write_large(const struct folders *folders, const char *name, size_t length, bool text)
+{
+    write_large_in(folders->source, name, length, text);
 }
 
 static int put_as(struct folders *folders, const char *checkpoint, const char *read_back,
@@ -249,16 +304,14 @@ static void what_is_taken_over_is_read_back_by_places_and_written_anew(void **st
 static void an_application_s_own_files_at_the_destination_are_read_back_by_places(void **state)
 {
     struct folders *folders = *state;
-    char name[300], path[600], written[200];
+    char name[300], path[600];
 
     assert_int_equal(verb(folders, "stage", "--prefix", folders->prefix, "--path", folders->path,
                           "--part", "n1", NULL),
                      WORKER_EXIT_OK);
     assert_int_equal(worker_output_get(folders->out, "name", name, sizeof(name)), 0);
-    snprintf(path, sizeof(path), "%s/%s/large", folders->path, name);
-    snprintf(written, sizeof(written), "%s/large", folders->source);
-    write_large(folders, "large", 2 * (size_t)CHUNK, false);
-    assert_int_equal(rename(written, path), 0);
+    snprintf(path, sizeof(path), "%s/%s", folders->path, name);
+    write_large_in(path, "large", 2 * (size_t)CHUNK, false);
     damaged_name = "/large", damaged_at = CHUNK / 2, damaged_bytes = CHUNK;
     assert_int_equal(verb(folders, "publish", "--prefix", folders->prefix, "--path", folders->path,
                           "--part", "n1", "--name", name, NULL),
@@ -267,7 +320,27 @@ static void an_application_s_own_files_at_the_destination_are_read_back_by_place
     assert_false(exists(folders->path, "n1"));
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, folders_setup, folders_teardown)
+/* Where the file system does not read so, the page cache is asked to forget it, as elsewhere. */
+static void storage_is_read_and_not_the_page_cache(void **state)
+{
+    struct folders *folders = *state;
+
+    if (!is_on_disk(folders)) {
+        print_message("# SKIP the build is on no disk\n");
+        skip();
+    }
+    write_large(folders, "large", 2 * (size_t)CHUNK + 4711, false);
+    past_cache_bytes = cached_bytes = 0;
+    assert_int_equal(put_as(folders, "1-42", "sampled", "none"), WORKER_EXIT_OK);
+    assert_in_range(past_cache_bytes, 2 * CHUNK / 16, 2 * CHUNK / 16 + 10 * COPY_BLOCK_BYTES);
+    assert_in_range(cached_bytes, 2 * CHUNK + 4711, 2 * CHUNK + 4711 + 200000); /* the source */
+    direct_refused = true;
+    remove_tree(folders->path);
+    assert_int_equal(put_damaged(folders, "/large", 17, 1, "none"), WORKER_EXIT_CORRUPT);
+    assert_int_equal(put_as(folders, "1-43", "sampled", "none"), WORKER_EXIT_OK);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, disk_setup, disk_teardown)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +351,7 @@ int main(void)
         T(what_is_stored_compressed_is_read_back_as_it_is_stored),
         T(what_is_taken_over_is_read_back_by_places_and_written_anew),
         T(an_application_s_own_files_at_the_destination_are_read_back_by_places),
+        T(storage_is_read_and_not_the_page_cache),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
