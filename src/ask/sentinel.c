@@ -8,6 +8,19 @@
 
 #include "src/base/id.h"
 
+bool sentinel_named(const char *name)
+{
+    static const char own[] = "done";
+    const size_t length = sizeof(own) - 1;
+
+    if (strncmp(name, own, length) != 0)
+        return false;
+    if (name[length] == '\0')
+        return true;
+    name += length + 1;
+    return name[-1] == '.' && name[0] != '\0' && name[strspn(name, "0123456789")] == '\0';
+}
+
 char *hint_format(uint64_t checkpoint_id, uint32_t attempt, char text[HINT_TEXT_BYTES])
 {
     char id[CHECKPOINT_ID_TEXT_BYTES];

@@ -12,6 +12,7 @@
 #ifndef CKPT_ASK_SENTINEL_H
 #define CKPT_ASK_SENTINEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,6 +44,8 @@ struct request_text {
 };
 /* Returns the length, or 0 when it does not fit. */
 size_t request_format(const struct request_text *request, char *ret_text, size_t size);
+/* Whether a file of that name in a work folder is one: done, or done.RANK. */
+bool sentinel_named(const char *name);
 /* Returns the length. The status is one line. */
 size_t sentinel_format(const struct sentinel *sentinel, char ret_text[SENTINEL_MAX_BYTES]);
 /* ERR_EMPTY: a key is missing; it may come yet when the file is not made by rename. ERR_INVALID: a

@@ -36,6 +36,8 @@ void copier_init(struct copier *copier, struct pace *pace)
 {
     copier->buffer = copy_alloc(COPY_BUFFER_BYTES);
     sha256_init(&copier->sha256);
+    copier->places = (struct copy_places){.count = 0};
+    sha256_init(&copier->places.sha256);
     copier->pace = pace;
     copier->held = copier->compressed = NULL;
 }
@@ -47,6 +49,57 @@ void copier_close(struct copier *copier)
     free(copier->compressed);
     copier->buffer = copier->held = copier->compressed = NULL;
     sha256_close(&copier->sha256);
+    sha256_close(&copier->places.sha256);
+}
+
+/* ---- sums of places ---- */
+
+void copy_want_places(struct copier *copier, const struct copy_range *at, size_t count)
+{
+    struct copy_places *places = &copier->places;
+
+    CHECK(count <= COPY_PLACES_MAX);
+    for (size_t i = 0; i < count; i++) {
+        CHECK(at[i].length > 0);
+        CHECK(i == 0 || at[i].offset >= at[i - 1].offset + at[i - 1].length);
+        places->at[i] = at[i];
+    }
+    places->count = count;
+    places->passed = 0;
+}
+
+void copy_take_places(struct copier *copier, uint64_t *ret_sums)
+{
+    struct copy_places *places = &copier->places;
+
+    CHECK(places->passed == places->count);
+    memcpy(ret_sums, places->sums, places->count * sizeof(*ret_sums));
+    places->count = places->passed = 0;
+}
+
+/* Bytes pass once, in their order. */
+static void pass_places(struct copier *copier, const uint8_t *bytes, struct copy_range passing)
+{
+    struct copy_places *places = &copier->places;
+    const uint64_t passing_end = passing.offset + passing.length;
+    uint8_t digest[SHA256_BYTES];
+
+    for (; places->passed < places->count; places->passed++) {
+        const struct copy_range at = places->at[places->passed];
+        const uint64_t at_end = at.offset + at.length;
+        uint64_t from = at.offset > passing.offset ? at.offset : passing.offset;
+        uint64_t end = at_end < passing_end ? at_end : passing_end;
+
+        if (from >= end)
+            return; /* it comes later */
+        if (from == at.offset)
+            sha256_start(&places->sha256);
+        sha256_update(&places->sha256, bytes + (from - passing.offset), (size_t)(end - from));
+        if (end < at_end)
+            return; /* the rest of it does */
+        sha256_finish(&places->sha256, digest);
+        memcpy(&places->sums[places->passed], digest, sizeof(places->sums[0]));
+    }
 }
 
 /* O_DIRECT is read from the descriptor: the code that opened the file chose it. */
@@ -179,11 +232,24 @@ static size_t piece_of(const struct copier *copier, uint64_t left, bool paced, b
     return left < piece ? (size_t)left : piece;
 }
 
+/* Storage begins to write what has come by now, so that a sync finds little left. Small files are
+ * left to that: begun one by one, they would take longer. */
+static void begin_write_out(struct copy_end to, struct copy_range *written, uint64_t end)
+{
+    written->length = end - written->offset;
+    if (to.fd < 0 || written->length < COPY_WRITE_OUT_BYTES)
+        return;
+    (void)sync_file_range(to.fd, (off_t)written->offset, (off_t)written->length,
+                          SYNC_FILE_RANGE_WRITE);
+    *written = (struct copy_range){end, 0};
+}
+
 int copy_range(struct copier *copier, struct copy_end from, struct copy_end to,
                struct copy_range range, uint8_t ret_digest[SHA256_BYTES], struct err *err)
 {
     const uint64_t end = range.offset + range.length;
     bool paced = copy_is_paced(copier, to), direct = is_direct(to.fd);
+    struct copy_range written = {range.offset, 0};
 
     sha256_start(&copier->sha256);
     while (range.offset < end) {
@@ -191,15 +257,42 @@ int copy_range(struct copier *copier, struct copy_end from, struct copy_end to,
         if (read_all(from, copier->buffer, range, err) != 0)
             return -1;
         sha256_update(&copier->sha256, copier->buffer, (size_t)range.length);
+        pass_places(copier, copier->buffer, range);
         if (to.fd >= 0 && write_at(to, copier->buffer, (size_t)range.length, (off_t)range.offset,
                                    direct, err) != 0)
             return -1;
         if (paced)
             pace_book(copier->pace, (size_t)range.length);
         range.offset += range.length;
+        begin_write_out(to, &written, range.offset);
     }
     sha256_finish(&copier->sha256, ret_digest);
     return 0;
+}
+
+bool copy_hash_blocks(struct copier *copier, int from, struct copy_range range,
+                      uint8_t ret_digest[SHA256_BYTES])
+{
+    const size_t before = (size_t)(range.offset % COPY_BLOCK_BYTES);
+    const size_t wanted = before + (size_t)range.length;
+    const size_t whole = (wanted + COPY_BLOCK_BYTES - 1) / COPY_BLOCK_BYTES * COPY_BLOCK_BYTES;
+    size_t done = 0;
+
+    CHECK(is_direct(from));
+    CHECK(whole <= COPY_BUFFER_BYTES);
+    while (done < wanted) {
+        ssize_t got =
+            pread(from, copier->buffer + done, whole - done, (off_t)(range.offset - before + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        done += (size_t)got;
+    }
+    sha256_start(&copier->sha256);
+    sha256_update(&copier->sha256, copier->buffer + before, (size_t)range.length);
+    sha256_finish(&copier->sha256, ret_digest);
+    return true;
 }
 
 /* Hashed piece by piece, while each is in the processor's cache. */
@@ -217,6 +310,7 @@ int copy_hold(struct copier *copier, struct copy_end from, struct copy_range ran
             return -1;
         if (ret_digest != NULL)
             sha256_update(&copier->sha256, copier->held + done, (size_t)piece.length);
+        pass_places(copier, copier->held + done, piece);
         done += piece.length;
     }
     if (ret_digest != NULL)
@@ -227,6 +321,7 @@ int copy_hold(struct copier *copier, struct copy_end from, struct copy_range ran
 int copy_release(struct copier *copier, struct copy_end to, struct copy_range range,
                  struct err *err)
 {
+    struct copy_range written = {range.offset, 0};
     bool direct = is_direct(to.fd);
 
     for (uint64_t done = 0; done < range.length;) {
@@ -236,6 +331,7 @@ int copy_release(struct copier *copier, struct copy_end to, struct copy_range ra
             return -1;
         pace_book(copier->pace, piece);
         done += piece;
+        begin_write_out(to, &written, range.offset + done);
     }
     return 0;
 }
@@ -260,6 +356,7 @@ int copy_write_compressed(struct copier *copier, struct copy_end to, struct copy
                           struct err *err)
 {
     CHECK(place.length <= frame_bound(COPY_HELD_BYTES));
+    pass_places(copier, copier->compressed, place);
     for (uint64_t done = 0; done < place.length;) {
         size_t piece = piece_of(copier, place.length - done, true, false);
         if (write_all(to, copier->compressed + done, piece, (off_t)(place.offset + done), err) != 0)
@@ -292,7 +389,7 @@ static int read_frame(struct copier *copier, struct copy_end from, struct copy_r
 static int expand_blocks(struct copier *copier, struct copy_end to, const struct copy_frame *frame,
                          bool *ret_whole, struct err *err)
 {
-    struct copy_range left = frame->range;
+    struct copy_range left = frame->range, written = {left.offset, 0};
     struct frame reading;
     size_t length = 0;
 
@@ -307,6 +404,7 @@ static int expand_blocks(struct copier *copier, struct copy_end to, const struct
             return -1;
         left.offset += length;
         left.length -= length;
+        begin_write_out(to, &written, left.offset);
     } while (length > 0);
     *ret_whole = left.length == 0;
     return 0;

@@ -7,8 +7,8 @@
 #include "src/base/check.h"
 #include "src/dest/manifest.h"
 
-/* Steele, Lea and Flood's SplitMix64: each bit of the result depends on each bit of the number. */
-static uint64_t mix_bits(uint64_t number)
+/* Steele, Lea and Flood's SplitMix64. */
+uint64_t sample_mix(uint64_t number)
 {
     number += UINT64_C(0x9e3779b97f4a7c15);
     number = (number ^ number >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -40,7 +40,7 @@ bool sample_takes(const struct sample *sample, size_t file, size_t chunk, size_t
         return true;
     if (chunk_count > 0 && (chunk == 0 || chunk + 1 == chunk_count))
         return true;
-    return mix_bits(mix_bits(sample->seed ^ file) ^ chunk) % SAMPLE_ONE_OF == 0;
+    return sample_mix(sample_mix(sample->seed ^ file) ^ chunk) % SAMPLE_ONE_OF == 0;
 }
 
 bool sample_parse(const char *word, enum sample_policy *ret_policy)

@@ -1,4 +1,5 @@
-/* Which chunks are read back before a shard gets its name.
+/* Which chunks are read back before a shard gets its name, and by a verify of a sample. Large files
+ * that a put writes to a file system are read by smaller places instead (spots.h).
  *
  * Shapes   never: none. always: all. sampled: one chunk of SAMPLE_ONE_OF, by a seed that is drawn
  *          for each reading, and the first and the last one of each file of several chunks; a file
@@ -29,6 +30,8 @@ struct manifest;
 void sample_draw(struct sample *sample, const struct manifest *manifest);
 /* file: its number in the manifest; chunk_count as in its entry. */
 bool sample_takes(const struct sample *sample, size_t file, size_t chunk, size_t chunk_count);
+/* Each bit of the result depends on each bit of the number. */
+uint64_t sample_mix(uint64_t number);
 /* By its word; false: there is no such policy. */
 bool sample_parse(const char *word, enum sample_policy *ret_policy);
 

@@ -26,7 +26,7 @@ AGED_S = 10.5  # the table reads young processes again (src/agent/node/process_t
 APP = r"""
 import os, signal, time
 work, rank = os.environ["CKPT_DIR"], os.environ.get("OMPI_COMM_WORLD_RANK", "")
-done = work + "/done" + (rank and "." + rank)
+done, steps = work + "/done" + (rank and "." + rank), []
 def asked(number, frame):
     now = time.time()
     with open(work + "/request") as file:
@@ -36,8 +36,9 @@ def asked(number, frame):
     os.makedirs("%s/out/%s" % (work, hint), exist_ok=True)
     with open("%s/out/%s/state%s" % (work, hint, rank), "w") as file:
         file.write("x" * 1000)
+    steps.append(hint)
     with open(done + ".new", "w") as file:
-        file.write("hint=%s\nbytes=1000\nstatus=0\n" % hint)
+        file.write("hint=%s\nbytes=1000\nstatus=0\nstep=%d\n" % (hint, len(steps)))
     os.rename(done + ".new", done)
 signal.signal(signal.SIGUSR1, asked)
 open("%s/ready%s" % (work, rank), "w").close()

@@ -157,6 +157,18 @@ static int disk_sync(struct disk_file *file, struct err *err)
     return finish(own->machine, own->machine->real_disk.sync(own->file, err));
 }
 
+static int disk_write_sync(struct disk_file *file, uint64_t offset, const void *bytes,
+                           size_t length, struct err *err)
+{
+    struct journal_file *own = wrapped(file);
+
+    if (died_before(own->machine) || own->file == NULL)
+        return 0;
+    wait_for_disk(own->machine);
+    return finish(own->machine,
+                  own->machine->real_disk.write_sync(own->file, offset, bytes, length, err));
+}
+
 static int disk_rename(void *context, const char *from, const char *to, struct err *err)
 {
     struct agent_machine *machine = context;
@@ -185,6 +197,7 @@ void agent_machine_fill_disk(struct agent_machine *machine)
                                       .size = disk_size,
                                       .read = disk_read,
                                       .write = disk_write,
+                                      .write_sync = disk_write_sync,
                                       .truncate = disk_truncate,
                                       .sync = disk_sync,
                                       .rename = disk_rename,

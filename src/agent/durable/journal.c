@@ -13,7 +13,7 @@
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
 
-enum { JOURNAL_FILE_MAX_BYTES = 1 << 28 };
+enum { JOURNAL_FILE_MAX_BYTES = 1 << 28, JOURNAL_ROOM_BYTES = 1 << 16 };
 
 enum { JOURNAL_NAME_BYTES = 6 }; /* of the magic bytes; the rest is the version of the format */
 static const uint8_t journal_magic[JOURNAL_HEAD_BYTES] = {'C', 'K', 'P', 'T', 'A', 'J', '0', '2'};
@@ -26,6 +26,7 @@ struct journal {
     struct disk_lock *lock;
     struct disk_file *file;
     size_t bytes;
+    size_t room_bytes; /* so long is the file: behind its records are zeros, durable ones */
 };
 
 void journal_head(struct buf *content)
@@ -139,7 +140,7 @@ int journal_rewrite(struct journal *journal, const struct buf *content, struct e
     }
     disk->close(journal->file);
     journal->file = file;
-    journal->bytes = content->length;
+    journal->bytes = journal->room_bytes = content->length;
     return 0;
 }
 
@@ -200,6 +201,7 @@ static int journal_load(struct journal *journal, journal_record_fn *record, void
         result = journal_scan(content.bytes, content.length, record, data, &journal->bytes, err);
     if (result == 0)
         result = content_settle(journal, &content, err);
+    journal->room_bytes = journal->bytes;
     buf_close(&content);
     return result;
 }
@@ -250,17 +252,32 @@ void journal_close(struct journal *journal)
     free(journal);
 }
 
+/* The file grows, and so does the room behind the frame. */
+static int append_with_room(struct journal *journal, const struct buf *frame, struct err *err)
+{
+    static const uint8_t zeros[JOURNAL_ROOM_BYTES];
+    const struct disk_ops *disk = journal->disk;
+    size_t end = journal->bytes + frame->length;
+
+    if (disk->write(journal->file, journal->bytes, frame->bytes, frame->length, err) != 0 ||
+        disk->write(journal->file, end, zeros, sizeof(zeros), err) != 0 ||
+        disk->sync(journal->file, err) != 0)
+        return -1;
+    journal->room_bytes = end + sizeof(zeros);
+    return 0;
+}
+
 int journal_append(struct journal *journal, const uint8_t *body, size_t length, struct err *err)
 {
-    const struct disk_ops *disk = journal->disk;
     struct buf frame;
     int result;
 
     buf_init(&frame);
     journal_frame(&frame, body, length);
-    result = disk->write(journal->file, journal->bytes, frame.bytes, frame.length, err) == 0
-                 ? disk->sync(journal->file, err)
-                 : -1;
+    result = journal->bytes + frame.length > journal->room_bytes
+                 ? append_with_room(journal, &frame, err)
+                 : journal->disk->write_sync(journal->file, journal->bytes, frame.bytes,
+                                             frame.length, err);
     if (result == 0)
         journal->bytes += frame.length;
     buf_close(&frame);

@@ -2,7 +2,8 @@
  *
  * Flow     journal_open() locks the folder, reads every record, cuts a torn tail, and makes durable
  *          what it has read; journal_append() per change; journal_rewrite() replaces the content
- *          when it has grown (temporary file, fsync, rename).
+ *          when it has grown (temporary file, fsync, rename). The file ends with zeros, so that
+ *          most appends change its bytes alone, and not its size: a torn tail to who reads it.
  * Shapes   <folder>/journal: 8 bytes of magic and version, then records: mark, length, CRC32C of
  *          length and body, body. One process per folder, by a lock on <folder>/lock. Bodies are
  *          opaque here (ledger.c).

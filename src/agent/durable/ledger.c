@@ -28,6 +28,7 @@ struct ledger {
     size_t entry_count;
     struct list reports;
     size_t report_count;
+    size_t taken_count; /* dropped, and the file does not say so; at most LEDGER_TAKEN_MAX */
     uint64_t last_sequence;
     size_t compact_at_bytes;
 };
@@ -113,6 +114,7 @@ static void reports_drop(struct ledger *ledger, uint64_t up_to)
         list_remove(&report->node);
         free(report);
         ledger->report_count--;
+        ledger->taken_count++;
     }
 }
 
@@ -142,7 +144,7 @@ static int change_apply(struct ledger *ledger, const Ckpt__Agent__V1__JournalCha
     if (report != NULL &&
         (report->report.len == 0 || report->report.len > LEDGER_REPORT_MAX_BYTES ||
          report->sequence != ledger->last_sequence + 1 ||
-         ledger->report_count == LEDGER_REPORTS_MAX))
+         ledger->report_count >= LEDGER_REPORTS_MAX + LEDGER_TAKEN_MAX))
         return err_set(err, ERR_CORRUPT,
                        "report %" PRIu64 " of %zu bytes cannot follow report %" PRIu64,
                        report->sequence, report->report.len, ledger->last_sequence);
@@ -173,6 +175,7 @@ static int record_apply(struct ledger *ledger, const Ckpt__Agent__V1__JournalRec
         return 0;
     case CKPT__AGENT__V1__JOURNAL_RECORD__BODY_ACKNOWLEDGED_SEQUENCE:
         reports_drop(ledger, record->acknowledged_sequence);
+        ledger->taken_count = 0;
         return 0;
     case CKPT__AGENT__V1__JOURNAL_RECORD__BODY__NOT_SET:
     case _CKPT__AGENT__V1__JOURNAL_RECORD__BODY__CASE_IS_INT_SIZE:
@@ -271,6 +274,7 @@ static int ledger_compact(struct ledger *ledger, struct err *err)
         frame_record(&content, &record);
     }
     result = journal_rewrite(ledger->journal, &content, err);
+    ledger->taken_count = 0;
     ledger->compact_at_bytes = COMPACT_MIN_BYTES + 4 * content.length;
     buf_close(&record);
     buf_close(&content);
@@ -502,17 +506,22 @@ const struct ledger_report *ledger_report_after(const struct ledger *ledger, uin
     return NULL;
 }
 
-int ledger_acknowledge(struct ledger *ledger, uint64_t sequence, struct err *err)
+static int taken_write(struct ledger *ledger, uint64_t sequence, struct err *err)
 {
     Ckpt__Agent__V1__JournalRecord message = CKPT__AGENT__V1__JOURNAL_RECORD__INIT;
-    struct ledger_report *first = report_first(ledger);
 
-    if (first == NULL || first->sequence > sequence)
+    if (ledger->taken_count == 0)
         return 0;
-    reports_drop(ledger, sequence);
+    ledger->taken_count = 0;
     message.body_case = CKPT__AGENT__V1__JOURNAL_RECORD__BODY_ACKNOWLEDGED_SEQUENCE;
     message.acknowledged_sequence = sequence;
     return ledger_write_message(ledger, &message, err);
+}
+
+int ledger_acknowledge(struct ledger *ledger, uint64_t sequence, struct err *err)
+{
+    reports_drop(ledger, sequence);
+    return ledger->taken_count < LEDGER_TAKEN_MAX ? 0 : taken_write(ledger, sequence, err);
 }
 
 int ledger_align(struct ledger *ledger, uint64_t acknowledged, struct err *err)
@@ -521,8 +530,11 @@ int ledger_align(struct ledger *ledger, uint64_t acknowledged, struct err *err)
     uint64_t sequence = acknowledged;
 
     /* Above what was ever numbered here: the folder is new, what is kept was never taken. */
-    if (acknowledged <= ledger->last_sequence && ledger_acknowledge(ledger, acknowledged, err) != 0)
-        return -1;
+    if (acknowledged <= ledger->last_sequence) {
+        reports_drop(ledger, acknowledged);
+        if (taken_write(ledger, acknowledged, err) != 0)
+            return -1;
+    }
     first = report_first(ledger);
     if (first == NULL ? ledger->last_sequence == acknowledged : first->sequence == acknowledged + 1)
         return 0;

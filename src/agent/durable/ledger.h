@@ -2,8 +2,9 @@
  * and walltime, and the reports that are not acknowledged yet.
  *
  * Flow     ledger_open() replays the journal; ledger_commit() stores an allocation's entry and a
- *          report in one record, so that an attempt never ends without its report; the session
- *          sends reports in order and drops them by ledger_acknowledge().
+ *          report in one record, so that an attempt never ends without its report. The session
+ *          begins with ledger_align(), sends reports in order and drops them by
+ *          ledger_acknowledge().
  * Shapes   the ledger owns its copies; pointers handed out live until the next change. Limits
  *          below.
  * Units    *_us on the machine's monotonic clock, which outlives the process but not the boot:
@@ -27,6 +28,7 @@ enum {
     LEDGER_ENTRIES_MAX = 4096,
     LEDGER_REPORTS_MAX = 65536,
     LEDGER_REPORT_MAX_BYTES = 4096,
+    LEDGER_TAKEN_MAX = 64, /* reports that the broker has taken and the file does not say so of */
     LEDGER_PATH_BYTES = 2048,
     LEDGER_PREFIX_BYTES = 1025,
     LEDGER_WORK_DIR_BYTES = 1024,
@@ -271,6 +273,8 @@ uint64_t ledger_last_sequence(const struct ledger *ledger);
 size_t ledger_pending_count(const struct ledger *ledger);
 /* The first kept report numbered above `sequence`, or NULL. */
 const struct ledger_report *ledger_report_after(const struct ledger *ledger, uint64_t sequence);
+/* Drops them. The file is told of LEDGER_TAKEN_MAX at once: nobody acts on it, and ledger_align()
+ * drops those that come back with a restart before they are sent. */
 int ledger_acknowledge(struct ledger *ledger, uint64_t sequence, struct err *err);
 /* At the start of a session: the broker has taken reports up to `acknowledged`. Drops those; when
  * the numbering does not meet (a new state folder, a restored cluster), what is kept is numbered

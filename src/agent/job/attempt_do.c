@@ -27,7 +27,8 @@ enum {
     PUT_MARGIN_MS = 60000,
     PUT_ARGUMENTS = 24, /* with their end */
     ATTEMPT_MANIFEST_BYTES = sizeof(((struct attempt *)NULL)->directory) + 16,
-    HEARD_EACH_US = 20000 /* between two looks at what ranks have written */
+    HEARD_EACH_US = 20000, /* of the time, for one look at what ranks have written ... */
+    HEARD_AT_ONCE = 8      /* ... which so many looks may be ahead of */
 };
 
 /* What the worker calls back: it may outlive the allocation. */
@@ -65,19 +66,20 @@ static void call_estimate(void *data, uint64_t estimate_ms)
 }
 
 /* A rank may say so, or write, without end, and one look reads a file of each: the agent serves all
- * jobs of the node. */
+ * jobs of the node. Those that are done side by side are looked at at once all the same. */
 static void folder_changed(void *data)
 {
+    const uint64_t ahead_max_us = (uint64_t)(HEARD_AT_ONCE - 1) * HEARD_EACH_US;
     struct allocation *allocation = data;
     struct executor *executor = &allocation->executor;
     uint64_t now_us = agent_now_us(allocation->agent);
-    uint64_t since_us = now_us - executor->heard_us;
+    uint64_t ahead_us = executor->heard_us > now_us ? executor->heard_us - now_us : 0;
 
-    if (allocation->attempt.state == ATTEMPT_ASKED && since_us < HEARD_EACH_US) {
-        allocation->agent->clock.timer_start(executor->attempt_timer, HEARD_EACH_US - since_us);
+    if (allocation->attempt.state == ATTEMPT_ASKED && ahead_us > ahead_max_us) {
+        allocation->agent->clock.timer_start(executor->attempt_timer, ahead_us - ahead_max_us);
         return;
     }
-    executor->heard_us = now_us;
+    executor->heard_us = now_us + ahead_us + HEARD_EACH_US;
     attempt_post(allocation, ATTEMPT_CHANGED, NULL);
 }
 

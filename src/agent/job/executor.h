@@ -64,7 +64,7 @@ struct executor {
     const struct rank_hearing *hearing;
     struct rank_places *places; /* of ranks that have registered; NULL: none ever has */
     struct folder_watch *heard; /* the work folder, for its sentinel */
-    uint64_t heard_us;          /* when it was last heard to have changed, and looked at */
+    uint64_t heard_us;          /* the looks for it so far have used the time up until then */
     struct clock_timer *attempt_timer;
     struct job_still *still; /* freezes it or lets it go on; NULL: neither is under way */
     enum still_way still_way;

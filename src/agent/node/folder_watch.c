@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "src/agent/node/folder_watch.h"
+#include "src/ask/sentinel.h"
 #include "src/base/check.h"
 
 struct folder_watch {
@@ -19,9 +20,8 @@ static void watch_event(uv_fs_event_t *event, const char *name, int events, int 
 {
     struct folder_watch *watch = event->data;
 
-    (void)name;
     (void)events;
-    if (status == 0 && watch->changed != NULL)
+    if (status == 0 && watch->changed != NULL && name != NULL && sentinel_named(name))
         watch->changed(watch->data);
 }
 

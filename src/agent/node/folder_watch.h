@@ -1,6 +1,8 @@
-/* Tells when something is created in or moved into a folder: inotify(7), by libuv.
+/* Tells when a sentinel is written or moved into a work folder: inotify(7), by libuv.
  *
  * Errors   folder_watch_new: NULL when the kernel has no watch to give; the caller polls as well.
+ * Absent   other names: an application writes its sentinel under one of these first, and a look at
+ *          that moment finds nothing.
  */
 #ifndef CKPT_AGENT_FOLDER_WATCH_H
 #define CKPT_AGENT_FOLDER_WATCH_H

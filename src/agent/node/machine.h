@@ -139,7 +139,7 @@ struct machine_ops {
                                       const struct machine_folders *folders,
                                       void (*done)(void *data), void *data);
     void (*remove_detach)(struct cleanup *cleanup); /* NULL allowed */
-    /* changed() when something is created in or moved into the folder; the caller polls as well. NULL: cannot be watched. */
+    /* changed() when a sentinel (src/ask/sentinel.h) is written in or moved into the folder; the caller polls as well. NULL: cannot be watched. */
     struct folder_watch *(*folder_watch)(void *context, const struct opened *folder,
                                          void (*changed)(void *data), void *data);
     void (*folder_watch_free)(struct folder_watch *watch); /* NULL allowed */

@@ -176,6 +176,7 @@ static int direct_hash(struct put *put, struct err *err)
                                       .manifest = &put->manifest,
                                       .from = {put->temporary, put->source_label},
                                       .to = {-1, ""},
+                                      .spots = put_draw_spots(put),
                                       .in_place = true};
 
     if (transfer_run(&transfer, &put->pool, err) != 0)

@@ -51,6 +51,7 @@ void put_close(struct put *put)
     close_open(put->folder);
     close_open(put->temporary);
     pool_close(&put->pool);
+    spots_close(&put->spots);
     earlier_close(&put->earlier);
     neighbours_close(&put->neighbours);
     manifest_close(&put->manifest);
@@ -64,6 +65,15 @@ static int put_list_source(struct put *put, struct err *err)
     return put->source >= 0 ? 0 : -1;
 }
 
+struct spots *put_draw_spots(struct put *put)
+{
+    spots_close(&put->spots);
+    if (put->sample.policy != SAMPLE_SAMPLED)
+        return NULL;
+    spots_draw(&put->spots, &put->manifest);
+    return &put->spots;
+}
+
 /* Hashes of all files are noted in the manifest; `to` -1: nothing is written. */
 static int take_source(struct put *put, int to, struct err *err)
 {
@@ -71,6 +81,7 @@ static int take_source(struct put *put, int to, struct err *err)
                                       .manifest = &put->manifest,
                                       .from = {put->source, put->source_label},
                                       .to = {to, put->label},
+                                      .spots = to < 0 ? NULL : put_draw_spots(put),
                                       .earlier = to < 0 ? NULL : &put->earlier,
                                       .compresses = to >= 0 && put->compresses,
                                       .saved_bytes = &put->saved_bytes};
@@ -172,12 +183,23 @@ static int write_manifest(const struct put *put, struct err *err)
     return result;
 }
 
+static int read_back(struct put *put, struct err *err)
+{
+    const struct transfer transfer = {.purpose = TRANSFER_CHECK,
+                                      .manifest = &put->manifest,
+                                      .from = {put->temporary, put->label},
+                                      .to = {-1, ""},
+                                      .sample = &put->sample,
+                                      .spots = put->spots.files == NULL ? NULL : &put->spots};
+
+    sample_draw(&put->sample, &put->manifest);
+    return transfer_run(&transfer, &put->pool, err);
+}
+
 /* Read back before it is published: what storage gives back is what a restart will get. */
 int put_seal(struct put *put, struct err *err)
 {
-    sample_draw(&put->sample, &put->manifest);
-    if (shard_check_files(&(struct transfer_side){put->temporary, put->label}, &put->manifest,
-                          &put->sample, &put->pool, err) != 0) {
+    if (read_back(put, err) != 0) {
         put->read_back_failed = true;
         return err_wrap(err, "reading back");
     }

@@ -26,6 +26,7 @@ struct put {
     int temporary; /* the hidden one in it, that becomes the shard */
     struct pool pool;
     struct sample sample; /* of what is read back */
+    struct spots spots;   /* of what is read back: SAMPLE_SAMPLED */
     unsigned generations_max;
     bool compresses;
     struct neighbours neighbours;
@@ -41,6 +42,9 @@ struct put {
 void put_init(struct put *put, const struct destination_place *place, const char *source,
               const struct destination_how *how);
 void put_close(struct put *put);
+/* Once the files are listed, before a byte is hashed or written: where what is read back of large
+ * files will lie. Returns what a transfer is told of it. */
+struct spots *put_draw_spots(struct put *put);
 /* What storage gives back is what a restart will get. read_back_failed tells such a failure from
  * others. */
 int put_seal(struct put *put, struct err *err);

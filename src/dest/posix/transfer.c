@@ -31,7 +31,7 @@ static bool is_wanted(const struct transfer *transfer, size_t entry, size_t chun
 {
     const struct manifest_entry *file = &transfer->manifest->entries[entry];
 
-    return transfer->sample == NULL ||
+    return transfer->sample == NULL || transfer_checks_spots(transfer, file, chunk) ||
            sample_takes(transfer->sample, entry, chunk, file->chunk_count);
 }
 
@@ -136,6 +136,8 @@ static void read_ahead(const struct transfer *transfer, int from,
 {
     struct copy_range range = transfer_range(entry, chunk);
 
+    if (transfer_checks_spots(transfer, entry, chunk))
+        return; /* transfer_check_spots() asks for the places */
     if (transfer->purpose == TRANSFER_CHECK)
         range = (struct copy_range){manifest_stored_at(entry, chunk),
                                     manifest_stored_length(entry, chunk)};
@@ -168,14 +170,16 @@ static int move_chunk(const struct job *job, struct copier *copier, struct manif
     bool expand = transfer->purpose == TRANSFER_CHECK && entry->frame_ends != NULL;
     uint8_t digest[SHA256_BYTES];
 
+    if (transfer_checks_spots(transfer, entry, chunk))
+        return transfer_check_spots(transfer, copier, entry, chunk, fds[0], err);
     if (transfer->in_place && !job->settle && write_out(fds[0], range, entry->path, err) != 0)
         return -1;
+    transfer_note_spots(transfer, copier, entry, chunk, range);
     if ((expand ? copy_expand(copier, from, to, &frame, digest, err)
                 : copy_range(copier, from, to, range, digest, err)) != 0)
         return -1;
-    if (fds[1] >= 0 && entry->chunk_count > 0)
-        transfer_begin_flush(fds[1], range);
     if (transfer->purpose == TRANSFER_TAKE) {
+        transfer_keep_spots(transfer, copier, entry, chunk);
         manifest_chunk_set(entry, chunk, digest);
         return 0;
     }

@@ -22,6 +22,7 @@
 #include "src/dest/pool.h"
 #include "src/dest/posix/earlier.h"
 #include "src/dest/sample.h"
+#include "src/dest/spots.h"
 
 enum transfer_purpose {
     TRANSFER_TAKE, /* an application's folder: a file that changed is refused, hashes are noted */
@@ -39,7 +40,10 @@ struct transfer {
     struct transfer_side from;
     struct transfer_side to;
     const struct sample *sample; /* NULL: every chunk */
-    bool with_modes;             /* files get the modes of the manifest */
+    /* TRANSFER_TAKE: places of large files are noted there; TRANSFER_CHECK: of the chunks whose
+     * places it knows these are read, and the sample is for all others. NULL: none. */
+    struct spots *spots;
+    bool with_modes; /* files get the modes of the manifest */
     /* TRANSFER_TAKE without a `to`: the files of `from` are made durable as well, and are written
      * out before they are hashed, so that what is stored through a mapping later leaves a stamp */
     bool in_place;
@@ -57,7 +61,8 @@ struct transfer {
  *     put        TAKE from the application's folder, `to` the hidden one
  *     publish    TAKE in place: the hidden folder itself, as its application has written it
  *     reuse      TAKE without `to`: only the hashes, to be compared with a shard that is there
- *     read back  CHECK from the hidden folder without `to`, by the policy's sample
+ *     read back  CHECK from the hidden folder without `to`, by the places that were noted and the
+ *                policy's sample
  *     verify     CHECK from the shard without `to`
  *     restore    CHECK from the shard, `to` the hidden folder beside the target, with_modes
  *

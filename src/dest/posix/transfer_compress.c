@@ -9,9 +9,9 @@
  *                                      the file is linked, else another run compresses all of it,
  *                                      and hashes what was not yet
  */
-#include <unistd.h>
-
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "src/base/check.h"
 #include "src/dest/frame.h"
@@ -166,6 +166,12 @@ void transfer_give_up(struct job *job, const struct item *item, const struct err
     CHECK(pthread_mutex_unlock(&job->lock) == 0);
 }
 
+/* Storage writes while the next chunk is compressed. */
+static void begin_write_out(int to, struct copy_range place)
+{
+    (void)sync_file_range(to, (off_t)place.offset, (off_t)place.length, SYNC_FILE_RANGE_WRITE);
+}
+
 int transfer_compress_chunk(struct job *job, struct copier *copier, const struct item *item,
                             const int fds[2], struct err *err)
 {
@@ -177,11 +183,14 @@ int transfer_compress_chunk(struct job *job, struct copier *copier, const struct
 
     if (copy_hold(copier, (struct copy_end){fds[0], entry->path}, range,
                   hashed ? NULL : entry->chunks[item->chunk], err) != 0 ||
-        take_place(job, item, copy_compress(copier, (size_t)range.length), &place, err) != 0 ||
-        copy_write_compressed(copier, (struct copy_end){fds[1], job->transfer->to.label}, place,
+        take_place(job, item, copy_compress(copier, (size_t)range.length), &place, err) != 0)
+        return -1;
+    transfer_note_spots(job->transfer, copier, entry, item->chunk, place);
+    if (copy_write_compressed(copier, (struct copy_end){fds[1], job->transfer->to.label}, place,
                               err) != 0)
         return -1;
-    transfer_begin_flush(fds[1], place);
+    transfer_keep_spots(job->transfer, copier, entry, item->chunk);
+    begin_write_out(fds[1], place);
     return 0;
 }
 

@@ -73,11 +73,6 @@ int transfer_open_to(const struct transfer *transfer, const struct manifest_entr
     return fd;
 }
 
-void transfer_begin_flush(int to, struct copy_range range)
-{
-    (void)sync_file_range(to, (off_t)range.offset, (off_t)range.length, SYNC_FILE_RANGE_WRITE);
-}
-
 /* What was written past the page cache ends with a whole block. */
 static uint64_t length_of(const struct transfer *transfer, const struct manifest_entry *entry)
 {
@@ -143,6 +138,8 @@ bool transfer_link_file(struct job *job, struct manifest_entry *entry,
          manifest_compression_problem(job->transfer->manifest, entry) != NULL) ||
         earlier_link(job->transfer->earlier, earlier, job->transfer->to.folder) != 0)
         return false;
+    if (earlier->frame_ends != NULL)
+        transfer_forget_spots(job->transfer, entry);
     manifest_copy_frames(entry, earlier);
     entry->generation = earlier->generation + 1;
     transfer_add_saved(job, entry->size_bytes);

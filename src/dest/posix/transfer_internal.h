@@ -1,7 +1,8 @@
 /* Shared by the files of transfer.h only: what is at work, and what is done with one file.
  *
  * Flow     transfer.c plans and hands out; transfer_take.c takes over what has not changed;
- *          transfer_compress.c stores compressed; transfer_file.c opens and ends one file for all.
+ *          transfer_compress.c stores compressed; transfer_spots.c notes places and compares
+ *          them; transfer_file.c opens and ends one file for all.
  */
 #ifndef CKPT_DEST_TRANSFER_INTERNAL_H
 #define CKPT_DEST_TRANSFER_INTERNAL_H
@@ -58,8 +59,6 @@ int transfer_open_from(const struct transfer *transfer, const struct manifest_en
                        struct err *err);
 int transfer_open_to(const struct transfer *transfer, const struct manifest_entry *entry,
                      struct err *err);
-/* Storage begins to write while the next chunk is hashed. */
-void transfer_begin_flush(int to, struct copy_range range);
 /* Durable where no settling follows. Both are closed in any case. */
 int transfer_finish_file(const struct job *job, const struct manifest_entry *entry,
                          const int fds[2], struct err *err);
@@ -70,6 +69,24 @@ void transfer_add_saved(struct job *job, uint64_t bytes);
 /* The earlier file gets a second name, when it holds the same bytes. */
 bool transfer_link_file(struct job *job, struct manifest_entry *entry,
                         const struct manifest_entry *earlier);
+
+/* ---- places: transfer_spots.c ---- */
+
+/* Around the call that moves the bytes of a chunk, once it is known where in the stored file they
+ * lie; nothing where the transfer keeps none. */
+void transfer_note_spots(const struct transfer *transfer, struct copier *copier,
+                         const struct manifest_entry *entry, size_t chunk,
+                         struct copy_range stored);
+void transfer_keep_spots(const struct transfer *transfer, struct copier *copier,
+                         const struct manifest_entry *entry, size_t chunk);
+/* It was not stored as it passed. */
+void transfer_forget_spots(const struct transfer *transfer, const struct manifest_entry *entry);
+/* Whether the chunk is read by its places alone; and that. */
+bool transfer_checks_spots(const struct transfer *transfer, const struct manifest_entry *entry,
+                           size_t chunk);
+int transfer_check_spots(const struct transfer *transfer, struct copier *copier,
+                         const struct manifest_entry *entry, size_t chunk, int from,
+                         struct err *err);
 
 /* ---- taking over: transfer_take.c ---- */
 

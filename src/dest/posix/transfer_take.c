@@ -2,7 +2,7 @@
  *
  * Whether a file is the same as it was earlier is known only when its last chunk is hashed. Until a
  * chunk turns out to be another one nothing of the file is written, and chunks are only noted as
- * held:
+ * held. Most that are others show it by one block, so that these are never held:
  *
  *     all chunks held      take_finish() links the earlier file
  *     a chunk differs      begin_writing(); from then on each chunk that is the same is cloned, or
@@ -11,6 +11,7 @@
  *                          once more; the source's stamps tell that they are those that were hashed
  */
 #include <string.h>
+#include <unistd.h>
 
 #include "src/base/check.h"
 #include "src/dest/posix/transfer_internal.h"
@@ -73,6 +74,42 @@ static bool clone_chunk(struct job *job, const struct item *item, int to)
     return true;
 }
 
+/* One block of most chunks that have changed tells so, before all of such a chunk is hashed. A
+ * failure to read is left to who reads the chunk. */
+static bool differs_at_sight(const struct large *large, int from, struct copy_range range)
+{
+    const off_t at = (off_t)(range.offset + range.length / 2);
+    size_t length = (size_t)(range.length - range.length / 2);
+    uint8_t now[COPY_BLOCK_BYTES], before[COPY_BLOCK_BYTES];
+    ssize_t got;
+
+    if (large->earlier_fd < 0)
+        return false;
+    if (length > sizeof(now))
+        length = sizeof(now);
+    got = pread(from, now, length, at);
+    return got > 0 && pread(large->earlier_fd, before, (size_t)got, at) == got &&
+           memcmp(now, before, (size_t)got) != 0;
+}
+
+/* It is written as it is read, and hashed between. */
+static int write_through(struct job *job, struct copier *copier, const struct item *item, int from,
+                         struct err *err)
+{
+    struct manifest_entry *entry = &job->transfer->manifest->entries[item->entry];
+    const struct copy_range range = transfer_range(entry, item->chunk);
+    struct copy_end to = {-1, job->transfer->to.label};
+
+    if (begin_writing(job, item, &to.fd, err) != 0)
+        return -1;
+    transfer_note_spots(job->transfer, copier, entry, item->chunk, range);
+    if (copy_range(copier, (struct copy_end){from, entry->path}, to, range,
+                   entry->chunks[item->chunk], err) != 0)
+        return -1;
+    transfer_keep_spots(job->transfer, copier, entry, item->chunk);
+    return 0;
+}
+
 int transfer_take_chunk(struct job *job, struct copier *copier, const struct item *item, int from,
                         struct err *err)
 {
@@ -82,9 +119,13 @@ int transfer_take_chunk(struct job *job, struct copier *copier, const struct ite
     struct copy_end to = {-1, job->transfer->to.label};
     bool same;
 
+    if (differs_at_sight(&job->larges[item->large], from, range))
+        return write_through(job, copier, item, from, err);
+    transfer_note_spots(job->transfer, copier, entry, item->chunk, range);
     if (copy_hold(copier, (struct copy_end){from, entry->path}, range, entry->chunks[item->chunk],
                   err) != 0)
         return -1;
+    transfer_keep_spots(job->transfer, copier, entry, item->chunk);
     same = item->chunk < earlier->chunk_count &&
            memcmp(entry->chunks[item->chunk], earlier->chunks[item->chunk], SHA256_BYTES) == 0;
     if (same && hold_chunk(job, item))
@@ -93,10 +134,7 @@ int transfer_take_chunk(struct job *job, struct copier *copier, const struct ite
         return -1;
     if (same && clone_chunk(job, item, to.fd))
         return 0;
-    if (copy_release(copier, to, range, err) != 0)
-        return -1;
-    transfer_begin_flush(to.fd, range);
-    return 0;
+    return copy_release(copier, to, range, err);
 }
 
 /* The chunks that were held, when the file turned out to be another one: read again where the file
@@ -116,7 +154,6 @@ static int write_held(struct job *job, struct copier *copier, const struct item 
             copy_release(copier, (struct copy_end){fds[1], job->transfer->to.label}, range, err) !=
                 0)
             return -1;
-        transfer_begin_flush(fds[1], range);
     }
     return 0;
 }

@@ -39,7 +39,7 @@ static int refuse(void *data, const uint8_t *bytes, size_t length, struct err *e
     return err_set(err, ERR_CORRUPT, "not understood");
 }
 
-static struct disk_ops disk;
+static struct disk_ops disk, real;
 static char folder[64];
 
 static int make_folder(void **state)
@@ -107,6 +107,44 @@ static void records_come_back_in_order(void **state)
     assert_uint_equal(seen.count, 3);
     for (uint8_t i = 0; i < 3; i++)
         assert_int_equal(seen.first_bytes[i], i + 1);
+    journal_close(journal);
+}
+
+static unsigned syncs, synced_writes;
+
+static int count_sync(struct disk_file *of, struct err *err)
+{
+    syncs++;
+    return real.sync(of, err);
+}
+
+static int count_write_sync(struct disk_file *of, uint64_t offset, const void *bytes, size_t length,
+                            struct err *err)
+{
+    synced_writes++;
+    return real.write_sync(of, offset, bytes, length, err);
+}
+
+/* One that makes the file longer has the file system write what it knows of the file as well. */
+static void most_appends_leave_the_length_of_the_file_alone(void **state)
+{
+    enum { APPENDS = 200 };
+    struct disk_ops counted = disk;
+    const uint8_t body[1000] = {7};
+    struct journal *journal;
+    struct seen seen = {0};
+    struct err err;
+
+    (void)state;
+    real = disk;
+    counted.sync = count_sync;
+    counted.write_sync = count_write_sync;
+    assert_int_equal(journal_open(&counted, folder, see, &seen, &journal, &err), 0);
+    syncs = synced_writes = 0;
+    for (unsigned i = 0; i < APPENDS; i++)
+        assert_int_equal(journal_append(journal, body, sizeof(body), &err), 0);
+    assert_uint_equal(syncs + synced_writes, APPENDS);
+    assert_in_range(syncs, 1, 4);
     journal_close(journal);
 }
 
@@ -333,6 +371,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_full_disk_is_told_with_the_file),
         cmocka_unit_test_setup_teardown(records_come_back_in_order, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(most_appends_leave_the_length_of_the_file_alone,
+                                        make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(torn_tail_is_cut_at_each_byte, make_folder, remove_folder),
         cmocka_unit_test(tail_of_zeros_is_cut),
         cmocka_unit_test(damaged_middle_is_an_error_at_each_byte),

@@ -452,6 +452,49 @@ static void a_session_without_its_leader_is_no_application(void **state)
     assert_false(alive);
 }
 
+static void heard_of(void *data)
+{
+    (*(unsigned *)data)++;
+}
+
+/* Renames a file to the name; how often that was told. */
+static unsigned told_of(uv_loop_t *loop, const struct machine_ops *machine, const char *name)
+{
+    char folder[] = "/tmp/test_machine.XXXXXX", from[64], to[64];
+    struct opened *opened = opened_here(mkdtemp(folder));
+    unsigned told = 0;
+    struct folder_watch *watch = machine->folder_watch(machine->context, opened, heard_of, &told);
+
+    assert_non_null(watch);
+    snprintf(from, sizeof(from), "%s/done.new", folder);
+    snprintf(to, sizeof(to), "%s/%s", folder, name);
+    close(open(from, O_WRONLY | O_CREAT | O_EXCL, 0600));
+    assert_int_equal(rename(from, to), 0);
+    uv_run(loop, UV_RUN_NOWAIT);
+    machine->folder_watch_free(watch);
+    uv_run(loop, UV_RUN_DEFAULT);
+    opened_close(opened);
+    assert_int_equal(unlink(to), 0);
+    assert_int_equal(rmdir(folder), 0);
+    return told;
+}
+
+/* A file that is first written under another name takes no look from the one that is an answer. */
+static void of_a_work_folder_its_sentinels_alone_are_told(void **state)
+{
+    struct machine_ops machine;
+    uv_loop_t loop;
+
+    (void)state;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    machine_uv_ops(&loop, &machine);
+    assert_int_equal(told_of(&loop, &machine, "done"), 1);
+    assert_int_equal(told_of(&loop, &machine, "done.17"), 1);
+    assert_int_equal(told_of(&loop, &machine, "done.tmp"), 0);
+    assert_int_equal(told_of(&loop, &machine, "request"), 0);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -464,6 +507,7 @@ int main(void)
         cmocka_unit_test(network_file_systems_are_known_by_number),
         cmocka_unit_test(what_has_left_the_group_is_killed_and_nothing_else),
         cmocka_unit_test(what_cannot_be_read_is_not_taken_for_dead),
+        cmocka_unit_test(of_a_work_folder_its_sentinels_alone_are_told),
         cmocka_unit_test(a_session_without_its_leader_is_no_application),
         cmocka_unit_test(a_group_without_its_leader_is_its_users_and_not_older),
     };

@@ -7,6 +7,7 @@
 #include "tests/unit/agent/still_agent.h"
 
 enum { RUN = 7, MAIN = 100, FIRST = 201, SECOND = 202, START_TICKS = 5000, CHECKPOINT = 42 };
+enum { AT_ONCE = 8 }; /* looks, before they are spread out */
 
 static struct allocation *job;
 static char told[1024]; /* to the streams, in order */
@@ -566,6 +567,21 @@ static void who_has_registered_stands_for_what_was_seen(void **state)
     assert_true(seen.items[3].launcher);
 }
 
+/* Several are done within a few ms: nobody of them waits for the look after the next. */
+static void ranks_that_are_done_side_by_side_are_looked_at_at_once(void **state)
+{
+    (void)state;
+    assert_null(comes(1, SECOND, false));
+    reads = 0;
+    for (unsigned i = 1; i <= AT_ONCE; i++) {
+        unsigned before = reads;
+
+        still_now_us += 1000;
+        ranks_done(job, 1, job->attempt.hint);
+        assert_true(reads > before);
+    }
+}
+
 /* The agent serves the whole node, and one look reads a file of each rank. */
 static void a_rank_that_says_done_without_end_is_looked_at_now_and_then(void **state)
 {
@@ -579,10 +595,13 @@ static void a_rank_that_says_done_without_end_is_looked_at_now_and_then(void **s
     assert_true(once > 0);
     for (unsigned i = 0; i < 1000; i++)
         ranks_done(job, 1, job->attempt.hint);
-    assert_int_equal(reads, once);
-    still_now_us += 20000;
-    ranks_done(job, 1, job->attempt.hint);
-    assert_int_equal(reads, 2 * once);
+    assert_int_equal(reads, AT_ONCE * once);
+    for (unsigned i = 1; i <= 10; i++) {
+        still_now_us += 20000;
+        ranks_done(job, 1, job->attempt.hint);
+        ranks_done(job, 1, job->attempt.hint);
+        assert_int_equal(reads, (AT_ONCE + i) * once);
+    }
 }
 
 /* Its number is its user's, so it does not say how many there are; its launcher does. */
@@ -662,6 +681,7 @@ int main(void)
         T(nobody_puts_it_off_for_a_rank_that_is_asked_by_a_signal),
         T(nobody_puts_it_off_when_another_has_just_written),
         T(who_has_registered_stands_for_what_was_seen),
+        T(ranks_that_are_done_side_by_side_are_looked_at_at_once),
         T(a_rank_that_says_done_without_end_is_looked_at_now_and_then),
         T(a_rank_that_is_missing_on_the_only_node_is_missed),
         T(registered_ranks_without_room_are_said),

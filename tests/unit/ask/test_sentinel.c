@@ -139,6 +139,18 @@ static void sentinel_that_the_agent_writes_is_read(void **state)
     assert_uint_equal(sentinel.bytes, told.bytes);
 }
 
+static void a_sentinel_is_known_by_its_name(void **state)
+{
+    static const char *const others[] = {"",           "don",   "done.", "done.new",
+                                         "done.1.new", "done1", ".done"};
+
+    (void)state;
+    assert_true(sentinel_named("done"));
+    assert_true(sentinel_named("done.0") && sentinel_named("done.4294967295"));
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        assert_false(sentinel_named(others[i]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +162,7 @@ int main(void)
         cmocka_unit_test(a_wrong_line_is_named_and_a_missing_one_awaited),
         cmocka_unit_test(sentinel_with_nul_or_too_long_is_none),
         cmocka_unit_test(sentinel_that_the_agent_writes_is_read),
+        cmocka_unit_test(a_sentinel_is_known_by_its_name),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -215,9 +215,12 @@ static void write_large(const struct folders *folders)
     free(bytes);
 }
 
-static void change_chunk(const struct folders *folders, unsigned chunk)
+/* Where put looks first, or elsewhere. */
+static const off_t at_sight = MANIFEST_CHUNK_BYTES / 2, elsewhere = 99;
+
+static void change_chunk(const struct folders *folders, unsigned chunk, off_t at)
 {
-    write_bytes(folders->source, "large", (off_t)chunk * MANIFEST_CHUNK_BYTES + 99, "other bytes");
+    write_bytes(folders->source, "large", (off_t)chunk * MANIFEST_CHUNK_BYTES + at, "other bytes");
 }
 
 static void large_files_are_linked_or_written_whatever_chunk_differs(void **state)
@@ -229,10 +232,10 @@ static void large_files_are_linked_or_written_whatever_chunk_differs(void **stat
     put(folders, "1-0", NULL, NULL);
     put(folders, "1-1", NULL, NULL);
     assert_uint_equal(number_said(folders, "written_bytes"), 0);
-    for (unsigned i = 0; i < CHUNKS; i += 2) {
-        change_chunk(folders, i);
+    for (unsigned i = 0; i < 2 * CHUNKS; i += 2) {
+        change_chunk(folders, i % CHUNKS, i < CHUNKS ? elsewhere : at_sight);
         snprintf(checkpoint, sizeof(checkpoint), "1-%u", 2 + i);
-        put(folders, checkpoint, "--threads", i == 2 ? "1" : "4");
+        put(folders, checkpoint, "--threads", i % 4 == 2 ? "1" : "4");
         assert_uint_equal(number_said(folders, "saved_bytes"), 70006); /* tmpfs shares no blocks */
         check_back(folders, checkpoint);
     }
@@ -255,7 +258,8 @@ static void unchanged_chunks_are_shared_where_the_file_system_can(void **state)
     }
     write_large(folders);
     put(folders, "1-0", NULL, NULL);
-    change_chunk(folders, 2);
+    change_chunk(folders, 1, elsewhere);
+    change_chunk(folders, 3, at_sight);
     put(folders, "1-1", NULL, NULL);
     written = number_said(folders, "written_bytes");
     check_back(folders, "1-1");
@@ -264,7 +268,7 @@ static void unchanged_chunks_are_shared_where_the_file_system_can(void **state)
                      WORKER_EXIT_OK);
     check_back(folders, "1-1");
     assert_int_equal(umount2(folders->prefix, MNT_DETACH), 0);
-    assert_uint_equal(written, MANIFEST_CHUNK_BYTES);
+    assert_uint_equal(written, 2 * MANIFEST_CHUNK_BYTES);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, folders_setup, folders_teardown)

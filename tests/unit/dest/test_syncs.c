@@ -1,5 +1,6 @@
-/* The syncs of a put, each with its reason: one more costs every checkpoint a turn of the disk. And
- * how long it waits for the clock of changes. */
+/* The syncs of a put, each with its reason: one more costs every checkpoint a turn of the disk. How
+ * long it waits for the clock of changes, and how much it has read when storage begins to write. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -7,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "src/dest/copy.h"
+#include "src/dest/manifest.h"
 #include "src/dest/worker.h"
 #include "tests/support/test.h"
 #include "tests/unit/dest/folders.h"
@@ -50,6 +53,28 @@ int syncfs(int fd)
     return (int)syscall(SYS_syncfs, fd);
 }
 
+/* Of a source that is read once, by one thread: bytes that storage was not told of yet. */
+static uint64_t read_bytes, begun_bytes, untold_max_bytes;
+
+ssize_t pread(int fd, void *bytes, size_t length, off_t offset)
+{
+    char link[64], path[512] = "";
+
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    assert_true(readlink(link, path, sizeof(path) - 1) > 0);
+    if (strstr(path, "/src/large") != NULL && length > COPY_BLOCK_BYTES)
+        read_bytes += length;
+    if (read_bytes - begun_bytes > untold_max_bytes)
+        untold_max_bytes = read_bytes - begun_bytes;
+    return syscall(SYS_pread64, fd, bytes, length, offset);
+}
+
+int sync_file_range(int fd, off_t offset, off_t length, unsigned flags)
+{
+    begun_bytes += (uint64_t)length;
+    return (int)syscall(SYS_sync_file_range, fd, offset, length, flags);
+}
+
 int nanosleep(const struct timespec *wait, struct timespec *left)
 {
     slept_us += wait->tv_sec * INT64_C(1000000) + wait->tv_nsec / 1000;
@@ -65,6 +90,24 @@ static int put_at(struct folders *folders, const char *checkpoint)
     synced[0] = '\0';
     return verb(folders, "put", "--prefix", folders->prefix, "--path", path, "--part", "n1",
                 "--source", folders->source, "--cluster", "0123456789abcdef", NULL);
+}
+
+static void put_large(struct folders *folders, const char *checkpoint, int byte)
+{
+    const size_t length = 3 * (size_t)MANIFEST_CHUNK_BYTES;
+    uint8_t *bytes = malloc(length);
+    char path[300];
+
+    assert_non_null(bytes);
+    memset(bytes, byte, length);
+    write_file(folders->source, "large", bytes, length);
+    free(bytes);
+    read_bytes = begun_bytes = untold_max_bytes = 0;
+    snprintf(path, sizeof(path), "%s/t/p/a/checkpoints/%s", folders->prefix, checkpoint);
+    assert_int_equal(verb(folders, "put", "--prefix", folders->prefix, "--path", path, "--part",
+                          "n1", "--source", folders->source, "--threads", "1", NULL),
+                     WORKER_EXIT_OK);
+    assert_uint_equal(read_bytes, length);
 }
 
 static void make_source(struct folders *folders)
@@ -160,6 +203,18 @@ static void an_application_that_is_done_is_not_waited_for(void **state)
     }
 }
 
+/* Also where there is one to compare with: of a large file that has changed everywhere nothing
+ * waits for a whole chunk to be hashed. */
+static void storage_begins_to_write_while_the_rest_of_a_chunk_is_read(void **state)
+{
+    struct folders *folders = *state;
+
+    put_large(folders, "1-1", 1);
+    assert_true(untold_max_bytes <= COPY_WRITE_OUT_BYTES);
+    put_large(folders, "1-2", 2);
+    assert_true(untold_max_bytes <= COPY_WRITE_OUT_BYTES);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, folders_setup, folders_teardown)
 int main(void)
 {
@@ -168,6 +223,7 @@ int main(void)
         T(the_first_checkpoint_syncs_all_folders_above_it),
         T(a_folder_that_another_part_made_is_made_durable_as_well),
         T(an_application_that_is_done_is_not_waited_for),
+        T(storage_begins_to_write_while_the_rest_of_a_chunk_is_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
