@@ -188,7 +188,7 @@ struct fsm_allocation {
     FSM_ALLOCATION_STATUS(RECORD_MEMBER, RECORD_MEMBER_TEXT)
     FSM_ALLOCATION_KEPT(RECORD_MEMBER, RECORD_MEMBER_TEXT)
     struct fsm_learned learned;
-    uint32_t gpu_count; /* sum over nodes */
+    uint32_t gpu_count; /* sum over nodes; weight.h: as what it counts */
     uint32_t borrowed_count;
     uint64_t active_checkpoint_id;     /* 0: none. PAUSED counts as active */
     uint64_t preemption_id;            /* of which it is a victim; 0: none */

@@ -1,10 +1,11 @@
 /* Where GPU time goes: an account per allocation and per tenant.
  *
- * Flow     while an allocation holds nodes its account grows at its GPUs: into `pending` while it
- *          computes, into `restart` while it is to start again. Checkpoints, deaths and ends then
- *          move what is pending to where it belongs. Its tenant's account grows at the sum of the
- *          rates and gets each move too, so it needs no sum over allocations, and keeps what has
- *          left. Each move goes into the state's hash: members whose accounts differ find out.
+ * Flow     while an allocation holds nodes its account grows at what it weighs: into `pending`
+ *          while it computes, into `restart` while it is to start again. Checkpoints, deaths and
+ *          ends then move what is pending to where it belongs. Its tenant's account grows at the
+ *          sum of the rates and gets each move too, so it needs no sum over allocations, and keeps
+ *          what has left. Each move goes into the state's hash: members whose accounts differ find
+ *          out.
  * Shapes   an account is as of an instant: settle() brings it to the state's clock, before anything
  *          is moved and before a rate changes. At most FSM_TENANTS_MAX tenants; the last one stands
  *          for all that came later.
@@ -205,7 +206,7 @@ static void account_rate(struct fsm *fsm, struct allocation *allocation)
     CHECK(allocation->view.id != NULL);
     CHECK(*old >= allocation->account_gpus);
     *old -= allocation->account_gpus;
-    allocation->account_gpus = allocation->assigned ? allocation->view.gpu_count : 0;
+    allocation->account_gpus = allocation->assigned ? fsm_account_gpus(&allocation->view) : 0;
     allocation->account_restarting = allocation->starting_count > 0;
     if (allocation->account_restarting)
         tenant->restarting_gpus += allocation->account_gpus;
@@ -214,12 +215,15 @@ static void account_rate(struct fsm *fsm, struct allocation *allocation)
     fsm_calibrate_rate(fsm, allocation);
 }
 
-/* Called after whatever changes who computes: the time until now still counts at the old rate. */
+/* Called after whatever changes who computes: the time until now still counts at the old rate. The
+ * policy is taken over here, and not at once when it changes: that would be work in proportion to
+ * the jobs. */
 void fsm_account_update(struct fsm *fsm, struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);
     account_settle(fsm, allocation);
     fsm_calibrate_settle(fsm);
+    allocation->view.node_gpus = fsm_node_gpus(fsm);
     account_rate(fsm, allocation);
     fsm_moved(fsm, FSM_RECORD_TENANT, allocation->tenant_slot);
 }
@@ -228,14 +232,15 @@ void fsm_account_update(struct fsm *fsm, struct allocation *allocation)
 void fsm_account_open(struct fsm *fsm, struct allocation *allocation)
 {
     struct tenant *tenant;
-    uint64_t before_gpu_ms =
-        fsm_multiply(fsm_since(fsm, allocation->view.started_at_ms), allocation->view.gpu_count);
+    uint64_t before_gpu_ms;
 
     CHECK(allocation->view.id != NULL);
     allocation->tenant_slot = tenant_of(fsm, allocation);
     tenant = account_tenant(fsm, allocation);
     allocation->account_at_ms = fsm->now_ms;
     fsm_account_update(fsm, allocation);
+    before_gpu_ms = fsm_multiply(fsm_since(fsm, allocation->view.started_at_ms),
+                                 fsm_account_gpus(&allocation->view));
     account_grow(&allocation->account, &allocation->account.pending_gpu_ms, before_gpu_ms);
     account_grow(&tenant->account, &tenant->account.pending_gpu_ms, before_gpu_ms);
 }
@@ -290,13 +295,14 @@ void fsm_account_end(struct fsm *fsm, struct allocation *allocation,
         fsm_calibrate_lost(fsm, allocation, loss_of(allocation, reason), reason);
 }
 
-/* Nodes leave, and what was computed on them since the last checkpoint with them. */
-void fsm_account_left(struct fsm *fsm, struct allocation *allocation, uint32_t gpus)
+/* Nodes leave, and what was computed on them since the last checkpoint with them. A job that weighs
+ * no less afterwards loses nothing. */
+void fsm_account_left(struct fsm *fsm, struct allocation *allocation, uint32_t stays)
 {
-    uint32_t all = allocation->view.gpu_count;
+    uint64_t all = fsm_account_gpus(&allocation->view);
+    uint64_t gpus = all - fsm_min(stays, all);
 
     CHECK(allocation->view.id != NULL);
-    CHECK(gpus <= all);
     account_settle(fsm, allocation);
     if (all > 0)
         account_lose(fsm, allocation, FSM_LOSS_STOP,
@@ -357,12 +363,12 @@ void fsm_account_paused(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t
     checkpoint->view.stall_ms = stall_ms;
     account_settle(fsm, allocation);
     account_lose(fsm, allocation, preempts ? FSM_LOSS_PREEMPTION : FSM_LOSS_CHECKPOINT,
-                 fsm_multiply(stall_ms - old_ms, allocation->view.gpu_count));
+                 fsm_multiply(stall_ms - old_ms, fsm_account_gpus(&allocation->view)));
 }
 
 /* What was computed before the application was asked is safe; what it computed since the pause is
  * pending. The sum is kept with the checkpoint: a restart from it later finds what younger ones had
- * held. */
+ * held. A job that only computes takes a changed policy over here. */
 void fsm_account_saved(struct fsm *fsm, struct allocation *allocation,
                        struct checkpoint *checkpoint)
 {
@@ -373,11 +379,13 @@ void fsm_account_saved(struct fsm *fsm, struct allocation *allocation,
     CHECK(checkpoint->view.id != 0);
     account_settle(fsm, allocation);
     since_ms -= fsm_min(since_ms, checkpoint->view.stall_ms);
-    pending_gpu_ms = fsm_min(fsm_multiply(since_ms, allocation->view.gpu_count),
+    pending_gpu_ms = fsm_min(fsm_multiply(since_ms, fsm_account_gpus(&allocation->view)),
                              allocation->account.pending_gpu_ms);
     account_keep(fsm, allocation, allocation->account.pending_gpu_ms - pending_gpu_ms);
     checkpoint->view.useful_gpu_ms =
         fsm_add(allocation->inherited_gpu_ms, allocation->account.useful_gpu_ms);
+    if (allocation->view.node_gpus != fsm_node_gpus(fsm))
+        fsm_account_update(fsm, allocation);
 }
 
 /* ---- reading ---- */

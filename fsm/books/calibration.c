@@ -13,6 +13,7 @@
  *          itself: no hazard counts on it.
  */
 #include "fsm/core/state.h"
+#include "fsm/weight.h"
 
 #define REASON(name) CKPT__V1__REASON__REASON_##name
 
@@ -119,7 +120,8 @@ void fsm_calibrate_complete(struct fsm *fsm, struct allocation *allocation,
 {
     const Ckpt__V1__DecisionTerms *terms = checkpoint->view.terms;
     struct fsm_calibration *calibration = &fsm->calibration;
-    uint64_t pause_gpu_ms = fsm_multiply(checkpoint->view.stall_ms, allocation->view.gpu_count);
+    uint32_t gpus = fsm_allocation_weight(fsm, &allocation->view).gpus;
+    uint64_t pause_gpu_ms = fsm_multiply(checkpoint->view.stall_ms, gpus);
     uint64_t size_bytes = 0;
     uint64_t write_ms = 0;
 
@@ -149,7 +151,7 @@ void fsm_calibrate_complete(struct fsm *fsm, struct allocation *allocation,
     if (terms->recompute_saved_gpu_ms > 0)
         calibration->saved_predicted_gpu_ms =
             fsm_add(calibration->saved_predicted_gpu_ms, (uint64_t)terms->recompute_saved_gpu_ms);
-    allocation->stake_gpu_ms = fsm_multiply(terms->age_ms, allocation->view.gpu_count);
+    allocation->stake_gpu_ms = fsm_multiply(terms->age_ms, gpus);
     allocation->stake_until_ms = fsm_add(checkpoint->view.snapshot_at_ms, terms->age_ms / 2);
 }
 

@@ -571,7 +571,7 @@ static void check_account(struct checker *checker, const struct allocation *allo
                  starting == allocation->starting_count &&
                      allocation->account_restarting == (starting > 0) &&
                      allocation->account_gpus ==
-                         (allocation->assigned ? allocation->view.gpu_count : 0),
+                         (allocation->assigned ? fsm_account_gpus(&allocation->view) : 0),
                  "INDEX rate of an account", allocation->view.id, starting);
     check_expect(checker,
                  !allocation->assigned || allocation->view.state == ENDS(CHECKPOINTING_TO_STOP) ||

@@ -89,7 +89,7 @@ static void allocation_check_parts(const struct allocation *allocation, struct b
     EXPECT(allocation->exited_count <= view->node_count);
     EXPECT(allocation->starting_count <= view->node_count);
     EXPECT(allocation->account_restarting == starting);
-    EXPECT(allocation->account_gpus == (allocation->assigned ? view->gpu_count : 0));
+    EXPECT(allocation->account_gpus == (allocation->assigned ? fsm_account_gpus(view) : 0));
     if (!allocation->assigned)
         return;
     EXPECT(view->state == ALLOCATION(CHECKPOINTING_TO_STOP) ||

@@ -471,7 +471,7 @@ void fsm_account_update(struct fsm *fsm, struct allocation *allocation);
 /* Before it ends so: what is pending is useful or lost. */
 void fsm_account_end(struct fsm *fsm, struct allocation *allocation,
                      Ckpt__V1__AllocationState state, Ckpt__V1__Reason reason);
-void fsm_account_left(struct fsm *fsm, struct allocation *allocation, uint32_t gpus);
+void fsm_account_left(struct fsm *fsm, struct allocation *allocation, uint32_t stays);
 void fsm_account_part_died(struct fsm *fsm, struct allocation *allocation);
 void fsm_account_part_started(struct fsm *fsm, struct allocation *allocation,
                               const struct assignment *part, uint64_t restored_checkpoint_id);

@@ -89,6 +89,7 @@ static bool target_refuses(const struct fsm *fsm, const struct target *target, b
 static void register_defaults(struct fsm *fsm, struct fsm_allocation *view)
 {
     CHECK(view->id != NULL);
+    view->profile_named = view->profile[0] != '\0' && fsm_level(fsm) >= 2;
     if (view->profile[0] == '\0')
         fsm_intern_set(fsm, &view->profile, FSM_PROFILE_DEFAULT);
     if (view->strategy == CKPT__V1__STRATEGY__STRATEGY_UNSPECIFIED)

@@ -152,7 +152,7 @@ uint64_t fsm_allocation_age_gpu_ms(const struct fsm *fsm, const struct allocatio
 {
     CHECK(allocation->view.id != NULL);
     return fsm_multiply(fsm_since(fsm, allocation->view.last_complete_snapshot_ms),
-                        allocation->view.gpu_count);
+                        fsm_allocation_weight(fsm, &allocation->view).gpus);
 }
 
 /* An expired one is not restored from although its folder may still be there: it may vanish while
@@ -195,8 +195,8 @@ bool fsm_newest_damaged(const struct fsm *fsm, const struct fsm_allocation *view
     return false;
 }
 
-/* What a run repeats that begins from the former instead of from the latter. Of a job without GPUs
- * no account says so: at most what passed between the two. */
+/* What a run repeats that begins from the former instead of from the latter. Of a job that weighed
+ * nothing no account says so: at most what passed between the two. */
 static uint64_t discarded_ms(const struct allocation *allocation, const struct fsm_checkpoint *from,
                              const struct fsm_checkpoint *newest)
 {
@@ -212,7 +212,7 @@ static uint64_t discarded_ms(const struct allocation *allocation, const struct f
         return newest->state_since_ms - fsm_min(from_ms, newest->state_since_ms);
     }
     return (newest->useful_gpu_ms - fsm_min(before, newest->useful_gpu_ms)) /
-           fsm_max(view->gpu_count, 1);
+           fsm_max(fsm_account_gpus(view), 1);
 }
 
 /* Copies are of no use to a part that stands in the target's line: its own cannot be read, or it

@@ -13,6 +13,7 @@
 #define CKPT_FSM_JOB_H
 
 #include "fsm/core/state.h"
+#include "fsm/weight.h"
 
 /* lifecycle.c: the only writers of the state fields. */
 void fsm_checkpoint_move(struct fsm *fsm, struct checkpoint *checkpoint,

@@ -138,7 +138,7 @@ static void retention_lose(const struct fsm *fsm, struct fsm_allocation *view,
     const struct fsm_checkpoint *before = fsm_restart_point(fsm, view->id, 0);
     uint64_t saved_gpu_ms = before == NULL ? 0 : before->useful_gpu_ms;
     uint64_t lost_ms = (lost->useful_gpu_ms - fsm_min(saved_gpu_ms, lost->useful_gpu_ms)) /
-                       fsm_max(view->gpu_count, 1);
+                       fsm_max(fsm_account_gpus(view), 1);
 
     CHECK(lost->damaged);
     view->last_complete_snapshot_ms -=

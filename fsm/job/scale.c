@@ -241,15 +241,16 @@ void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
     struct fsm_allocation *view = &allocation->view;
     struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
     uint32_t old_count = view->node_count;
-    uint32_t gpus = 0;
+    uint32_t gpus = 0, stays;
 
     CHECK(allocation->view.id != NULL);
     CHECK(next != NULL);
     CHECK(active == NULL || !fsm_checkpoint_writes(active));
     for (uint32_t i = 0; i < count; i++)
         gpus += next[i].gpu_count;
-    if (reason != CKPT__V1__REASON__REASON_NONE && gpus < view->gpu_count)
-        fsm_account_left(fsm, allocation, view->gpu_count - gpus);
+    stays = fsm_weight_of(gpus, count, view->node_gpus).gpus;
+    if (reason != CKPT__V1__REASON__REASON_NONE && stays < fsm_account_gpus(view))
+        fsm_account_left(fsm, allocation, stays);
     if (count < old_count)
         view->scaled_at_ms = fsm->now_ms;
     fsm_preemption_leaves(fsm, allocation);
@@ -343,7 +344,7 @@ void fsm_scale_due(struct fsm *fsm, struct allocation *allocation)
 void fsm_scale_done(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Reason reason)
 {
     struct fsm_allocation *view = &allocation->view;
-    uint32_t gpus = 0;
+    uint32_t gpus = 0, nodes = 0; /* of the parts that stay */
 
     CHECK(allocation->view.id != NULL);
     if (view->next_count == 0 || view->leaving)
@@ -357,16 +358,18 @@ void fsm_scale_done(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Re
     for (uint32_t i = 0; i < view->node_count; i++) {
         struct assignment *part = &allocation->assignments[i];
 
-        if (!part->leaving)
+        if (!part->leaving) {
+            gpus += view->nodes[i].gpu_count;
+            nodes++;
             continue;
-        gpus += view->nodes[i].gpu_count;
+        }
         fsm_read_ended(fsm, allocation, part);
         if (part->exited || node_at(fsm, view->nodes[i].node_slot)->view.state ==
                                 CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
             fsm_terminate_mark(fsm, allocation, part);
     }
     if (reason != CKPT__V1__REASON__REASON_NONE)
-        fsm_account_left(fsm, allocation, gpus);
+        fsm_account_left(fsm, allocation, fsm_weight_of(gpus, nodes, view->node_gpus).gpus);
     fsm_allocation_changed(fsm, allocation);
     fsm_allocation_arm(fsm, allocation);
     scale_settle(fsm, allocation);

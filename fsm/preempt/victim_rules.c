@@ -101,7 +101,7 @@ static uint64_t victim_checkpoint_ms(const struct fsm *fsm, const struct allocat
 uint64_t fsm_victim_cost(const struct fsm *fsm, const struct allocation *allocation, bool shrinks)
 {
     const struct fsm_allocation *view = &allocation->view;
-    uint64_t gpus = fsm_max(view->gpu_count, 1);
+    uint64_t gpus = fsm_max(fsm_allocation_weight(fsm, view).gpus, 1);
     uint64_t cost = fsm_multiply(victim_checkpoint_ms(fsm, allocation), gpus);
     uint64_t used_ms = fsm_since(fsm, view->started_at_ms);
 

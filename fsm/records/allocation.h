@@ -81,6 +81,9 @@
     FIELD(uint32_t, target_slot, FSM_TARGETS_MAX - 1)                                              \
     FIELD(uint32_t, death_count, RECORD_ANY)                                                       \
         /* times that its application ended by itself before it was done */                        \
+    FIELD(uint32_t, node_gpus, FSM_GPUS_PER_NODE_MAX)                                              \
+        /* the policy's, as its account has taken it over */                                       \
+    FIELD(bool, profile_named, true)                 /* its registration named the profile */      \
     FIELD(Ckpt__V1__Reason, terminate_reason, RECORD_ANY)                                          \
     FIELD(bool, walltime_asked, true)                /* the walltime's checkpoint was requested */ \
     FIELD(bool, terminating, true)                   /* a terminate order stands */                \

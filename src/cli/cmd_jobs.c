@@ -255,8 +255,11 @@ static void print_job(struct cli *cli, const Ckpt__V1__Allocation *job)
         fprintf(cli->out, "%s%s%s", i == 0 ? " scales down: without " : ", ",
                 human_safe(job->leaving_node_ids[i], safe, sizeof(safe)),
                 i + 1 == job->n_leaving_node_ids ? "\n" : "");
-    fprintf(cli->out, " restarts %u  requeued %u  preempted %u  lost %" PRIu64 " GPU-s\n\n",
+    fprintf(cli->out, " restarts %u  requeued %u  preempted %u  lost %" PRIu64 " GPU-s",
             job->restart_count, job->requeue_count, job->preempted_count, job->lost_gpu_ms / 1000);
+    if (job->weighed_by[0] != '\0') /* a member of an earlier build does not say it */
+        fprintf(cli->out, "  counts as %s", human_safe(job->weighed_by, a, sizeof(a)));
+    fputs("\n\n", cli->out);
     print_nodes(cli, job);
 }
 

@@ -115,7 +115,7 @@ static struct option_spec register_options[CLI_OPTIONS_MAX + 1] = {
     TEXT("file", "FILE", "YAML or JSON, fields of AllocationSpec; - is stdin"),
     NODE("one of its nodes; MEMORY is used GPU memory: n1:8:640GiB"), NEW_NODE,
     TEXT("profile", "PROFILE",
-         "how the agent asks it: " FSM_PROFILES_TEXT "default " FSM_PROFILE_DEFAULT)};
+         "how the agent asks it: " FSM_PROFILES_TEXT "default: what ckpt-run says")};
 
 static const struct option_spec end_options[] = {
     FLAG("failed", "it failed; without: COMPLETED"),

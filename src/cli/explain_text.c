@@ -123,6 +123,8 @@ static void print_sums(struct cli *cli, const Ckpt__V1__ExplainReply *reply)
             human_gpu_s(terms->compute_waste_gpu_ms, d));
     fprintf(cli->out, "  bandwidth %s", human_gpu_s(terms->write_time_gpu_ms, a));
     fprintf(cli->out, "  storage %s\n", human_gpu_s(terms->storage_cost_gpu_ms, b));
+    if (reply->weighed_by[0] != '\0') /* a member of an earlier build does not say it */
+        fprintf(cli->out, " counts as %s\n", human_safe(reply->weighed_by, a, sizeof(a)));
 }
 
 static void print_flips(struct cli *cli, const Ckpt__V1__ExplainReply *reply)

@@ -83,6 +83,8 @@ void whatif_history_add_job(struct whatif_history_copy *copy, const Ckpt__V1__Al
         to->to_s = to->from_s;
     for (size_t i = 0; i < spec->n_nodes; i++)
         to->gpus += spec->nodes[i]->gpu_count;
+    if (job->weight_gpus > 0) /* a member of an earlier build does not say it */
+        to->gpus = job->weight_gpus;
     copy->names[history->job_count] = (struct whatif_name){
         .name = check_strdup(spec->allocation_id), .job = (uint32_t)history->job_count};
     history->job_count++;

@@ -65,8 +65,8 @@ struct board {
     uint64_t nodes_removed;
     uint64_t late, orphans_shown, continued;
     uint64_t operated, stale_reads, watched, backups, undeleted, removed_by_agents, read_again,
-        over_quota, let_go_early, held, forced, extended, deferred, labelled, met, met_on_streams,
-        told_steps, barrier_faults, stood_still, recomputed, outages;
+        over_quota, let_go_early, held, forced, unforced_ends, extended, deferred, labelled, met,
+        met_on_streams, told_steps, barrier_faults, stood_still, recomputed, outages;
     uint64_t flips, flips_told, odd_samples, older;
     /* of the shipping agents */
     uint64_t runs, restores, whole, spread, deaths, runs_killed, power_losses, rogue_welcomes;
@@ -191,6 +191,7 @@ static void report(struct board *board, const struct world *world, uint64_t took
     add(&board->watched, world->counts.watched);
     add(&board->backups, world->counts.backups);
     add(&board->forced, world->counts.forced);
+    add(&board->unforced_ends, world->counts.unforced_ends);
     add(&board->extended, world->counts.extended);
     add(&board->deferred, world->counts.deferred);
     add(&board->labelled, world->counts.labelled);
@@ -384,7 +385,8 @@ static void summary(const struct plan *plan, const struct board *board, double w
            ", written late %" PRIu64 ", shown as orphans %" PRIu64
            ", continued by other jobs %" PRIu64 ", orders to read again %" PRIu64
            ", victims held for one %" PRIu64 "; victims taken by force in an outage %" PRIu64
-           ", attempts extended %" PRIu64 ", put off %" PRIu64 "; decisions computed again %" PRIu64
+           ", ended without a checkpoint and without force %" PRIu64 ", attempts extended %" PRIu64
+           ", put off %" PRIu64 "; decisions computed again %" PRIu64
            "; outages found out in time %" PRIu64 "; bits of a state flipped %" PRIu64
            ", noticed by the member %" PRIu64 "; lines of telemetry that make no sense %" PRIu64
            ", older folders put back at the end %" PRIu64 "; complete of one label %" PRIu64
@@ -394,10 +396,10 @@ static void summary(const struct plan *plan, const struct board *board, double w
            board->operated, board->nodes_removed, board->stale_reads, board->watched,
            board->backups, board->undeleted, board->removed_by_agents, board->over_quota,
            board->let_go_early, board->late, board->orphans_shown, board->continued,
-           board->read_again, board->held, board->forced, board->extended, board->deferred,
-           board->recomputed, board->outages, board->flips, board->flips_told, board->odd_samples,
-           board->older, board->labelled, board->met, board->met_on_streams, board->told_steps,
-           board->barrier_faults, board->stood_still);
+           board->read_again, board->held, board->forced, board->unforced_ends, board->extended,
+           board->deferred, board->recomputed, board->outages, board->flips, board->flips_told,
+           board->odd_samples, board->older, board->labelled, board->met, board->met_on_streams,
+           board->told_steps, board->barrier_faults, board->stood_still);
     printf("sum of traces %016" PRIx64 "; ", board->traces);
     printf("most ms until a leader after healing %" PRIu64
            "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 " (elected %" PRIu64

@@ -85,7 +85,8 @@ static void add_allocation_view(uint64_t *hash, const struct fsm_allocation *vie
     ADD(hash, view->slot, view->target_slot, view->preemption_class, view->sensitive,
         view->unresponsive, view->restore, view->walltime_asked, view->terminating, view->strategy,
         view->requeue_policy, view->vcluster_kind, view->state, view->reason,
-        view->terminate_reason, view->gpu_count, view->borrowed_count);
+        view->terminate_reason, view->gpu_count, view->borrowed_count, view->node_gpus,
+        view->profile_named);
     ADD(hash, view->max_requeue, view->requeue_count, view->preempted_count, view->restart_count,
         view->reactive_min_nodes, view->reactive_max_nodes, view->registered_index,
         view->submitted_at_ms, view->started_at_ms, view->state_since_ms, view->walltime_ms,

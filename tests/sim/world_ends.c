@@ -1,5 +1,5 @@
-/* What the committed state wants ended, at each index, and why: I20, I30, I39; and the walltimes
- * that it has: I33.
+/* What the committed state wants ended, at each index, and why: I20, I30, I39, I58; and the
+ * walltimes that it has: I33.
  *
  * Flow     after each entry that is applied first: which parts of jobs are to end from then on,
  *          with the run that they are in; what made a job end must have happened. Orders that an
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/level.h"
 #include "src/base/check.h"
 #include "tests/sim/world_internal.h"
 
@@ -285,6 +286,50 @@ static bool unsavable(const struct world *world, const struct fsm *fsm,
            job->finished_us > state_checks_times(world, job)->began_us;
 }
 
+/* A part of it may not have answered: it has neither said a pause nor written its shard. */
+static bool silent(const struct fsm_checkpoint *checkpoint)
+{
+    for (uint32_t i = 0; checkpoint != NULL && i < checkpoint->shard_count; i++)
+        if (!checkpoint->shards[i].verified && checkpoint->shards[i].stall_ms == 0)
+            return true;
+    return false;
+}
+
+/* I58: nobody who is not forced ends without a checkpoint, but in the ways that are known before,
+ * and for the silence of its application until the deadline. Known is that it writes none, that it
+ * does not answer, and that a part of it has finished. At level 1 every failure was enough. */
+static void unforced_check(struct world *world, const struct fsm *fsm,
+                           const struct fsm_allocation *allocation)
+{
+    const struct world_job *job = job_find(world, allocation->id);
+    const struct fsm_checkpoint *checkpoint =
+        fsm_checkpoint_find(fsm, state_checks_newest(world, allocation->id));
+    bool known = victims_taken_now(world, allocation->id) &&
+                 (victims_strategy(world, allocation, CKPT__V1__STRATEGY__STRATEGY_NONE) ||
+                  allocation->unresponsive || fsm_part_finished(fsm, allocation) ||
+                  job->finished_us > state_checks_times(world, job)->began_us);
+    bool holds = true;
+
+    if (fsm_level(fsm) < 2 || victims_forced(fsm, allocation))
+        return;
+    if (allocation->terminate_reason == REASON(PREEMPTED_WITHOUT_CHECKPOINT))
+        holds = known;
+    else if (allocation->terminate_reason == REASON(CHECKPOINT_TIMEOUT))
+        holds = silent(checkpoint);
+    else
+        return;
+    world->counts.unforced_ends++;
+    if (!holds)
+        world_violation(world, "I58",
+                        "%s is told to end for reason %s, nobody forces it, and its checkpoint is "
+                        "%s (%s)",
+                        allocation->id,
+                        fsm_reason_word(allocation->terminate_reason, (char[FSM_WORD_BYTES]){0}),
+                        checkpoint == NULL ? "none" : fsm_checkpoint_state_name(checkpoint->state),
+                        fsm_reason_word(checkpoint == NULL ? REASON(NONE) : checkpoint->reason,
+                                        (char[FSM_WORD_BYTES]){0}));
+}
+
 /* Who is saved before it ends is told to end when that has ended, in this entry; a victim without
  * when it costs less, or cannot be. Nobody for less. */
 static void cause_check(struct world *world, const struct fsm *fsm,
@@ -317,7 +362,7 @@ static void cause_check(struct world *world, const struct fsm *fsm,
     case REASON(PREEMPTED_WITHOUT_CHECKPOINT):
         holds = state == CHECKPOINT(FAILED) || (released && checkpoint->damaged) ||
                 (taken && unsavable(world, fsm, allocation)) ||
-                victims_forced(world, fsm, allocation);
+                victims_forced_away(world, fsm, allocation);
         break;
     default: /* a node, the application, the walltime */
         break;
@@ -344,8 +389,10 @@ void ends_applied(struct world *world, const struct fsm *fsm, uint64_t index)
             world->ends->policy[job] = allocation->requeue_policy;
             world->ends->sensitive[job] = allocation->sensitive;
         }
-        if (terminating && !world->ends->terminating[job])
+        if (terminating && !world->ends->terminating[job]) {
             cause_check(world, fsm, allocation, index);
+            unforced_check(world, fsm, allocation);
+        }
         world->ends->terminating[job] = terminating;
     }
 }

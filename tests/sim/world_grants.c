@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/weight.h"
 #include "src/base/check.h"
 #include "src/broker/dispatch/dispatcher_internal.h"
 #include "tests/sim/world_internal.h"
@@ -31,7 +32,7 @@ struct resumed {
 /* As of the last entry. */
 struct job_seen {
     uint64_t snapshot_ms;
-    uint64_t gpu_count;
+    uint64_t weight_gpus;
 };
 
 /* The attempt that was under way last, and its timeout as it was dispatched, or first seen. */
@@ -78,7 +79,7 @@ void grants_close(struct world *world)
 /* What the job would compute again. */
 static uint64_t age_gpu_ms(const struct job_seen *job, uint64_t now_ms)
 {
-    return now_ms <= job->snapshot_ms ? 0 : (now_ms - job->snapshot_ms) * job->gpu_count;
+    return now_ms <= job->snapshot_ms ? 0 : (now_ms - job->snapshot_ms) * job->weight_gpus;
 }
 
 /* By a later command of the same entry. */
@@ -100,8 +101,8 @@ static bool may_be_at_stake(const struct job_seen *before, const struct job_seen
 {
     const struct job_seen mixed[] = {*before,
                                      *after,
-                                     {before->snapshot_ms, after->gpu_count},
-                                     {after->snapshot_ms, before->gpu_count}};
+                                     {before->snapshot_ms, after->weight_gpus},
+                                     {after->snapshot_ms, before->weight_gpus}};
 
     for (size_t i = 0; i < sizeof(mixed) / sizeof(mixed[0]); i++)
         if (age_gpu_ms(&mixed[i], now_ms) == gpu_ms)
@@ -128,7 +129,8 @@ static void resumed_note(struct world *world, const struct fsm *fsm, unsigned nu
         return; /* more of the entry followed, which may also be what the job has done since */
     if (world->grants->updated[number] && updated_again(fsm, event))
         return; /* on nodes that it had neither before the entry nor has after it */
-    after = (struct job_seen){allocation->last_complete_snapshot_ms, allocation->gpu_count};
+    after = (struct job_seen){allocation->last_complete_snapshot_ms,
+                              fsm_allocation_weight(fsm, allocation).gpus};
     if (!may_be_at_stake(before, &after, checkpoint->state_since_ms,
                          checkpoint->recompute_saved_gpu_ms))
         world_violation(world, "L3",
@@ -284,8 +286,8 @@ void grants_applied(struct world *world, const struct fsm *fsm)
         checks->jobs[job].held |=
             allocation->terminating || allocation->leaving ||
             allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING;
-        checks->seen[job] =
-            (struct job_seen){allocation->last_complete_snapshot_ms, allocation->gpu_count};
+        checks->seen[job] = (struct job_seen){allocation->last_complete_snapshot_ms,
+                                              fsm_allocation_weight(fsm, allocation).gpus};
     }
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm) && slot < WORLD_TARGETS_MAX; slot++) {
         const struct fsm_target *target = fsm_target_find_slot(fsm, slot);

@@ -208,6 +208,7 @@ struct world {
         uint64_t held;              /* victims whose checkpoint was read before they were ended */
         uint64_t over_quota, let_go_early; /* refused for a tenant's limit, as told; gone for it */
         uint64_t read_again;               /* orders to read a part, as often as they were sent */
+        uint64_t unforced_ends;            /* without a checkpoint: I58 */
         uint64_t forced, extended;         /* victims of an outage; attempts on nodes */
         uint64_t deferred;                 /* reports of model agents */
         uint64_t stood_still;              /* complete, with which their jobs ended */
@@ -475,8 +476,10 @@ bool victims_targets_moved(const struct world *world);
 bool victims_strategy(const struct world *world, const struct fsm_allocation *allocation,
                       Ckpt__V1__Strategy strategy);
 bool victims_taken_now(const struct world *world, const char *allocation_id);
-bool victims_forced(const struct world *world, const struct fsm *fsm,
-                    const struct fsm_allocation *allocation);
+/* Its preemption forces it; _away: and nothing can be written of it. */
+bool victims_forced(const struct fsm *fsm, const struct fsm_allocation *allocation);
+bool victims_forced_away(const struct world *world, const struct fsm *fsm,
+                         const struct fsm_allocation *allocation);
 
 /* world_ends.c */
 /* The allocation moved to another state in the entry of that index. */

@@ -175,6 +175,7 @@ static void policy_draw(struct world *world, Ckpt__V1__Policy *policy)
         policy->max_victims = 1 + (uint32_t)sim_random(sim, 4);
         policy->max_requeue = 1 + (uint32_t)sim_random(sim, 4);
         policy->near_completion_ms = 1 + sim_random(sim, 5000);
+        policy->node_gpus = policy->max_victims;
         break;
     default:
         if (world->options.domains > 0 && sim_chance(sim, 2)) {

@@ -18,7 +18,7 @@ void places_fill(struct world *world, uint32_t mask, bool borrowed, struct node_
             Ckpt__V1__NodeShare *share = &ret_shares->items[ret_shares->count];
             ckpt__v1__node_share__init(share);
             share->node_id = world->agents[i].name;
-            share->gpu_count = 1 + (uint32_t)sim_random(world->sim, 8);
+            share->gpu_count = (uint32_t)sim_random(world->sim, 8); /* some of few, or of none */
             share->borrowed = borrowed;
             share->home_vcluster = home;
             share->gpu_memory_used_bytes = 1000000 + sim_random(world->sim, 1000000000);

@@ -671,7 +671,6 @@ void world_collected(struct world *world, const char *path)
         world_violation(world, "I28", "%s is removed, which is no checkpoint's folder", path);
     facts = facts_of(world, epoch << SEQUENCE_BITS | sequence);
     facts->removed = true;
-    retention_collected(world, facts->id, path);
     if (active(facts->state))
         world_violation(world, "I28", "%s is removed while its checkpoint is active", path);
     if (world->state->jobs[facts->job].last_complete == facts->id && !facts->damaged &&
@@ -680,6 +679,7 @@ void world_collected(struct world *world, const char *path)
         world_violation(world, world->state->jobs[facts->job].active != 0 ? "I29" : "I28",
                         "%s is removed, the last complete one of %s, which is in state %u", path,
                         world->jobs[facts->job].id, world->state->jobs[facts->job].state);
+    retention_collected(world, facts->id, path);
 }
 
 /* ---- the whole state ---- */

@@ -372,8 +372,7 @@ static bool storage_away(const struct world *world, const struct fsm *fsm,
            (last != 0 && !fsm_target_at(fsm, last - 1)->available);
 }
 
-bool victims_forced(const struct world *world, const struct fsm *fsm,
-                    const struct fsm_allocation *allocation)
+bool victims_forced(const struct fsm *fsm, const struct fsm_allocation *allocation)
 {
     const struct fsm_preemption *preemption =
         allocation->preemption_id == 0 ? NULL
@@ -382,8 +381,13 @@ bool victims_forced(const struct world *world, const struct fsm *fsm,
     return preemption != NULL && preemption->id == allocation->preemption_id &&
            (preemption->request->forced ||
             preemption->request->reason ==
-                CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_SENSITIVE) &&
-           storage_away(world, fsm, allocation);
+                CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_SENSITIVE);
+}
+
+bool victims_forced_away(const struct world *world, const struct fsm *fsm,
+                         const struct fsm_allocation *allocation)
+{
+    return victims_forced(fsm, allocation) && storage_away(world, fsm, allocation);
 }
 
 /* ---- every entry ---- */

@@ -328,8 +328,9 @@ static struct machine_user stream_user(const struct app_stream *stream)
     return (struct machine_user){.uid = peer->uid, .gid = peer->gid};
 }
 
-/* The first profile is registered where none was named. Without a word of a broker, and of
- * ckpt-run, it is as it was at the start before. */
+/* The first profile stands for none; where it was registered, a ckpt-run that names another is
+ * refused before. Without a word of a broker, and of ckpt-run, it is as it was at the start
+ * before. */
 void app_stream_take_profile(struct app_stream *stream, const char *registered)
 {
     struct ledger_entry *entry = &stream->allocation->entry;

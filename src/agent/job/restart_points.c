@@ -300,11 +300,12 @@ static bool mode_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *
 }
 
 /* True: ckpt-run says another profile than the registration, or nobody here can ask so. The first
- * profile is registered where none was named. */
+ * profile stands for none where nobody named it. */
 static bool profile_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
     char text[RESTORE_TEXT_BYTES], profiles[ASK_PROFILES_BYTES];
-    const bool registered = point->profile[0] != '\0' && strcmp(point->profile, ask_name("")) != 0;
+    const bool registered = point->profile_named || (point->profile[0] != '\0' &&
+                                                     strcmp(point->profile, ask_name("")) != 0);
 
     CHECK(restore->what != RESTORE_OWNER);
     CHECK(restore->profile[0] == '\0' || ask_find(restore->profile) != NULL); /* the hello's */

@@ -274,6 +274,7 @@ static void get_restart_point(struct request *request, struct scratch *scratch)
     reply.owner_rule = fsm_policy(fsm)->owner_rule;
     reply.restore = allocation->restore;
     reply.profile = translate_text(allocation->profile);
+    reply.profile_named = allocation->profile_named;
     (void)fsm_begin_restored_as(fsm, allocation, &reply.restored_as, &reply.restored_part);
     fill_node_ids(fsm, allocation, scratch, &reply);
     fill_waits(fsm, allocation, &reply);

@@ -133,7 +133,7 @@ struct broker;
     X(REQUEUES, COUNTER, "ckpt_allocation_requeues_total", NULL, NULL,                             \
       "Allocations that were requeued; replicated, aggregate with max.")                           \
     X(GPU_HELD, COUNTER, "ckpt_held_gpu_seconds_total", NULL, NULL,                                \
-      "GPU time that allocations held; replicated, aggregate with max.")                           \
+      "GPU time that allocations held, by what they weigh; replicated, aggregate with max.")       \
     X(GPU_USEFUL, GAUGE, "ckpt_useful_gpu_seconds", NULL, NULL,                                    \
       "GPU time whose work is in a complete checkpoint or a result; falls when a job has to "      \
       "go back to an older checkpoint.")                                                           \

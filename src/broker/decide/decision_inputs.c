@@ -143,6 +143,7 @@ enum decision_match decision_recompute(const struct fsm_inputs *inputs,
     view->count = 1;
     eval_score(place->policy, view, result);
     decision_terms(view, result, 0, decision_purpose(view, result, 0), &again);
+    again.weighed_nodes = terms->weighed_nodes; /* the row has the weight alone */
     digest = eval_result_digest(result, 0);
     if (decision_situation(inputs, &situation)) {
         eval_payoffs(&situation, &payoffs);

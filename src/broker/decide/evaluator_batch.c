@@ -30,6 +30,7 @@ void evaluator_batch_add(struct evaluator_batch *batch, const struct evaluator_c
     decision->after = CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE;
     decision->priority_gpu_ms_per_gb = decision_priority(scored->view, scored->result, scored->row);
     decision_terms(scored->view, scored->result, scored->row, decision->purpose, &batch->terms[i]);
+    decision_weighed(fsm, allocation, &batch->terms[i]);
     decision->terms = &batch->terms[i];
     sources_age(fsm, cycle->nodes, allocation, cycle->now_ms, batch->inputs[i].ages_ms);
     decision_inputs(scored->view, scored->result, scored->row, cycle->now_ms, &batch->inputs[i]);

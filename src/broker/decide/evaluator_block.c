@@ -19,7 +19,7 @@ _Static_assert((int)FSM_GROUPS <= (int)EVALUATOR_NO_GROUP &&
 /* What a row has beside its view. */
 #define ROW_ARRAYS(X)                                                                              \
     X(since_ms)                                                                                    \
-    X(end_ms) X(until_ms) X(registered_index) X(group) X(target) X(yields) X(verdict)
+    X(end_ms) X(until_ms) X(registered_index) X(group) X(target) X(yields) X(gpus) X(verdict)
 
 /* A row without a job: no age, no end, no group, and it is never out of date by itself. */
 static void clear_row(struct evaluator_block *block, uint32_t row)
@@ -126,6 +126,7 @@ static void fill_row(struct evaluator_block *block, struct evaluator_keep *keep,
     block->group[row] = (uint8_t)evaluator_group(&keep->cycle, allocation);
     block->target[row] = (uint8_t)fsm_destination(keep->fsm, allocation)->slot;
     block->yields[row] = evaluator_yields_class(allocation);
+    block->gpus[row] = allocation->gpu_count;
 }
 
 /* What moves in many rows at once, while nothing else of them changes: the gain of what waits, and

@@ -32,6 +32,7 @@ struct evaluator_block {
     uint64_t *registered_index;           /* whose row it is */
     uint8_t *group, *target;              /* fsm_group(), target slot */
     uint8_t *yields;                      /* evaluator_yields_class() */
+    uint32_t *gpus;                       /* real ones, whatever it weighs: it would free them */
     uint8_t *verdict; /* of the last cycle; EVALUATOR_NEVER: it had no part in one */
     double words_until_ms[EVALUATOR_BLOCK_ROWS / EVALUATOR_WORD_ROWS]; /* the least of each word */
     uint32_t rows; /* those that were ever filled */

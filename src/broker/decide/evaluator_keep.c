@@ -61,7 +61,8 @@ static bool same_busy(const struct evaluator_cycle *a, const struct evaluator_cy
 static bool same_for_all(const struct evaluator_cycle *a, const struct evaluator_cycle *b)
 {
     return a->default_write_bytes_per_s == b->default_write_bytes_per_s &&
-           a->grace_ms == b->grace_ms && a->policy.stall_fraction == b->policy.stall_fraction &&
+           a->grace_ms == b->grace_ms && a->node_gpus == b->node_gpus &&
+           a->policy.stall_fraction == b->policy.stall_fraction &&
            a->policy.quiesce_s == b->policy.quiesce_s && same_health(a, b) && same_busy(a, b) &&
            same_doubles(a->rates.age_factors, b->rates.age_factors, FSM_AGE_BINS);
 }
@@ -237,7 +238,7 @@ double evaluator_keep_gain(struct evaluator_keep *keep, const struct evaluator_b
                            uint32_t row)
 {
     uint8_t class = block->yields[row];
-    double gpus = block->view.gpus[row];
+    double gpus = block->gpus[row];
     struct evaluator_gain *gain =
         &keep->gains[((uint32_t)gpus * (FSM_CLASS_MAX + 1) + class) % EVALUATOR_GAINS];
 

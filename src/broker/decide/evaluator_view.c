@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/weight.h"
 #include "src/base/check.h"
 #include "src/broker/explain/translate.h"
 #include "src/broker/health/node_health.h"
@@ -215,6 +216,7 @@ void evaluator_cycle_begin(struct evaluator_cycle *cycle, const struct fsm *fsm,
     set_policy(&cycle->policy, fsm_policy(fsm));
     cycle->default_write_bytes_per_s = fsm_policy(fsm)->default_write_bytes_per_s;
     cycle->grace_ms = fsm_policy(fsm)->grace_ms;
+    cycle->node_gpus = fsm_node_gpus(fsm);
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++)
         cycle->targets[slot] = target_now(fsm_target_find_slot(fsm, slot));
     sum_queues(fsm, now_ms, &sums);
@@ -383,14 +385,6 @@ bool evaluator_runs(const struct fsm_allocation *allocation)
            allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
 }
 
-/* A job without GPUs holds its nodes from others all the same, and computes there. */
-static double held_gpus(const struct fsm_allocation *allocation, const Ckpt__V1__Policy *policy)
-{
-    const double of_nodes = (double)allocation->node_count * policy->node_gpus;
-
-    return of_nodes > allocation->gpu_count ? of_nodes : allocation->gpu_count;
-}
-
 /* What is learned and the hazard come last: both are made from the other numbers of the row. */
 static void fill_row(const struct evaluator_cycle *cycle, const struct fsm *fsm,
                      const struct fsm_allocation *allocation, struct eval_view *view, uint32_t row)
@@ -400,7 +394,7 @@ static void fill_row(const struct evaluator_cycle *cycle, const struct fsm *fsm,
     uint8_t class = evaluator_yields_class(allocation);
 
     view->age_s[row] = age_s(allocation, cycle->now_ms);
-    view->gpus[row] = held_gpus(allocation, policy);
+    view->gpus[row] = fsm_allocation_weight(fsm, allocation).gpus;
     view->nodes[row] = allocation->node_count;
     view->size_bytes[row] = (double)allocation->size_estimate_bytes;
     view->bandwidth_bytes_per_s[row] = usable_bandwidth(allocation, target, policy);
@@ -454,7 +448,8 @@ static bool as_cycle_began(const struct evaluator_cycle *cycle, const struct fsm
         then->budget_bytes_per_s != now.budget_bytes_per_s ||
         then->micro_usd_per_gb_month != now.micro_usd_per_gb_month ||
         cycle->default_write_bytes_per_s != policy->default_write_bytes_per_s ||
-        cycle->grace_ms != policy->grace_ms || cycle->node_marks == NULL)
+        cycle->grace_ms != policy->grace_ms || cycle->node_gpus != fsm_node_gpus(fsm) ||
+        cycle->node_marks == NULL)
         return false;
     if (cycle->health != NULL && (node_health_recall(cycle->health) != cycle->recall ||
                                   node_health_alarm_lead_s(cycle->health) != cycle->alarm_lead_s))
@@ -594,6 +589,15 @@ void decision_terms(const struct eval_view *view, const struct eval_result *resu
     ret_terms->purpose = purpose;
     ret_terms->gpu_count = (uint32_t)view->gpus[row];
     ret_terms->verdict = translate_text(eval_verdict_name(result->verdict[row]));
+}
+
+/* Of a row that was filled before its allocation changed: its GPUs, as the row says no more. */
+void decision_weighed(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                      Ckpt__V1__DecisionTerms *terms)
+{
+    struct fsm_weight weight = fsm_allocation_weight(fsm, allocation);
+
+    terms->weighed_nodes = weight.gpus == terms->gpu_count ? weight.nodes : 0;
 }
 
 Ckpt__V1__Purpose decision_purpose(const struct eval_view *view, const struct eval_result *result,

@@ -47,6 +47,7 @@ struct evaluator_cycle {
     uint64_t now_ms;           /* of the state's clock: all rows are made for this instant */
     struct eval_policy policy; /* with pressure, urgency and price of bandwidth of this cycle */
     uint64_t default_write_bytes_per_s, grace_ms; /* of jobs without their own */
+    uint32_t node_gpus;                           /* fsm_node_gpus() */
     struct evaluator_target targets[FSM_TARGETS_MAX];
     const struct nodes *nodes;        /* NULL: nobody hears of nodes */
     const struct node_health *health; /* NULL: every node is well */
@@ -153,6 +154,9 @@ uint64_t saturate_uint64(double value);
 /* verdict's text is static. */
 void decision_terms(const struct eval_view *view, const struct eval_result *result, size_t row,
                     Ckpt__V1__Purpose purpose, Ckpt__V1__DecisionTerms *ret_terms);
+/* Adds which weight counted; the row has the number alone. */
+void decision_weighed(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                      Ckpt__V1__DecisionTerms *terms);
 /* What a checkpoint of that verdict is for; decision_purpose(): of the row's own verdict. */
 Ckpt__V1__Purpose verdict_purpose(const struct eval_view *view, enum eval_verdict verdict,
                                   size_t row);

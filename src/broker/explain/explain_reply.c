@@ -38,6 +38,7 @@ struct reply_space {
     Ckpt__V1__ExplainChange change_message;
     Ckpt__V1__ExplainGrant grant;
     char phi[NUMBER_BYTES];
+    char weighed_by[WEIGHT_TEXT_BYTES];
 };
 
 /* ---- inputs and terms ---- */
@@ -229,6 +230,7 @@ static void write_terms(struct reply_space *space, const struct explained *expla
         return;
     decision_terms(&explained->view, &explained->result, 0,
                    decision_purpose(&explained->view, &explained->result, 0), &space->terms);
+    decision_weighed(replica_fsm(explained->broker->replica), explained->allocation, &space->terms);
     space->terms.verdict = translate_text(eval_verdict_name(explained->verdict));
     space->reply.terms = &space->terms;
     space->reply.checkpoint = eval_verdict_fires(explained->verdict);
@@ -254,6 +256,9 @@ void explain_reply(const struct explained *explained, uint64_t oldest_ms, explai
     reply->match_detail = translate_text(explained->match_detail);
     reply->oldest_ms = oldest_ms;
     write_terms(space, explained);
+    reply->weighed_by = translate_text(
+        translate_weight((struct fsm_weight){reply->terms->gpu_count, reply->terms->weighed_nodes},
+                         space->weighed_by));
     write_grant(space, explained);
     if (explained->has_inputs) {
         write_inputs(space, explained);

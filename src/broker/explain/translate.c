@@ -72,6 +72,16 @@ char *translate_text(const char *text)
     return (char *)(uintptr_t)(text == NULL ? "" : text);
 }
 
+const char *translate_weight(struct fsm_weight weight, char text[WEIGHT_TEXT_BYTES])
+{
+    if (weight.nodes > 0)
+        snprintf(text, WEIGHT_TEXT_BYTES, "%u node%s x %u", weight.nodes,
+                 weight.nodes == 1 ? "" : "s", weight.gpus / weight.nodes);
+    else
+        snprintf(text, WEIGHT_TEXT_BYTES, "%u GPU%s", weight.gpus, weight.gpus == 1 ? "" : "s");
+    return text;
+}
+
 static char *node_home(const struct fsm *fsm, uint32_t node_slot)
 {
     const struct fsm_node *node = fsm_node_find_slot(fsm, node_slot);
@@ -216,6 +226,7 @@ void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *al
 {
     const struct fsm_checkpoint *point;
     const struct fsm_node *silent = fsm_allocation_silent(fsm, allocation);
+    struct fsm_weight weight = fsm_allocation_weight(fsm, allocation);
     struct fsm_account account;
 
     fsm_allocation_to_message(allocation, ret_allocation);
@@ -230,6 +241,9 @@ void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *al
     ret_allocation->learned = translate_learned(allocation, scratch);
     ret_allocation->preemption_id = allocation->preemption_id;
     ret_allocation->stop_way = fsm_victim_stop_way(fsm, allocation);
+    ret_allocation->weight_gpus = weight.gpus;
+    ret_allocation->weighed_by =
+        scratch_printf(scratch, "%s", translate_weight(weight, (char[WEIGHT_TEXT_BYTES]){""}));
     if (silent != NULL) {
         ret_allocation->silent_node_id = translate_text(silent->id);
         ret_allocation->silent_since_ms = fsm_node_silent_since_ms(silent);

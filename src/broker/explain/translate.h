@@ -13,6 +13,7 @@
 #include "ckpt/v1/broker.pb-c.h"
 #include "ckpt/v1/operator.pb-c.h"
 #include "fsm/fsm.h"
+#include "fsm/weight.h"
 #include "src/broker/replica/replica.h"
 
 /* Begins as {NULL}. Everything that was taken from it goes at once with scratch_free(), so that a
@@ -29,6 +30,9 @@ void scratch_free(struct scratch *scratch);
 /* protobuf-c's members are not const; a message that is only packed does not write them. */
 char *translate_text(const char *text);
 
+/* "8 GPUs", or "2 nodes x 1". Returns text. */
+enum { WEIGHT_TEXT_BYTES = 48 };
+const char *translate_weight(struct fsm_weight weight, char text[WEIGHT_TEXT_BYTES]);
 /* Fills the whole message: the registration, what it came to, what was learned, and what is about
  * to change. */
 void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *allocation,

@@ -73,6 +73,7 @@ static Ckpt__V1__AllocationState job_state;
 static bool joined, may_begin, part_restored, from_scratch, place_changed, swapped;
 static Ckpt__V1__BeginState waits_for;                /* when it may not begin */
 static char registered_profile[16], said_profile[16]; /* "": none */
+static bool profile_named;                            /* registered by name */
 static Ckpt__V1__RestoreMode mode, other_mode;        /* other: of part 1, which has restored */
 
 /* The worker that was started last; it ends when the loop comes round. */
@@ -270,6 +271,7 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
     point.without = without == CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_UNSPECIFIED ? NULL : &left_out;
     point.restore = mode;
     point.profile = registered_profile;
+    point.profile_named = profile_named;
     point.restored_as = other_mode;
     point.restored_part = 1;
     point.allocation_state = job_state;
@@ -517,6 +519,7 @@ static int set_up(void **state)
     mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN;
     other_mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED;
     registered_profile[0] = said_profile[0] = '\0';
+    profile_named = false;
     ended_with = RPC_OK;
     memset(&ready, 0, sizeof(ready));
     memset(&work, 0, sizeof(work));

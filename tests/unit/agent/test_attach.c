@@ -344,21 +344,31 @@ static void a_part_that_restores_in_another_way_is_refused_with_both(void **stat
     assert_false(starts());
 }
 
-/* ckpt-run names one where none was registered, which the first profile stands for. */
+/* ckpt-run names one where none was registered, which the first profile stands for; not when that
+ * was named. */
 static void the_registered_profile_counts(void **state)
 {
     static const struct {
         const char *registered, *said, *counts; /* NULL: it is refused */
-    } rows[] = {{"", "", "signal"},       {"", "grpc", "grpc"},
-                {"signal", "", "signal"}, {"signal", "signal-usr2", "signal-usr2"},
-                {"grpc", "", "grpc"},     {"signal-usr2", "signal-usr2", "signal-usr2"},
-                {"grpc", "signal", NULL}, {"signal-usr2", "grpc", NULL},
-                {"dmtcp", "", NULL}};
+        bool named;
+    } rows[] = {{"", "", "signal", false},
+                {"", "grpc", "grpc", false},
+                {"signal", "", "signal", false},
+                {"signal", "signal-usr2", "signal-usr2", false},
+                {"signal", "", "signal", true},
+                {"signal", "signal", "signal", true},
+                {"signal", "grpc", NULL, true},
+                {"grpc", "", "grpc", true},
+                {"signal-usr2", "signal-usr2", "signal-usr2", true},
+                {"grpc", "signal", NULL, true},
+                {"signal-usr2", "grpc", NULL, false}, /* registered at level 1 */
+                {"dmtcp", "", NULL, true}};
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         set_up(state);
         snprintf(registered_profile, sizeof(registered_profile), "%s", rows[i].registered);
         snprintf(said_profile, sizeof(said_profile), "%s", rows[i].said);
+        profile_named = rows[i].named;
         attach_to_restore();
         if (rows[i].counts != NULL) {
             expect_start(0);

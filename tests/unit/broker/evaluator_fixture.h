@@ -30,7 +30,7 @@ __attribute__((unused)) static void finish(struct fake *fake)
 struct explained_copy {
     int count;
     bool checkpoint;
-    char verdict[64], flips[256], guards[EXPLAIN_GUARDS][160];
+    char verdict[64], flips[256], guards[EXPLAIN_GUARDS][160], weighed_by[64];
     size_t guard_count;
     uint64_t evaluated_at_ms, term;
     Ckpt__V1__DecisionTerms terms;
@@ -48,6 +48,7 @@ __attribute__((unused)) static void keep_explained(void *context,
     explained->terms = *reply->terms;
     snprintf(explained->verdict, sizeof(explained->verdict), "%s", reply->terms->verdict);
     snprintf(explained->flips, sizeof(explained->flips), "%s", reply->flips_when);
+    snprintf(explained->weighed_by, sizeof(explained->weighed_by), "%s", reply->weighed_by);
     assert_true(reply->n_guards <= EXPLAIN_GUARDS);
     explained->guard_count = reply->n_guards;
     for (size_t i = 0; i < reply->n_guards; i++)

@@ -80,6 +80,7 @@ static inline void expect(const struct answer *answer, int status, const char *t
 }
 
 static Ckpt__V1__Strategy registered_as; /* the next ones */
+static const char *registered_profile = "";
 
 static inline void pack_registration(const char *request_id, const char *id, uint8_t *bytes,
                                      size_t *ret_length)
@@ -99,6 +100,7 @@ static inline void pack_registration(const char *request_id, const char *id, uin
     spec.owner = (char *)(uintptr_t) "ada";
     spec.preemption_class = 3;
     spec.strategy = registered_as;
+    spec.profile = (char *)(uintptr_t)registered_profile;
     spec.n_nodes = 1;
     spec.nodes = nodes;
     request.request_id = (char *)(uintptr_t)request_id;

@@ -212,12 +212,16 @@ static void set_policy(struct world *world)
     Ckpt__V1__Policy policy = CKPT__V1__POLICY__INIT;
 
     command.request_id = (char *)(uintptr_t)next_id(world);
-    if (dice(world, 2) == 0)
+    if (dice(world, 2) == 0) {
         policy.default_write_bytes_per_s = 1000000000 + dice(world, 4000000000);
-    else if (dice(world, 2) == 0)
+    } else if (dice(world, 2) == 0) {
         policy.grace_ms = 10000 + dice(world, 50000);
-    else
+    } else if (dice(world, 2) == 0) { /* V-006 */
+        policy.feature_level = 2;
+        policy.node_gpus = 1 + (uint32_t)dice(world, 16);
+    } else {
         policy.quiesce_ms = 100 + dice(world, 3000);
+    }
     set.policy = &policy;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_SET_POLICY;
     command.set_policy = &set;

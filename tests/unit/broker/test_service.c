@@ -276,6 +276,28 @@ static void register_on(const char *id, const char *node)
     ckpt__v1__register_allocation_request__free_unpacked(request, NULL);
 }
 
+/* An agent refuses another one than the registered one, also than the first. */
+static void the_restart_point_says_whether_a_profile_was_registered(void **state)
+{
+    static struct answer answer;
+    Ckpt__V1__GetRestartPointRequest ask = CKPT__V1__GET_RESTART_POINT_REQUEST__INIT;
+
+    (void)state;
+    for (int named = 0; named <= 1; named++) {
+        Ckpt__V1__RestartPoint *point;
+
+        registered_profile = named ? "signal" : "";
+        register_on(named ? "named" : "not", "node-1");
+        registered_profile = "";
+        ask.allocation_id = (char *)(uintptr_t)(named ? "named" : "not");
+        call(BROKER("GetRestartPoint"), &ask.base, &answer);
+        point = ckpt__v1__restart_point__unpack(NULL, answer.length, answer.bytes);
+        assert_string_equal(point->profile, "signal");
+        assert_int_equal(point->profile_named, named);
+        ckpt__v1__restart_point__free_unpacked(point, NULL);
+    }
+}
+
 static void nodes_come_in_pages(void **state)
 {
     enum { COUNT = 501 };
@@ -757,6 +779,7 @@ int main(void)
         WITH(open_one, what_this_version_lacks_is_unimplemented_by_name),
         WITH(open_one, lists_come_in_pages),
         WITH(open_one, the_outcome_of_a_request_is_known_by_its_id),
+        WITH(open_one, the_restart_point_says_whether_a_profile_was_registered),
         WITH(open_one, nodes_come_in_pages),
         WITH(open_one, the_restart_point_names_the_end_of_the_walltime),
         WITH(open_one, a_checkpoint_can_be_asked_for_listed_and_cancelled),

@@ -47,9 +47,59 @@ static void runs_of_the_parts_are_told(void **state)
     fake_free(fake);
 }
 
+static void raise_to_level_2(struct fake *fake)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__SetPolicy set = CKPT__LOG__V1__SET_POLICY__INIT;
+    Ckpt__V1__Policy policy = CKPT__V1__POLICY__INIT;
+
+    policy.feature_level = 2;
+    policy.node_gpus = 4;
+    set.policy = &policy;
+    command.request_id = (char[]){"raise"};
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_SET_POLICY;
+    command.set_policy = &set;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+static void without_gpus(Ckpt__V1__AllocationSpec *spec)
+{
+    for (size_t i = 0; i < spec->n_nodes; i++)
+        spec->nodes[i]->gpu_count = 0;
+}
+
+/* V-006: which of the two counted, and for how much; at level 1 GPUs do. */
+static void the_weight_of_a_job_is_told(void **state)
+{
+    static const char *const texts[2][2] = {{"0 GPUs", "2 nodes x 4"}, {"8 GPUs", "8 GPUs"}};
+    static const uint32_t gpus[2][2] = {{0, 8}, {8, 8}};
+    struct fake *fake = fake_new(NULL);
+    struct fsm *fsm = fake->replica.fsm;
+    Ckpt__V1__Allocation job;
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job-0", 1, 2, without_gpus).status, FSM_OK);
+    assert_int_equal(fake_register(fake, "job-1", 3, 1, NULL).status, FSM_OK);
+    for (int level = 1; level <= 2; level++) {
+        if (level == 2)
+            raise_to_level_2(fake);
+        for (int i = 0; i < 2; i++) {
+            struct scratch scratch = {0};
+
+            translate_allocation(fsm, fsm_allocation_find(fsm, i == 0 ? "job-0" : "job-1"),
+                                 &scratch, &job);
+            assert_string_equal(job.weighed_by, texts[i][level - 1]);
+            assert_uint_equal(job.weight_gpus, gpus[i][level - 1]);
+            scratch_free(&scratch);
+        }
+    }
+    fake_free(fake);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(runs_of_the_parts_are_told)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(runs_of_the_parts_are_told),
+                                       cmocka_unit_test(the_weight_of_a_job_is_told)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,6 +36,7 @@ static void terms_init(Ckpt__V1__DecisionTerms *terms)
     terms->bandwidth_bytes_per_s = UINT64_C(10000000000);
     terms->young_daly_ms = 10680000;
     terms->verdict = TEXT("value_below_cost");
+    terms->weighed_nodes = 64;
 }
 
 static void input_init(struct explanation *e, size_t i, const char *name, const char *value,
@@ -107,6 +108,7 @@ static void explanation_init(struct explanation *e)
     e->reply.allocation_id = TEXT("a-1");
     e->reply.evaluated_at_ms = 1700000000000;
     e->reply.flips_when = TEXT("last-checkpoint age >= 3h11m (in 52m) | bandwidth >= 14 GB/s");
+    e->reply.weighed_by = TEXT("64 nodes x 8");
     e->reply.leader_id = 2;
     e->reply.term = 7;
     e->reply.source = CKPT__V1__EXPLAIN_SOURCE__EXPLAIN_SOURCE_LAST;
@@ -178,6 +180,7 @@ static void an_evaluation_is_printed_with_terms_inputs_and_what_would_flip_it(vo
         "782  backlog 0\n"
         " cost  58 310 GPU-s   write 8m32s of 4.7 TiB @ 10.0 GB/s  pause 57 856  bandwidth 0  "
         "storage 454\n"
+        " counts as 64 nodes x 8\n"
         " flips when: last-checkpoint age >= 3h11m (in 52m) | bandwidth >= 14 GB/s\n"
         " smallest single change: bandwidth_bytes_per_s from 1e+10 to 1.4e+10 (40%)\n"
         " guards: min_interval: ok (1252.0 s of progress at stake)\n         health: ok (inputs 4 "

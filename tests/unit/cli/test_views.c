@@ -477,6 +477,28 @@ static void a_job_s_nodes_have_their_runs_in_the_wide_form(void **state)
     harness_close(&h);
 }
 
+/* V-006; a member of an earlier build does not say it. */
+static void a_job_tells_what_it_counts_as(void **state)
+{
+    static char weight[] = "2 nodes x 4";
+    struct jobs jobs;
+
+    (void)state;
+    for (int told = 0; told <= 1; told++) {
+        struct harness h;
+
+        jobs_init(&jobs);
+        if (told)
+            jobs.items[0].weighed_by = weight;
+        harness_init(&h);
+        harness_answer(&h, NULL, "BrokerService/GetAllocation", RPC_OK, NULL, &jobs.items[0].base);
+        assert_int_equal(harness_run(&h, "job a-1"), CLI_OK);
+        assert_int_equal(strstr(h.out, " GPU-s  counts as 2 nodes x 4\n\n") != NULL, told);
+        assert_int_equal(strstr(h.out, "counts as") != NULL, told);
+        harness_close(&h);
+    }
+}
+
 /* What a restart would begin from decides whether a job can be killed without loss. */
 static void a_job_tells_from_what_it_began_and_would_begin(void **state)
 {
@@ -667,6 +689,7 @@ int main(void)
         cmocka_unit_test(preempt_shows_whom_it_may_hit_before_it_acts),
         cmocka_unit_test(a_job_s_nodes_have_their_runs_in_the_wide_form),
         cmocka_unit_test(policy_is_shown_and_set_by_units),
+        cmocka_unit_test(a_job_tells_what_it_counts_as),
         cmocka_unit_test(a_job_tells_from_what_it_began_and_would_begin),
         cmocka_unit_test(a_checkpoint_tells_what_its_ranks_saved),
         cmocka_unit_test(losses_are_shown_in_gpu_hours_and_per_cent),

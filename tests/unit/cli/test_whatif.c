@@ -149,6 +149,7 @@ static void wrong_words_are_refused_by_name(void **state)
 
 static Ckpt__V1__NodeShare share = CKPT__V1__NODE_SHARE__INIT;
 static Ckpt__V1__NodeShare *shares[] = {&share, &share};
+static uint32_t weight_gpus; /* of jobs that are added; 0: the member does not say it */
 
 static void add_job(struct whatif_history_copy *copy, char *name, uint64_t started_ms,
                     Ckpt__V1__AllocationState job_state, uint64_t since_ms)
@@ -165,6 +166,7 @@ static void add_job(struct whatif_history_copy *copy, char *name, uint64_t start
     job.state = job_state;
     job.state_since_ms = since_ms;
     job.size_estimate_bytes = 2000000;
+    job.weight_gpus = weight_gpus;
     whatif_history_add_job(copy, &job, 1000);
 }
 
@@ -188,6 +190,21 @@ static void add_event(struct whatif_history_copy *copy, uint64_t at_ms, Ckpt__V1
     event.reason = reason;
     event.new_state = new_state;
     whatif_history_add_event(copy, &event);
+}
+
+/* V-006 */
+static void a_job_is_replayed_with_its_weight(void **state)
+{
+    static char one[] = "one", two[] = "two";
+    struct whatif_history_copy copy = {.to_ms = 90000000, .history.seconds = 90000};
+
+    (void)state;
+    add_job(&copy, one, 500, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING, 600);
+    weight_gpus = 20;
+    add_job(&copy, two, 500, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING, 600);
+    weight_gpus = 0;
+    assert_true(copy.jobs[0].gpus == 16 && copy.jobs[1].gpus == 20);
+    whatif_history_free(&copy);
 }
 
 #define RUNNING   CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING
@@ -421,6 +438,7 @@ int main(void)
         T(a_plot_is_readable_whatever_the_file_is_called),
         T(wrong_words_are_refused_by_name),
         T(jobs_and_events_of_the_window_become_a_history),
+        cmocka_unit_test(a_job_is_replayed_with_its_weight),
         cmocka_unit_test(only_what_failed_is_a_failure),
         cmocka_unit_test(what_is_not_replayed_is_counted),
         cmocka_unit_test(a_job_counts_from_its_first_start_in_the_window),

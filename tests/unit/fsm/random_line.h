@@ -398,13 +398,13 @@ static inline void random_rare(struct script *script, uint64_t *state, char *lin
     else if (which == 8)
         snprintf(line, size, "drain n%" PRIu64 " %s", random_draw(state, RANDOM_NODES),
                  random_draw(state, 2) ? "urgent" : "undo");
-    else if (which == 9)
+    else if (which == 9) /* node_gpus without a draw of its own: the walks stay as they are */
         snprintf(line, size,
                  "policy keep=%" PRIu64 " retention=%" PRIu64 " attempts=%" PRIu64
-                 " discarded=%" PRIu64 " release=%" PRIu64,
+                 " discarded=%" PRIu64 " release=%" PRIu64 " node_gpus=%" PRIu64,
                  2 + random_draw(state, 3), 1 + random_draw(state, 100000),
                  1 + random_draw(state, 3), 1 + random_draw(state, 100000),
-                 1 + random_draw(state, 2) * 40000);
+                 1 + random_draw(state, 2) * 40000, fsm_level(script->fsm) >= 2 ? *state % 12 : 0);
     else if (which == 10)
         snprintf(line, size, "update j%" PRIu64 " %s=%s walltime=%" PRIu64 " %s %s %s", job,
                  random_draw(state, 4) ? "nodes" : "not", nodes, random_draw(state, 2) * 900000,

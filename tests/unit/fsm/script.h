@@ -432,6 +432,7 @@ static inline enum fsm_status script_policy(struct script *script, Ckpt__Log__V1
     policy.domain_rule = (Ckpt__V1__DomainRule)script_enum(
         script, &ckpt__v1__domain_rule__descriptor, "DOMAIN_RULE_", "domain_rule", "unspecified");
     policy.feature_level = (uint32_t)script_number(script, "level", 0);
+    policy.node_gpus = (uint32_t)script_number(script, "node_gpus", 0);
     set.policy = &policy;
     SCRIPT_BODY(SET_POLICY, set_policy, &set);
     return script_apply(script, command);

@@ -736,11 +736,38 @@ static void a_node_that_comes_back_to_its_allocation_begins_a_run(void **unused)
     script_close(&script);
 }
 
+/* The first profile stands for none, and may be named all the same; at level 1 nobody told the two
+ * apart. */
+static void whether_a_profile_was_named_is_kept(void **unused)
+{
+    static const struct {
+        const char *level, *profile, *kept;
+        bool named;
+    } rows[] = {{"level=2", "", "signal", false},
+                {"level=2", "profile=signal", "signal", true},
+                {"level=2", "profile=grpc", "grpc", true},
+                {"level=1", "profile=signal", "signal", false}};
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct script script;
+
+        script_open(&script);
+        expect_ok(&script, "init %s", rows[i].level);
+        expect_ok(&script, "register j1 nodes=n1 %s", rows[i].profile);
+        script_restore(&script);
+        assert_string_equal(job_of(&script, "j1")->profile, rows[i].kept);
+        assert_int_equal(job_of(&script, "j1")->profile_named, rows[i].named);
+        script_close(&script);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(estimates_follow_the_nodes),
         cmocka_unit_test(a_waiting_checkpoint_follows_new_nodes),
+        cmocka_unit_test(whether_a_profile_was_named_is_kept),
         cmocka_unit_test(the_requeue_policy_decides_and_is_bounded),
         cmocka_unit_test(a_failure_that_two_tell_of_ends_the_same_in_both_orders),
         cmocka_unit_test(a_node_failure_after_a_stop_leaves_the_job_restartable),

@@ -214,6 +214,29 @@ static void a_failure_within_the_horizon_is_what_recompute_saved_meant(void **un
     script_close(&script);
 }
 
+/* V-006: pauses and what was saved are in what the job weighs, as what was decided is. */
+static void a_job_without_gpus_is_compared_by_its_nodes(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "node n1 ready");
+    expect_ok(&script, "policy node_gpus=5");
+    expect_ok(&script, "register j1 nodes=n1 gpus=0");
+    expect_ok(&script, "after 100000");
+    expect_ok(&script, "decide j1 waste=16000 recompute=7000 age=100000");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 started j1 ckpt=1-1");
+    expect_ok(&script, "after 6000");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1 write=3000 stall=2000");
+    assert_int_equal(calibration_of(&script).pause_gpu_ms, 5 * 2000);
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "node n1 down");
+    assert_int_equal(calibration_of(&script).saved_gpu_ms, 5 * 100000);
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -225,6 +248,7 @@ int main(void)
         cmocka_unit_test(victims_without_a_checkpoint_are_kills),
         cmocka_unit_test(expected_losses_are_the_integral_of_the_hazards_in_use),
         cmocka_unit_test(a_failure_within_the_horizon_is_what_recompute_saved_meant),
+        cmocka_unit_test(a_job_without_gpus_is_compared_by_its_nodes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,7 +61,9 @@ static uint64_t held_gpus(const struct fsm *fsm)
             (job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING ||
              job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
              job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP))
-            gpus += job->gpu_count;
+            gpus += job->gpu_count > job->node_count * job->node_gpus
+                        ? job->gpu_count
+                        : job->node_count * job->node_gpus; /* V-006 */
     }
     return gpus;
 }
