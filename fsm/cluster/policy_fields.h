@@ -69,7 +69,9 @@
     CHOICE(owner_rule, 1, 2, 1)                                                                    \
     DURATION(scale_cooldown, 0, FSM_DAY_MS, 300000)                                                \
     CHOICE(domain_rule, 1, 3, 1)                                                                   \
-    COUNT32(node_gpus, 0, FSM_GPUS_PER_NODE_MAX, 1)
+    COUNT32(node_gpus, 0, FSM_GPUS_PER_NODE_MAX, 1)                                                \
+    CHOICE(orphan_rule, 1, 2, 1)                                                                   \
+    DURATION(orphan_remove_age, FSM_SECOND_MS, FSM_YEAR_MS, 5184000000)
 /* clang-format on */
 
 /* The first must not be above the second. The merged policy is checked: two fields may be right

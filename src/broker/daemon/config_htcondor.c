@@ -102,7 +102,7 @@ static int take_seconds(struct config *config, struct err *err)
         {"MAX_DISCARDED_RUN_TIME", given->MAX_DISCARDED_RUN_TIME, "max_discarded_ms", 0,
          &config->policy.max_discarded_ms},
         {"CKPT_SERVER_STALE_CKPT_AGE_CUTOFF", given->CKPT_SERVER_STALE_CKPT_AGE_CUTOFF,
-         "orphan_age_ms", 0, &config->policy.orphan_age_ms},
+         "orphan_remove_age_ms", 1, &config->policy.orphan_remove_age_ms},
         {"CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL", given->CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL,
          "orphan_scan_interval_ms", 1, &config->policy.orphan_scan_interval_ms},
     };
@@ -274,6 +274,11 @@ void config_warn_htcondor(const struct config *config, FILE *to)
         fprintf(to,
                 "warning: htcondor.MAX_CKPT_SERVER_LOG has no effect here: CKPT_SERVER_LOG names "
                 "no file, messages go to stderr\n");
+    if (given->CKPT_SERVER_STALE_CKPT_AGE_CUTOFF[0] != '\0' &&
+        config->policy.orphan_rule != CKPT__V1__ORPHAN_RULE__ORPHAN_RULE_REMOVE)
+        fprintf(to,
+                "warning: htcondor.CKPT_SERVER_STALE_CKPT_AGE_CUTOFF removes nothing here while "
+                "the policy's orphan_rule is list\n");
     (void)htcondor_boolean(given->USE_CKPT_SERVER, &used);
     if (given->USE_CKPT_SERVER[0] != '\0' && !used && given->CKPT_SERVER_DIR[0] != '\0')
         fprintf(to, "warning: htcondor.CKPT_SERVER_DIR has no effect here: USE_CKPT_SERVER is "

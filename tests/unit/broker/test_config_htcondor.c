@@ -12,7 +12,7 @@ static void names_of_htcondor_become_settings(void **state)
                       "  STARTER_CHOOSES_CKPT_SERVER: False\n  MAX_DISCARDED_RUN_TIME: 7200\n"
                       "  CKPT_SERVER_DEBUG: D_FULLDEBUG\n  MAX_RESTORE_PROCESSES: 40\n"
                       "  MAX_STORE_PROCESSES: 50\n"
-                      "  CKPT_SERVER_STALE_CKPT_AGE_CUTOFF: 5184000\n"
+                      "  CKPT_SERVER_STALE_CKPT_AGE_CUTOFF: 4320000\n"
                       "  CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL: 3600\n"
                       "  CKPT_SERVER_LOG: /var/log/ckpt\n  MAX_CKPT_SERVER_LOG: 70000\n",
              &n1);
@@ -23,7 +23,8 @@ static void names_of_htcondor_become_settings(void **state)
     assert_true(config->targets[0].is_default);
     assert_uint_equal(config->policy.node_chooses_target, 0);
     assert_uint_equal(config->policy.max_discarded_ms, 7200000);
-    assert_uint_equal(config->policy.orphan_age_ms, UINT64_C(5184000000));
+    assert_uint_equal(config->policy.orphan_remove_age_ms, UINT64_C(4320000000));
+    assert_int_equal(config->policy.orphan_rule, CKPT__V1__ORPHAN_RULE__ORPHAN_RULE_LIST);
     assert_uint_equal(config->policy.orphan_scan_interval_ms, 3600000);
     assert_uint_equal(config->targets[0].max_restores, 40);
     assert_uint_equal(config->targets[0].max_writes, 50);
@@ -119,6 +120,8 @@ static void names_without_effect_are_taken_and_told(void **state)
         {"STARTD_ATTRS: CkptServer, Rack", {"htcondor.STARTD_ATTRS", "domain"}},
         {"CKPT_SERVER_LOG: /log", {""}},
         {"MAX_CKPT_SERVER_LOG: 1000000", {"htcondor.MAX_CKPT_SERVER_LOG", "names no file"}},
+        {"CKPT_SERVER_STALE_CKPT_AGE_CUTOFF: 60",
+         {"htcondor.CKPT_SERVER_STALE_CKPT_AGE_CUTOFF", "orphan_rule is list"}},
         {"DAEMON_LIST: MASTER, CKPT_SERVER", {"htcondor.DAEMON_LIST", "systemd"}},
         {"CKPT_SERVER_DIR: /c\n  USE_CKPT_SERVER: False",
          {"htcondor.CKPT_SERVER_DIR", "USE_CKPT_SERVER is False"}},
@@ -194,7 +197,9 @@ static void what_is_said_twice_is_refused(void **state)
         {"max_discarded: 5h",
          "MAX_DISCARDED_RUN_TIME: 60",
          {"MAX_DISCARDED_RUN_TIME", "policy.max_discarded_ms", "leave one"}},
-        {"orphan_age: 1d", "CKPT_SERVER_STALE_CKPT_AGE_CUTOFF: 60", {"policy.orphan_age_ms"}},
+        {"orphan_remove_age: 1d",
+         "CKPT_SERVER_STALE_CKPT_AGE_CUTOFF: 60",
+         {"policy.orphan_remove_age_ms"}},
         {"orphan_scan_interval: 1d",
          "CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL: 60",
          {"policy.orphan_scan_interval_ms"}},
