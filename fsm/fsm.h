@@ -492,6 +492,9 @@ bool fsm_platform_may_move(const struct fsm *fsm, const struct fsm_allocation *a
  * did not answer is left alone for as long as it was unsaved when it was asked last: the pause
  * doubles each time, up to the longest interval. */
 uint64_t fsm_attempt_interval_ms(const struct fsm *fsm, const struct fsm_allocation *allocation);
+/* Its application's own word of how long a checkpoint is written, to the timeout at most; 0: there
+ * is none, or a complete checkpoint has shown it. */
+uint64_t fsm_told_write_ms(const Ckpt__V1__Policy *policy, const struct fsm_allocation *allocation);
 /* The job did not answer, and the pause has not passed. */
 bool fsm_silence_lasts(const struct fsm *fsm, const struct fsm_allocation *allocation);
 /* No preemption can ever take the job as it is registered and placed. Time, state and storage

@@ -21,6 +21,7 @@ enum fsm_status fsm_apply_cluster_init(struct fsm *fsm, const fsm_command *comma
     fsm->initialised = true;
     fsm_copy_id(fsm->cluster_id, init->cluster_id);
     fsm->epoch = init->epoch;
+    fsm_policy_founded(&fsm->policy, init->policy == NULL ? 0 : init->policy->feature_level);
     if (init->policy != NULL)
         fsm_policy_merge(&fsm->policy, init->policy);
     for (size_t i = 0; i < init->n_targets; i++) {

@@ -48,6 +48,14 @@ void fsm_policy_defaults(Ckpt__V1__Policy *policy)
     policy->zeros = fsm_policy_zeros(policy);
 }
 
+/* Members of an earlier build read the same founding with its defaults. */
+void fsm_policy_founded(Ckpt__V1__Policy *policy, uint32_t level)
+{
+    CHECK(policy != NULL);
+    if (level < 2)
+        policy->node_failures_per_1000_node_days_milli = 6500;
+}
+
 /* An earlier build let one complete checkpoint be kept: what its log and its snapshots say is two
  * here. New commands are asked for two (fsm_validate_new). */
 static Ckpt__V1__Policy policy_raised(const Ckpt__V1__Policy *policy)

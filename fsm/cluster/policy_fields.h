@@ -38,7 +38,7 @@
     DURATION(retry_backoff, 1, FSM_HOUR_MS, 5000)                                                  \
     DURATION(node_degraded_after, 100, 30 * FSM_DAY_MS, 30000)                                     \
     DURATION(node_down_after, 100, 30 * FSM_DAY_MS, 90000)                                         \
-    COUNT32(node_failures_per_1000_node_days_milli, 1, 1000000000, 6500)                           \
+    COUNT32(node_failures_per_1000_node_days_milli, 1, 1000000000, 2340)                           \
     DURATION(quiesce, 0, FSM_HOUR_MS, 2000)                                                        \
     COUNT32(stall_fraction_ppm, 1, FSM_PPM, 1000000)                                               \
     DURATION(restart_cost, 0, FSM_DAY_MS, 180000)                                                  \
@@ -69,7 +69,9 @@
     CHOICE(owner_rule, 1, 2, 1)                                                                    \
     DURATION(scale_cooldown, 0, FSM_DAY_MS, 300000)                                                \
     CHOICE(domain_rule, 1, 3, 1)                                                                   \
-    COUNT32(node_gpus, 0, FSM_GPUS_PER_NODE_MAX, 1)
+    COUNT32(node_gpus, 0, FSM_GPUS_PER_NODE_MAX, 1)                                                \
+    CHOICE(orphan_rule, 1, 2, 1)                                                                   \
+    DURATION(orphan_remove_age, FSM_SECOND_MS, FSM_YEAR_MS, 5184000000)
 /* clang-format on */
 
 /* The first must not be above the second. The merged policy is checked: two fields may be right

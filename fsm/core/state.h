@@ -611,6 +611,8 @@ uint64_t fsm_policy_bits_above(uint32_t level);
 void fsm_message_lower(ProtobufCMessage *message, uint32_t level);
 /* policy.c */
 void fsm_policy_defaults(Ckpt__V1__Policy *policy);
+/* The defaults that a cluster of this level was founded with. */
+void fsm_policy_founded(Ckpt__V1__Policy *policy, uint32_t level);
 /* INVALID_ARGUMENT with the field in outcome->subject: a value beyond its limits, or a whole policy
  * in which two contradict. */
 enum fsm_status fsm_policy_check_values(const Ckpt__V1__Policy *policy,

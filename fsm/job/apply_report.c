@@ -385,9 +385,26 @@ static void report_walltime_killed(struct fsm *fsm, const struct report *report)
     fsm_terminate_without(fsm, report->allocation, report->part, plan);
 }
 
+/* S1-040. Agents may send anything here too. The slowest part is the checkpoint's; what the job
+ * said in an earlier attempt counts no more. */
+static void report_told(struct fsm *fsm, const struct report *report)
+{
+    struct fsm_checkpoint *view = &report->checkpoint->view;
+    uint64_t told_ms = report->message->told_write_ms;
+
+    CHECK(report->message->kind == KIND(STARTED));
+    if (told_ms == 0 || told_ms > FSM_TOLD_WRITE_MAX_MS || told_ms <= view->told_write_ms)
+        return;
+    view->told_write_ms = told_ms;
+    allocation_edit(fsm, allocation_at(fsm, view->allocation_slot))->view.told_write_ms = told_ms;
+}
+
 static void report_started(struct fsm *fsm, const struct report *report)
 {
     CHECK(report->node != NULL);
+    report_told(fsm, report);
+    if (report->shard->started && report->message->told_write_ms != 0)
+        return; /* said once more, for that alone */
     fsm_checkpoint_started(fsm, report->checkpoint, report->shard,
                            report->message->snapshot_age_ms);
     fsm_barrier_started(fsm, report->checkpoint, report->shard, report->message->barrier);

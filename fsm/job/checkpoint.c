@@ -158,6 +158,7 @@ void fsm_checkpoint_clear_shards(struct fsm *fsm, struct checkpoint *checkpoint)
     checkpoint->view.snapshot_at_ms = 0;
     checkpoint->view.size_bytes = 0;
     checkpoint->view.started_at_ms = 0;
+    checkpoint->view.told_write_ms = 0;
     checkpoint_leave_barrier(checkpoint);
     fsm_intern_set(fsm, &checkpoint->view.label, "");
 }

@@ -46,17 +46,34 @@ bool fsm_checkpoint_has_folder(const struct checkpoint *checkpoint)
     return checkpoint->view.attempt > 0 && !checkpoint->collected;
 }
 
-/* Declared or the policy's, never below twice the learned write time (decision 4). */
+/* Declared, or the policy's. */
+static uint64_t fact_timeout_ms(const Ckpt__V1__Policy *policy, const struct fsm_allocation *view)
+{
+    CHECK(view->id != NULL);
+    if (view->checkpoint_timeout_ms != 0)
+        return view->checkpoint_timeout_ms;
+    return view->sensitive ? policy->sensitive_timeout_ms : policy->checkpoint_timeout_ms;
+}
+
+/* Never below twice the learned write time (decision 4). */
 uint64_t fsm_checkpoint_timeout_ms(const struct fsm *fsm, const struct allocation *allocation)
 {
-    uint64_t timeout_ms = allocation->view.checkpoint_timeout_ms;
+    const struct fsm_allocation *view = &allocation->view;
+    uint64_t timeout_ms =
+        fsm_max(fact_timeout_ms(&fsm->policy, view), fsm_multiply(view->write_estimate_ms, 2));
 
-    CHECK(allocation->view.id != NULL);
-    if (timeout_ms == 0)
-        timeout_ms = allocation->view.sensitive ? fsm->policy.sensitive_timeout_ms
-                                                : fsm->policy.checkpoint_timeout_ms;
-    timeout_ms = fsm_max(timeout_ms, fsm_multiply(allocation->view.write_estimate_ms, 2));
+    CHECK(view->id != NULL);
     return fsm_min(fsm_max(timeout_ms, 1), FSM_DURATION_MAX_MS);
+}
+
+/* S1-040. Not beyond the timeout, after which an attempt is given up: no job becomes too dear for a
+ * victim by its own word alone. */
+uint64_t fsm_told_write_ms(const Ckpt__V1__Policy *policy, const struct fsm_allocation *view)
+{
+    CHECK(policy != NULL);
+    if (view->write_estimate_ms != 0 || view->told_write_ms == 0)
+        return 0;
+    return fsm_min(view->told_write_ms, fact_timeout_ms(policy, view));
 }
 
 uint64_t fsm_attempt_interval_ms(const struct fsm *fsm, const struct fsm_allocation *view)

@@ -18,7 +18,8 @@ enum { WALLTIME_LATE_PERCENT = 90, WALLTIME_EARLY_PERCENT = 10, NONE_PROTECTED_C
 
 /* ---- what stopping one costs ---- */
 
-/* Measured, or computed from the size and the bandwidth per node while nothing was measured. */
+/* Measured. While nothing was: computed from the size and the bandwidth per node, or what its
+ * application told if that is longer. */
 static uint64_t victim_write_ms(const struct fsm *fsm, const struct fsm_allocation *view)
 {
     uint64_t bytes_per_s = view->write_bytes_per_s != 0 ? view->write_bytes_per_s
@@ -28,7 +29,8 @@ static uint64_t victim_write_ms(const struct fsm *fsm, const struct fsm_allocati
     if (view->write_estimate_ms != 0)
         return view->write_estimate_ms;
     bytes_per_s = fsm_max(fsm_multiply(bytes_per_s, view->node_count), 1);
-    return (uint64_t)((__uint128_t)view->size_estimate_bytes * 1000 / bytes_per_s);
+    return fsm_max((uint64_t)((__uint128_t)view->size_estimate_bytes * 1000 / bytes_per_s),
+                   fsm_told_write_ms(&fsm->policy, view));
 }
 
 /* c of the model: how long a checkpoint holds the GPUs. */

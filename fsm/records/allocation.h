@@ -56,6 +56,8 @@
         /* of all nodes; learned from completed ones, first from used GPU memory */                \
     FIELD(uint64_t, write_estimate_ms, RECORD_ANY)                                                 \
         /* bound for timeouts: rises at once, falls slowly; 0: unknown */                          \
+    FIELD(uint64_t, told_write_ms, FSM_TOLD_WRITE_MAX_MS)                                          \
+        /* its application's own word at its last checkpoint; 0: it never told */                  \
     FIELD(uint32_t, requeue_count, RECORD_ANY)                                                     \
     FIELD(uint32_t, preempted_count, RECORD_ANY)                                                   \
     FIELD(uint32_t, restart_count, RECORD_ANY)                                                     \

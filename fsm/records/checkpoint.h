@@ -27,6 +27,8 @@
         /* order after an outage: brought up to date at resume */                                  \
     FIELD(uint64_t, agreed_step, RECORD_ANY)    /* of this attempt; 0: not agreed */               \
     FIELD(uint64_t, verified_at_ms, FSM_TIME_MAX_MS)            /* read again, and whole */        \
+    FIELD(uint64_t, told_write_ms, FSM_TOLD_WRITE_MAX_MS)                                          \
+        /* of its application in this attempt, from the question on; 0: it has not told */         \
     FIELD(Ckpt__V1__CheckpointState, state, RECORD_ANY)                                            \
     FIELD(Ckpt__V1__Purpose, purpose, RECORD_ANY)                                                  \
     FIELD(Ckpt__V1__AfterCheckpoint, after, RECORD_ANY)                                            \

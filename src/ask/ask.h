@@ -28,6 +28,7 @@ struct ask_call; /* an open question */
 struct ask_request;
 
 enum { ASK_ADDRESS_BYTES = 128, ASK_NAME_BYTES = 64 };
+#define ASK_ESTIMATE_MAX_MS UINT64_C(604800000) /* 7 days, the longest timeout of a policy */
 
 enum ask_catches {
     ASK_CATCHES,      /* somebody hears the signal, and nobody would die from it */
@@ -114,6 +115,7 @@ struct ask_request {
  * happened. */
 struct ask_events {
     void (*alive)(void *data); /* some progress */
+    /* the same: it expects to write for so long from now on, 1 to ASK_ESTIMATE_MAX_MS */
     void (*estimate)(void *data, uint64_t estimate_ms);
     void (*deferred)(void *data, uint64_t defer_ms);
     void (*answered)(void *data); /* poll finds it */

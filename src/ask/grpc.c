@@ -42,8 +42,8 @@ struct ask_call {
     char hint[HINT_TEXT_BYTES];
     struct ask_listener listener;
     bool answered;
-    bool estimated;
-    uint32_t quarters; /* of the progress that were logged */
+    bool estimated, estimate_refused; /* these were logged */
+    uint32_t quarters;                /* of the progress that were logged */
 };
 
 static enum ask_ready grpc_preflight(const struct ask_ops *ops, const struct ask_target *target,
@@ -99,12 +99,27 @@ static void call_alive(struct ask_call *call, const Ckpt__V1__AppCheckpointUpdat
     call->listener.events->alive(call->listener.data);
 }
 
+/* A negative number comes as a very large one. A refused estimate is a sign of life all the same,
+ * and is logged once for each question: the application may go on saying it. 0: as good as done. */
 static void call_estimate(struct ask_call *call, const Ckpt__V1__AppCheckpointUpdate *update)
 {
+    uint64_t ms = update->estimate_ms;
+
+    if (ms == 0 || ms > ASK_ESTIMATE_MAX_MS) {
+        if (ms != 0 && !call->estimate_refused)
+            log_warning("estimate_refused",
+                        "hint=%s estimate_ms=%" PRId64 " limit_ms=%" PRIu64
+                        " text=\"estimate_ms is the time that the checkpoint still needs, up to "
+                        "7 days: correct it in the application\"",
+                        call->hint, (int64_t)ms, ASK_ESTIMATE_MAX_MS);
+        call->estimate_refused = call->estimate_refused || ms != 0;
+        call->listener.events->alive(call->listener.data);
+        return;
+    }
     if (!call->estimated)
-        log_info("estimate", "hint=%s estimate_ms=%" PRIu64, call->hint, update->estimate_ms);
+        log_info("estimate", "hint=%s estimate_ms=%" PRIu64, call->hint, ms);
     call->estimated = true;
-    call->listener.events->estimate(call->listener.data, update->estimate_ms);
+    call->listener.events->estimate(call->listener.data, ms);
 }
 
 /* The call may be gone afterwards. */

@@ -11,6 +11,7 @@
 
 static enum log_level log_minimum = LOG_LEVEL_INFO;
 static char log_identity[160];
+static log_sink_fn *log_sink;
 
 /* The flight recorder: the last lines, cut, as a ring. */
 static struct log_kept {
@@ -40,6 +41,11 @@ int log_parse_level(const char *text, enum log_level *ret_level)
 void log_set_identity(const char *program, const char *name)
 {
     snprintf(log_identity, sizeof(log_identity), "program=%s name=%s ", program, name);
+}
+
+void log_set_sink(log_sink_fn *sink)
+{
+    log_sink = sink;
 }
 
 /* Down to the second; most lines are of the same as the one before. */
@@ -107,23 +113,42 @@ void log_dump(void)
     }
 }
 
+static size_t line_of(char line[LOG_LINE_BYTES], enum log_level level, const char *event,
+                      const char *format, va_list arguments)
+{
+    size_t used = log_head(line, LOG_LINE_BYTES - 1, level, event);
+    int more = vsnprintf(line + used, LOG_LINE_BYTES - 1 - used, format, arguments);
+
+    used += more < 0 ? 0 : (size_t)more;
+    if (used > LOG_LINE_BYTES - 2)
+        used = LOG_LINE_BYTES - 2;
+    log_flatten(line, used);
+    line[used++] = '\n';
+    return used;
+}
+
+size_t log_line(char ret_line[LOG_LINE_BYTES], enum log_level level, const char *event,
+                const char *format, ...)
+{
+    va_list arguments;
+    size_t length;
+
+    va_start(arguments, format);
+    length = line_of(ret_line, level, event, format, arguments);
+    va_end(arguments);
+    return length;
+}
+
 void log_event(enum log_level level, const char *event, const char *format, ...)
 {
     char line[LOG_LINE_BYTES];
     va_list arguments;
-    size_t used;
-    int more;
+    size_t length;
 
-    used = log_head(line, sizeof(line) - 1, level, event);
     va_start(arguments, format);
-    more = vsnprintf(line + used, sizeof(line) - 1 - used, format, arguments);
+    length = line_of(line, level, event, format, arguments);
     va_end(arguments);
-    used += more < 0 ? 0 : (size_t)more;
-    if (used > sizeof(line) - 2)
-        used = sizeof(line) - 2;
-    log_flatten(line, used);
-    line[used++] = '\n';
-    log_keep(line, used);
-    if (level >= log_minimum)
-        log_write(line, used);
+    log_keep(line, length);
+    if (level >= log_minimum && (log_sink == NULL || !log_sink(line, length)))
+        log_write(line, length);
 }

@@ -3,10 +3,14 @@
  * Flow     programs log, libraries return struct err. The state machine never logs.
  * Shapes   one process-wide level; lines over LOG_LINE_BYTES are cut.
  * Errors   writing a log line never fails the caller.
- * Absent   no secret is ever passed here; no file handling, the supervisor owns stderr.
+ * Absent   no secret is ever passed here; no file handling, the supervisor owns stderr. A file
+ *          instead of it: log_file.h.
  */
 #ifndef CKPT_BASE_LOG_H
 #define CKPT_BASE_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
 
 enum { LOG_LINE_BYTES = 2048, LOG_KEPT_LINES = 64, LOG_KEPT_BYTES = 512 };
 /* Ordered: a level shows itself and those behind it. */
@@ -19,6 +23,14 @@ int log_parse_level(const char *text, enum log_level *ret_level);
 /* Put on every line as program=... member=...; copied. */
 void log_set_identity(const char *program, const char *name);
 
+/* Takes lines instead of stderr, which has those for which it says false; NULL: none does. */
+typedef bool log_sink_fn(const char *line, size_t length);
+void log_set_sink(log_sink_fn *sink);
+
+/* A line as log_event() makes them, with its line feed; returns its length. */
+__attribute__((format(printf, 4, 5))) size_t log_line(char ret_line[LOG_LINE_BYTES],
+                                                      enum log_level level, const char *event,
+                                                      const char *format, ...);
 /* Format holds the key=value pairs after the event; quote values that may hold blanks:
  * text=\"%s\". */
 __attribute__((format(printf, 3, 4))) void log_event(enum log_level level, const char *event,

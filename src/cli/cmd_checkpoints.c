@@ -232,7 +232,7 @@ void shards_print(struct cli *cli, Ckpt__V1__ShardInfo *const *shards, size_t co
 
 static void print_times(struct cli *cli, const Ckpt__V1__Checkpoint *c)
 {
-    char text[HUMAN_BYTES];
+    char text[HUMAN_BYTES], at[HUMAN_BYTES];
 
     fprintf(cli->out, " created %s", human_clock(c->created_at_ms, text));
     fprintf(cli->out, "  dispatched %s", human_clock(c->dispatched_at_ms, text));
@@ -243,6 +243,9 @@ static void print_times(struct cli *cli, const Ckpt__V1__Checkpoint *c)
         fprintf(cli->out, " (the application put it off by %s)",
                 human_duration(c->deferred_ms, text));
     fprintf(cli->out, "\n");
+    if (c->told_write_ms != 0)
+        fprintf(cli->out, " written by %s, after %s, by its application's word\n",
+                human_clock(c->told_end_at_ms, at), human_duration(c->told_write_ms, text));
 }
 
 /* What its ranks saved, as they call it, and at which step they were to. */

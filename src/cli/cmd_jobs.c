@@ -246,6 +246,12 @@ static void print_job(struct cli *cli, const Ckpt__V1__Allocation *job)
     job_waits_print(cli, job);
     fprintf(cli->out, " estimates size %s  write %s\n", human_size(job->size_estimate_bytes, a),
             human_duration(job->write_estimate_ms, b));
+    if (job->told_write_ms != 0)
+        fprintf(cli->out, " its application says that it writes for %s%s\n",
+                human_duration(job->told_write_ms, a),
+                job->learned != NULL && job->learned->count > 0
+                    ? ", measured times count"
+                    : ", which counts until a checkpoint is complete");
     if (job->learned != NULL && job->learned->count > 0)
         print_learned(cli, job->learned);
     if (job->preemption_id != 0)

@@ -140,9 +140,12 @@ enum cli_exit command_gc_orphans(struct cli *cli)
 
         for (size_t i = 0; i < first->n_scans; i++)
             say_scan(cli, first->scans[i]);
-        cli_note(cli, "%zu orphans (%s), unchanged for %s: ckptctl gc run --orphans removes them",
+        cli_note(cli, "%zu orphans (%s), unused for %s: ckptctl gc run --orphans removes them",
                  orphans.count, human_size(orphans.size_bytes, bytes),
                  human_duration(first->min_age_ms, age));
+        if (first->rule == CKPT__V1__ORPHAN_RULE__ORPHAN_RULE_REMOVE)
+            cli_note(cli, "the policy's orphan_rule removes each by itself, unused for %s",
+                     human_duration(first->remove_age_ms, age));
         if (first->left_out > 0)
             cli_note(cli, "%" PRIu64 " more were found: they are shown when these are removed",
                      first->left_out);

@@ -131,14 +131,16 @@ struct destination_scan {
     const char *prefix; /* a target's */
     const char *mark;   /* only checkpoints with this mark are told (mark.h) */
     const char *after;  /* a found path: the walk begins behind it; NULL: at the start */
-    uint64_t min_age_s; /* checkpoints that have changed since are not told */
+    uint64_t min_age_s; /* checkpoints that were used since are not told */
 };
 /* A checkpoint, or the rest of one. Texts are valid during the call. */
 struct destination_found {
     const char *path;    /* below the prefix: TENANT/PROJECT/ALLOCATION/checkpoints/CHECKPOINT */
     const char *owner;   /* a name, or a number; "": the kind knows none */
     uint64_t size_bytes; /* of its files, by manifests or listings */
-    uint64_t age_s;      /* since the last change, by the destination's stamps and this clock */
+    /* since the last use, by the destination's stamps and this clock: of files their last access or
+     * change, of objects their last change */
+    uint64_t age_s;
 };
 struct destination_sink {
     /* false: enough; a later walk can go on behind this one */

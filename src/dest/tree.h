@@ -56,6 +56,16 @@ uint64_t tree_stamp(const struct stat *status);
 int tree_list(int base, const char *label, bool in_shard, struct manifest *ret_manifest,
               struct err *err);
 
+/* Of the files below a folder. Folders do not count, since each look reads them. Nor does a
+ * MANIFEST at the top: a scan reads its end. */
+struct tree_use {
+    time_t newest;  /* latest access or change, or what the caller put here if that is later */
+    uint64_t names; /* looked at */
+};
+/* Adds to *use; false: not all of it could be looked at. The access time is what the file system
+ * keeps: with relatime up to a day old, with noatime that of the first write. */
+bool tree_find_use(int base, struct tree_use *use);
+
 /* What a removal took away: files, and their bytes unless another name of them is left. */
 struct tree_removed {
     uint64_t files, bytes;

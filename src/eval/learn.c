@@ -360,6 +360,14 @@ double eval_measured_bandwidth(double size_bytes, double write_mean_s, double bu
     return fmin(size_bytes / fmax(write_mean_s, 1 / SAVED_UNIT), budget_bytes_per_s);
 }
 
+double eval_told_bandwidth(double size_bytes, double told_s, double limit_s,
+                           double usable_bytes_per_s)
+{
+    if (!(told_s > 0) || !(limit_s > 0) || !(size_bytes > 0))
+        return usable_bytes_per_s;
+    return fmin(size_bytes / fmax(fmin(told_s, limit_s), 1 / SAVED_UNIT), usable_bytes_per_s);
+}
+
 double eval_write_stretch(double write_mean_s, double size_bytes, double bandwidth_bytes_per_s)
 {
     double mean_s = fmax(write_mean_s, 1 / SAVED_UNIT);

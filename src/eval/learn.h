@@ -155,6 +155,11 @@ void eval_stall_note(double *fraction, double stopped_s, double write_s);
 
 /* Bytes per second from asking until the last shard was verified, at most the target's budget. */
 double eval_measured_bandwidth(double size_bytes, double write_mean_s, double budget_bytes_per_s);
+/* Before anything was measured, by the application's own word of how long it writes: the word can
+ * only lengthen the write, and not beyond limit_s, after which it is given up. A word that is no
+ * number above 0 changes nothing. */
+double eval_told_bandwidth(double size_bytes, double told_s, double limit_s,
+                           double usable_bytes_per_s);
 /* The factor on the write time at less bandwidth than past checkpoints had; 1 at least. */
 double eval_write_stretch(double write_mean_s, double size_bytes, double bandwidth_bytes_per_s);
 /* The factor with which stall_fraction * factor * write_s + quiesce_s equals the measured

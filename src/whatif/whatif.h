@@ -79,7 +79,7 @@ const char *whatif_rule_help(enum whatif_rule rule);
     X(weibull_shape, "of the time between a node's failures; 1: exponential", 1, 0.2, 5)           \
     X(learn, "1: the model learns as the broker does; 0: it is told what is true", 1, 0, 1)        \
     X(assumed_factor, "how many times the true hazard it is told", 1, 1e-3, 1e3)                   \
-    X(prior_per_1000_node_days, "failures that learning begins with", 6.5, 1e-3, 1e6)              \
+    X(prior_per_1000_node_days, "failures that learning begins with", 2.34, 1e-3, 1e6)             \
     X(hazard_forget_s, "s, time constant with which failures and alarms are forgotten", 2592000,   \
       60, 1e12)                                                                                    \
     X(demand_forget_s, "s, time constant with which demands are forgotten", 21600, 60, 1e12)       \

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Applications that are asked by a call (ckpt-run --profile grpc), with a real broker, agent and destination: what they may answer, deferral
-up to max_deferral and then no more, dead applications, dead agents, wrong endpoints. S1-038, P-043, I22, I34."""
+up to max_deferral and then no more, dead applications, dead agents, wrong endpoints. S1-038, S1-040, P-043, I22, I34."""
 import os
 import pathlib
 import re
@@ -87,7 +87,7 @@ def who_tells_progress_gets_the_one_extension(cluster):
 
 
 def what_applications_answer():
-    """S1-039, S1-040: done, failed, neither, and progress that earns the one extension, which silence does not; the application runs on."""
+    """S1-039: done, failed, neither, and progress that earns the one extension, which silence does not; the application runs on."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         who_tells_progress_gets_the_one_extension(cluster)
@@ -109,6 +109,47 @@ def what_applications_answer():
         assert "event=estimate" in log and "progress_ppm=500000" in log
         assert cluster.allocation("answers").state == RUNNING
         cluster.debug_check()
+
+
+def what_an_application_expects_is_recorded_and_counts():
+    """S1-040: it goes from the response into the state, to people and into the model, until a checkpoint has shown what is true; what cannot be
+    is refused with a line."""
+    with Cluster(members=1, agents=("a",), policy={**POLICY, "checkpoint_timeout": "20s"}) as cluster:
+        cluster.start()
+        app = App(cluster, "tells").registered()
+
+        def usable():
+            text = cluster.ctl("explain", "tells").stdout
+            return int(re.search(r"storage: ok \((\d+) bytes/s usable", text).group(1)), text
+        wait_until("it was evaluated", lambda: "storage: ok" in cluster.ctl("explain", "tells", check=False).stdout, 20, 0.2)
+        before, _ = usable()
+        app.answers("told 9000")
+        identifier = app.hint()
+        record = wait_until("it is recorded", lambda: (lambda c: c if c.told_write_ms else None)(app.checkpoint(identifier)), 10, 0.05)
+        assert 9000 <= record.told_write_ms < 14000, record
+        assert abs(record.told_end_at_ms - time.time() * 1000 - 9000) < 5000, record
+        job = cluster.allocation("tells")
+        assert job.told_write_ms == record.told_write_ms and job.learned.count == 0, job
+        assert "its application says that it writes for 9" in cluster.ctl("job", "tells").stdout
+        assert "by its application's word" in cluster.ctl("checkpoint", own_name_of(identifier)).stdout
+        wait_until("the model counts with it", lambda: abs(usable()[0] - job.size_estimate_bytes * 1000 / job.told_write_ms) <= 1, 20, 0.2)
+        after, text = usable()
+        assert after < before and "its application says that it writes for" in text, (before, after, text)
+        app.answers("done")
+        expect(app.ends(identifier), COMPLETE)
+        wait_until("what is measured counts", lambda: "its application says" not in usable()[1], 20, 0.2)
+        assert "measured times count" in cluster.ctl("job", "tells").stdout
+        for wrong in ("-5", str(365 * 86400 * 1000)):  # a float, as a NaN, cannot be said by the message
+            app.answers(f"told {wrong}")
+            identifier = app.hint()
+            wait_until("it is refused", lambda: f"estimate_ms={wrong} limit_ms=604800000" in cluster.agents["a"].log.read_text(), 10, 0.05)
+            app.answers("done")
+            assert expect(app.ends(identifier), COMPLETE).told_write_ms == 0
+        cluster.debug_check()
+
+
+def own_name_of(identifier):
+    return f"{identifier >> 40}-{identifier & (1 << 40) - 1}"
 
 
 def a_deferral_is_granted_up_to_the_limit_and_then_forced():
@@ -392,7 +433,8 @@ def another_user(cluster, folder):
 
 
 if __name__ == "__main__":
-    sys.exit(tap([what_applications_answer, a_deferral_is_granted_up_to_the_limit_and_then_forced, the_last_safe_slot_ends_a_deferral,
+    sys.exit(tap([what_applications_answer, what_an_application_expects_is_recorded_and_counts,
+                  a_deferral_is_granted_up_to_the_limit_and_then_forced, the_last_safe_slot_ends_a_deferral,
                   a_preemption_waits_no_longer_than_the_limit, a_deferral_of_one_node_is_one_of_all, what_dies_during_a_call,
                   an_agent_that_dies_in_a_state_of_a_call,
                   endpoints_that_are_none, who_may_register]))

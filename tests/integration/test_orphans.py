@@ -1,11 +1,12 @@
 #!/usr/bin/python3
-"""Checkpoints that lie at a target without a record: found by the leader or by a node, shown, and removed only when an operator says so; what
+"""Checkpoints that lie at a target without a record: found by the leader or by a node, shown, and removed when an operator or the policy says so; what
 has another cluster's mark or none is left alone. S2-016, S2-017."""
 import json
 import os
 import pathlib
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -123,5 +124,42 @@ def a_leader_looks_itself_where_it_may_and_the_next_one_anew():
         cluster.debug_check()
 
 
+def stale_ones_go_without_an_order_where_the_policy_says_so():
+    """S2-016, S2-017: at a leader's start, by the last use of the files; young ones, another cluster's and what has a record stay."""
+    with Cluster(members=1, agents=("a",), policy={**JOBS_POLICY, **QUICK}) as cluster:
+        cluster.start()
+        script = cluster.dir / "application.py"
+        script.write_text(APPLICATION)
+        for name in ("gone", "stays"):
+            cluster.register(name, [("a", 1, 2 * MIB)])
+            cluster.run_job("a", name, [sys.executable, str(script)])
+            all_run(cluster)
+            complete(cluster, name)
+        complete(cluster, "gone")
+        stale = leave_behind(cluster, "gone", lambda: cluster.ctl("end", "gone", "--yes"))
+        (read_lately,) = (path for path in stale.parent.iterdir() if path != stale)
+        foreign = with_mark(stale, "1-900", "00000000000000aa")
+        kept = [foreign, read_lately, *cluster.scratch.glob("*/*/stays/checkpoints/*-*")]
+        long_ago = time.time() - 61 * 86400
+        for folder in (stale, read_lately, foreign):
+            for path in sorted(folder.rglob("*"), reverse=True) + [folder]:
+                os.utime(path, (long_ago, long_ago))
+        own_file = next(p for p in read_lately.glob("part-*/*") if p.is_file() and p.stat().st_nlink == 1 and p.name != "MANIFEST")  # not shared
+        os.utime(own_file, (time.time(), long_ago))  # as a reader leaves it
+        scan_anew(cluster)
+        wait_until("it is listed", lambda: [o for o in listed(cluster) if o["path"] == str(stale)], 60, 0.2)
+        assert stale.exists(), "the policy as founded only lists"
+        cluster.ctl("policy", "set", "orphan_rule=remove")
+        leader = cluster.wait_leader()
+        leader.kill()
+        leader.start()
+        wait_until("it is gone", lambda: not stale.exists(), 60, 0.2)
+        assert all(path.exists() for path in kept), [str(path) for path in kept if not path.exists()]
+        notes = cluster.ctl("gc", "orphans").stderr
+        assert "orphan_rule removes each by itself" in notes and "60" in notes, notes
+        cluster.debug_check()
+
+
 if __name__ == "__main__":
-    sys.exit(tap([a_node_looks_where_the_service_may_not, a_leader_looks_itself_where_it_may_and_the_next_one_anew]))
+    sys.exit(tap([a_node_looks_where_the_service_may_not, a_leader_looks_itself_where_it_may_and_the_next_one_anew,
+                  stale_ones_go_without_an_order_where_the_policy_says_so]))

@@ -162,6 +162,8 @@ static void step(uv_timer_t *timer)
 
     (void)timer;
     read_mode(word, rest, sizeof(word));
+    if (strcmp(word, "told") == 0) /* it has said what it expects, and no more */
+        return;
     if (strcmp(word, "slow") != 0) {
         write_and_say_done();
         return;
@@ -204,7 +206,7 @@ static void answer(const Ckpt__V1__AppCheckpointRequest *request, const char *hi
         finish();
         return;
     }
-    send_estimate(ESTIMATE_MS);
+    send_estimate(strcmp(word, "told") == 0 ? number : ESTIMATE_MS);
     if (strcmp(word, "hold") == 0)
         return;
     if (strcmp(word, "fail") == 0)
@@ -216,6 +218,8 @@ static void answer(const Ckpt__V1__AppCheckpointRequest *request, const char *hi
         send_defer(number);
     else if (strcmp(word, "slow") == 0)
         begin_slowly(number);
+    else if (strcmp(word, "told") == 0)
+        begin_slowly(STEP_MS);
     else
         write_and_say_done();
 }

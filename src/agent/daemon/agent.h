@@ -90,6 +90,7 @@ struct agent {
     size_t allocation_count;
     Ckpt__V1__OrderSet *orders; /* the newest taken; NULL before the first */
     uint64_t cluster_mark;      /* of the cluster that welcomed it last (mark.h); 0: none yet */
+    uint32_t feature_level;     /* of that cluster, as it was then; 0: none yet, or the first */
     uint64_t orders_taken_us;
     struct clock_timer *reconcile_timer;
     struct agent_counters counters;

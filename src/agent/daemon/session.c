@@ -262,6 +262,7 @@ static void take_welcome(struct session *session, const Ckpt__V1__AgentWelcome *
         agent_journal_failed(session->agent, &err);
     session->welcomed = true;
     session->agent->cluster_mark = mark_of(welcome->cluster_id);
+    session->agent->feature_level = welcome->feature_level;
     session->agent->leader_left_us = 0;
     session->retry_ms = RETRY_MIN_MS;
     session->sent_sequence = welcome->acknowledged_report_sequence;

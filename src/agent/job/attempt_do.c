@@ -28,7 +28,8 @@ enum {
     PUT_ARGUMENTS = 24, /* with their end */
     ATTEMPT_MANIFEST_BYTES = sizeof(((struct attempt *)NULL)->directory) + 16,
     HEARD_EACH_US = 20000, /* of the time, for one look at what ranks have written ... */
-    HEARD_AT_ONCE = 8      /* ... which so many looks may be ahead of */
+    HEARD_AT_ONCE = 8,     /* ... which so many looks may be ahead of */
+    ESTIMATE_LEVEL = 2     /* from which a cluster keeps what an application expects */
 };
 
 /* What the worker calls back: it may outlive the allocation. */
@@ -59,10 +60,18 @@ static void call_alive(void *data)
     attempt_post(data, ATTEMPT_ALIVE, NULL);
 }
 
+_Static_assert(ATTEMPT_TOLD_MAX_MS == ASK_ESTIMATE_MAX_MS, "one limit of estimates");
+
+/* A cluster of an earlier level has no place for it. */
 static void call_estimate(void *data, uint64_t estimate_ms)
 {
-    (void)estimate_ms;
-    call_alive(data);
+    struct allocation *allocation = data;
+
+    if (allocation->agent->feature_level < ESTIMATE_LEVEL)
+        call_alive(data);
+    else
+        post_event(allocation,
+                   &(struct attempt_event){.kind = ATTEMPT_ESTIMATE, .estimate_ms = estimate_ms});
 }
 
 /* A rank may say so, or write, without end, and one look reads a file of each: the agent serves all

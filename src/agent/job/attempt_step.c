@@ -10,7 +10,8 @@
 
 enum {
     BROKEN_WAIT_US = 500000,
-    UNFINISHED_WAIT_US = 3000000 /* for the rest of a sentinel that is not made by rename */
+    UNFINISHED_WAIT_US = 3000000, /* for the rest of a sentinel that is not made by rename */
+    TOLD_MAX = 8
 };
 
 /* ---- waiting for the application ---- */
@@ -271,6 +272,34 @@ static void take_defer(const struct attempt_stepping *step, uint64_t defer_ms)
     } else {
         defer_attempt(step, granted_ms);
     }
+}
+
+/* S1-040: in all, from the question on. Each report is replicated, so that only a word that is a
+ * quarter longer is one more, and no more than TOLD_MAX of an attempt. */
+static void take_estimate(const struct attempt_stepping *step, uint64_t estimate_ms)
+{
+    struct attempt *attempt = step->attempt;
+    Ckpt__V1__AgentReport *report;
+    uint64_t told_ms, begun_us;
+
+    CHECK(estimate_ms > 0 && estimate_ms <= ATTEMPT_TOLD_MAX_MS);
+    if (attempt->state != ATTEMPT_ASKED)
+        return;
+    begun_us = attempt_begun_us(step->entry);
+    CHECK(step->facts->now_us >= begun_us);
+    attempt->alive_us = step->facts->now_us;
+    told_ms = (step->facts->now_us - begun_us) / 1000 + estimate_ms;
+    if (told_ms > ATTEMPT_TOLD_MAX_MS)
+        told_ms = ATTEMPT_TOLD_MAX_MS;
+    if (attempt->told_count == TOLD_MAX ||
+        told_ms <= attempt->told_write_ms + attempt->told_write_ms / 4)
+        return;
+    attempt->told_count++;
+    attempt->told_write_ms = told_ms;
+    report = attempt_begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED);
+    report->barrier = step->facts->barrier.takes_part;
+    report->told_write_ms = told_ms;
+    step->effects->since_us = step->entry->asked_at_us;
 }
 
 static void take_broke(const struct attempt_stepping *step, const struct attempt_event *event)
@@ -649,6 +678,9 @@ static void take_event(const struct attempt_stepping *step, const struct attempt
         return;
     case ATTEMPT_ALIVE:
         step->attempt->alive_us = step->facts->now_us;
+        return;
+    case ATTEMPT_ESTIMATE:
+        take_estimate(step, event->estimate_ms);
         return;
     case ATTEMPT_DEFER:
         take_defer(step, event->defer_ms);

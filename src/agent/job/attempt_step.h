@@ -56,6 +56,8 @@
 #include "src/agent/job/ranks_step.h"
 #include "src/ask/sentinel.h"
 
+#define ATTEMPT_TOLD_MAX_MS UINT64_C(604800000) /* 7 days, the longest timeout of a policy */
+
 #define ATTEMPT_STATES(X)                                                                          \
     X(NONE)                                                                                        \
     X(WAITING)                                                                                     \
@@ -120,6 +122,8 @@ struct attempt {
     uint64_t done_at_us;    /* of the sentinel; 0: it has not come */
     uint64_t stall_ms;      /* from the question to the sentinel; 0: it came when nobody looked */
     uint64_t alive_us;      /* of the last sign of life on the call; 0: none */
+    uint64_t told_write_ms; /* as reported, what it expects from the question on; 0: not told */
+    uint32_t told_count;    /* of these reports */
     uint64_t unfinished_us; /* since when a sentinel is there that lacks something; 0: none is */
     uint64_t told_bytes;    /* in it, or by all ranks: at least these must arrive */
     char label[LABEL_MAX_BYTES + 1]; /* what was saved, as all of them say; "": none told */
@@ -191,6 +195,8 @@ enum attempt_event_kind {
     ATTEMPT_FIRED,       /* the application was asked */
     ATTEMPT_UNASKED,     /* it could not be: reason and text */
     ATTEMPT_ALIVE,       /* a sign of life on the call */
+    ATTEMPT_ESTIMATE,    /* likewise: it expects to write for estimate_ms more,
+                          * 1 to ATTEMPT_TOLD_MAX_MS */
     ATTEMPT_DEFER,       /* it asks for defer_ms */
     ATTEMPT_BROKE,       /* the call, without an answer: reason and text */
     ATTEMPT_FROZEN,      /* the whole job stands still */
@@ -207,7 +213,7 @@ struct attempt_event {
     enum attempt_event_kind kind;
     const Ckpt__V1__Order *order; /* START, EXTEND, HURRY, AFTER */
     Ckpt__V1__Reason reason;
-    uint64_t defer_ms;
+    uint64_t defer_ms, estimate_ms;
     union {
         char text[JOB_DETAIL_BYTES];
         struct attempt_put put;

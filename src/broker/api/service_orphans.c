@@ -26,15 +26,7 @@ static Ckpt__V1__Orphan *translate_orphan(const struct fsm_target *target,
 {
     Ckpt__V1__Orphan *item = scratch_take(scratch, 1, sizeof(*item));
 
-    ckpt__v1__orphan__init(item);
-    item->checkpoint_id = orphan->checkpoint_id;
-    item->allocation_id = text_message(orphan->allocation_id);
-    item->tenant = text_message(orphan->tenant);
-    item->project = text_message(orphan->project);
-    item->target_id = text_message(target->id);
-    item->size_bytes = orphan->size_bytes;
-    item->age_ms = orphan->age_ms;
-    item->owner = text_message(orphan->owner);
+    orphan_to_message(orphan, target->id, item);
     item->path = orphan_path(target, orphan, scratch);
     return item;
 }
@@ -77,6 +69,8 @@ void orphans_answer(struct request *request, struct scratch *scratch)
     if (asked->scan)
         scanner_scan_now(scanner);
     reply.min_age_ms = fsm_policy(fsm)->orphan_age_ms;
+    reply.rule = fsm_policy(fsm)->orphan_rule;
+    reply.remove_age_ms = fsm_policy(fsm)->orphan_remove_age_ms;
     reply.scans = scratch_take(scratch, fsm_target_slots(fsm), sizeof(reply.scans[0]));
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++)
         if (fsm_target_find_slot(fsm, slot) != NULL)

@@ -88,6 +88,7 @@ struct config {
     bool insecure;            /* addresses that are not loopback are bound without TLS */
     char *tls_ca, *tls_cert, *tls_key; /* PEM files, "{id}" is the member's id; "": no TLS */
     enum log_level log_level;
+    uint64_t log_max_bytes; /* of the file htcondor.CKPT_SERVER_LOG */
 };
 
 /* What the command line sets. NULL: not given. */

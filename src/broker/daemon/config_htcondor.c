@@ -10,18 +10,18 @@
 
 #include "fsm/limits.h"
 #include "src/base/check.h"
+#include "src/base/log_file.h"
 #include "src/broker/daemon/config.h"
 #include "src/broker/daemon/config_keys.h"
 
-enum { SECONDS_MAX = 365 * 24 * 3600 };
+enum { SECONDS_MAX = 365 * 24 * 3600, LOG_MAX_BYTES_USUAL = 10 * 1000 * 1000 };
+#define LOG_MAX_BYTES_MAX UINT64_C(1000000000000)
 
 /* What each node says of its server, and what systemd does. A name without a row has a setting. */
 static const struct htcondor_idle idle[] = {
     {"CKPT_SERVER_HOST", "each node has it, section htcondor of ckpt-agentd.yaml, as its domain"},
     {"CkptServer", "each node has it, section htcondor of ckpt-agentd.yaml, as its domain"},
     {"STARTD_ATTRS", "an agent tells its node's domain, ckptctl nodes -o wide shows it"},
-    {"CKPT_SERVER_LOG", "messages go to stderr, which systemd's journal keeps"},
-    {"MAX_CKPT_SERVER_LOG", "the journal rotates, SystemMaxUse of journald.conf"},
     {"DAEMON_LIST", "systemd supervises the daemons, deploy/systemd"},
 };
 
@@ -102,7 +102,7 @@ static int take_seconds(struct config *config, struct err *err)
         {"MAX_DISCARDED_RUN_TIME", given->MAX_DISCARDED_RUN_TIME, "max_discarded_ms", 0,
          &config->policy.max_discarded_ms},
         {"CKPT_SERVER_STALE_CKPT_AGE_CUTOFF", given->CKPT_SERVER_STALE_CKPT_AGE_CUTOFF,
-         "orphan_age_ms", 0, &config->policy.orphan_age_ms},
+         "orphan_remove_age_ms", 1, &config->policy.orphan_remove_age_ms},
         {"CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL", given->CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL,
          "orphan_scan_interval_ms", 1, &config->policy.orphan_scan_interval_ms},
     };
@@ -210,6 +210,26 @@ static int take_debug(struct config *config, struct err *err)
     return 0;
 }
 
+/* S2-015. Without a limit of its own the file has HTCondor's. */
+static int take_log(struct config *config, struct err *err)
+{
+    const struct htcondor_names *given = &config->htcondor;
+    const char *max = given->MAX_CKPT_SERVER_LOG;
+
+    config->log_max_bytes = LOG_MAX_BYTES_USUAL;
+    if (given->CKPT_SERVER_LOG[0] != '\0' && given->CKPT_SERVER_LOG[0] != '/')
+        return htcondor_complain(config, "CKPT_SERVER_LOG", err,
+                                 "must be the absolute path of a file");
+    if (max[0] == '\0')
+        return 0;
+    if (!number_of(max, 0, LOG_MAX_BYTES_MAX, &config->log_max_bytes) ||
+        (config->log_max_bytes != 0 && config->log_max_bytes < LOG_FILE_MIN_BYTES))
+        return htcondor_complain(
+            config, "MAX_CKPT_SERVER_LOG", err,
+            "must be bytes, 65536 to 1000000000000, or 0: it is never rotated");
+    return 0;
+}
+
 int config_take_htcondor(struct config *config, struct err *err)
 {
     const struct htcondor_names *given = &config->htcondor;
@@ -228,6 +248,8 @@ int config_take_htcondor(struct config *config, struct err *err)
     if (take_seconds(config, err) != 0 || take_domain_rules(config, err) != 0)
         return -1;
     if (given->CKPT_SERVER_DEBUG[0] != '\0' && take_debug(config, err) != 0)
+        return -1;
+    if (take_log(config, err) != 0)
         return -1;
     if (used && given->CKPT_SERVER_DIR[0] != '\0' && take_server_dir(config, err) != 0)
         return -1;
@@ -248,6 +270,15 @@ void config_warn_htcondor(const struct config *config, FILE *to)
     bool used = true;
 
     htcondor_warn(given, idle, ARRAY_COUNT(idle), to);
+    if (given->MAX_CKPT_SERVER_LOG[0] != '\0' && given->CKPT_SERVER_LOG[0] == '\0')
+        fprintf(to,
+                "warning: htcondor.MAX_CKPT_SERVER_LOG has no effect here: CKPT_SERVER_LOG names "
+                "no file, messages go to stderr\n");
+    if (given->CKPT_SERVER_STALE_CKPT_AGE_CUTOFF[0] != '\0' &&
+        config->policy.orphan_rule != CKPT__V1__ORPHAN_RULE__ORPHAN_RULE_REMOVE)
+        fprintf(to,
+                "warning: htcondor.CKPT_SERVER_STALE_CKPT_AGE_CUTOFF removes nothing here while "
+                "the policy's orphan_rule is list\n");
     (void)htcondor_boolean(given->USE_CKPT_SERVER, &used);
     if (given->USE_CKPT_SERVER[0] != '\0' && !used && given->CKPT_SERVER_DIR[0] != '\0')
         fprintf(to, "warning: htcondor.CKPT_SERVER_DIR has no effect here: USE_CKPT_SERVER is "

@@ -46,6 +46,7 @@ static void show_word(const ProtobufCEnumDescriptor *descriptor, const void *pla
 
 #define WORD_KINDS(X)                                                                              \
     X(owner_rule, "registered or first")                                                           \
+    X(orphan_rule, "list or remove")                                                               \
     X(domain_rule, "any, preferred or required")                                                   \
     X(read_back, "sampled, never or always")                                                       \
     X(staging, "local, direct or memory")                                                          \
@@ -121,6 +122,7 @@ static const struct settings_kind source_kind = {set_source_kind, show_source_ki
     POLICY(&name##_kind, #name, name, min, max, POLICY_USUAL_##name)
 #define POLICY_USUAL_owner_rule  "registered"
 #define POLICY_USUAL_domain_rule "any"
+#define POLICY_USUAL_orphan_rule "list"
 #define BACKUPS(kind, name, member, min, max, initial)                                             \
     {CONFIG_BACKUPS, kind, name, offsetof(struct config, backups.member), min, max, initial},
 #define WATCH(kind, name, member, min, max, initial)                                               \

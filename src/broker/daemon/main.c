@@ -12,6 +12,7 @@
 
 #include "src/base/build.h"
 #include "src/base/check.h"
+#include "src/base/log_file.h"
 #include "src/base/start.h"
 #include "src/broker/daemon/config.h"
 #include "src/broker/daemon/config_htcondor.h"
@@ -231,6 +232,11 @@ static int run_daemon(const struct config *config, const struct options *options
     log_set_identity("ckptd", config->self->name);
     check_set_hook(log_dump);
     log_set_level(config->log_level);
+    if (config->htcondor.CKPT_SERVER_LOG[0] != '\0' &&
+        log_file_open(config->htcondor.CKPT_SERVER_LOG, config->log_max_bytes, &err) != 0) {
+        fprintf(stderr, "error: htcondor.CKPT_SERVER_LOG: %s\n", err.text);
+        return err.code == ERR_IO ? EXIT_FAILURE : EXIT_USAGE; /* a full disk may get room */
+    }
     if (options->restore.path != NULL &&
         restore_run(config, &options->restore, stdout, &err) != 0) {
         daemon_log_failure("restore_failed", config, start, &err);

@@ -62,6 +62,7 @@ static bool same_for_all(const struct evaluator_cycle *a, const struct evaluator
 {
     return a->default_write_bytes_per_s == b->default_write_bytes_per_s &&
            a->grace_ms == b->grace_ms && a->node_gpus == b->node_gpus &&
+           a->timeout_ms == b->timeout_ms && a->sensitive_timeout_ms == b->sensitive_timeout_ms &&
            a->policy.stall_fraction == b->policy.stall_fraction &&
            a->policy.quiesce_s == b->policy.quiesce_s && same_health(a, b) && same_busy(a, b) &&
            same_doubles(a->rates.age_factors, b->rates.age_factors, FSM_AGE_BINS);

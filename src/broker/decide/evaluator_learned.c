@@ -86,8 +86,21 @@ uint32_t evaluator_group(const struct evaluator_cycle *cycle,
     return fsm_group(allocation, busy);
 }
 
-/* Without any complete checkpoint of its own the job has what it registered with; only what the
- * fleet taught is filled in. */
+/* S1-040: what the application said of how long it writes, until a checkpoint has shown it. */
+static void fill_told(const struct evaluator_cycle *cycle, const struct fsm_allocation *allocation,
+                      struct eval_view *view, uint32_t row)
+{
+    uint64_t limit_ms = allocation->checkpoint_timeout_ms;
+
+    if (limit_ms == 0)
+        limit_ms = allocation->sensitive ? cycle->sensitive_timeout_ms : cycle->timeout_ms;
+    view->bandwidth_bytes_per_s[row] =
+        eval_told_bandwidth(view->size_bytes[row], (double)allocation->told_write_ms / 1e3,
+                            (double)limit_ms / 1e3, view->bandwidth_bytes_per_s[row]);
+}
+
+/* Without any complete checkpoint of its own the job has what it registered with and what its
+ * application told; beside that only what the fleet taught is filled in. */
 void evaluator_fill_learned(const struct evaluator_cycle *cycle,
                             const struct fsm_allocation *allocation,
                             const struct fsm_target *target, struct eval_view *view, uint32_t row)
@@ -105,8 +118,10 @@ void evaluator_fill_learned(const struct evaluator_cycle *cycle,
     view->yield_probability[row] =
         evaluator_yield_probability(cycle, group, view->age_s[row], view->walltime_left_s[row]);
     view->success_probability[row] = fsm_success_ppm(learned) * MICRO;
-    if (learned->count == 0)
+    if (learned->count == 0) {
+        fill_told(cycle, allocation, view, row);
         return;
+    }
     if (view->bandwidth_bytes_per_s[row] > 0) /* in an outage what it will be afterwards */
         view->bandwidth_bytes_per_s[row] =
             eval_measured_bandwidth((double)allocation->size_estimate_bytes, mean_s,

@@ -217,6 +217,8 @@ void evaluator_cycle_begin(struct evaluator_cycle *cycle, const struct fsm *fsm,
     cycle->default_write_bytes_per_s = fsm_policy(fsm)->default_write_bytes_per_s;
     cycle->grace_ms = fsm_policy(fsm)->grace_ms;
     cycle->node_gpus = fsm_node_gpus(fsm);
+    cycle->timeout_ms = fsm_policy(fsm)->checkpoint_timeout_ms;
+    cycle->sensitive_timeout_ms = fsm_policy(fsm)->sensitive_timeout_ms;
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++)
         cycle->targets[slot] = target_now(fsm_target_find_slot(fsm, slot));
     sum_queues(fsm, now_ms, &sums);

@@ -46,8 +46,9 @@ struct evaluator_target {
 struct evaluator_cycle {
     uint64_t now_ms;           /* of the state's clock: all rows are made for this instant */
     struct eval_policy policy; /* with pressure, urgency and price of bandwidth of this cycle */
-    uint64_t default_write_bytes_per_s, grace_ms; /* of jobs without their own */
-    uint32_t node_gpus;                           /* fsm_node_gpus() */
+    uint64_t default_write_bytes_per_s, grace_ms, timeout_ms; /* of jobs without their own... */
+    uint64_t sensitive_timeout_ms;                            /* ... that are sensitive */
+    uint32_t node_gpus;                                       /* fsm_node_gpus() */
     struct evaluator_target targets[FSM_TARGETS_MAX];
     const struct nodes *nodes;        /* NULL: nobody hears of nodes */
     const struct node_health *health; /* NULL: every node is well */

@@ -182,9 +182,8 @@ static void session_send_ack(struct session *session, const struct fsm_node *nod
     session_send(session, &down);
 }
 
-/* Tells whose orders the agent is to obey from now on (epoch and term, I25), which reports are
- * taken, and how often to say that it lives: three heartbeats fit into the time after which a
- * silent node is degraded. */
+/* Tells whose orders the agent is to obey (epoch and term, I25), which reports are taken, and how
+ * often to say that it lives: thrice in the time after which a silent node is degraded. */
 static void session_send_welcome(struct session *session, const struct fsm_node *node)
 {
     Ckpt__V1__AgentDown down = CKPT__V1__AGENT_DOWN__INIT;
@@ -198,6 +197,7 @@ static void session_send_welcome(struct session *session, const struct fsm_node 
     welcome.epoch = summary.epoch;
     welcome.term = status.term;
     welcome.acknowledged_report_sequence = node->last_report_sequence;
+    welcome.feature_level = fsm_level(session_fsm(session));
     welcome.heartbeat_interval_ms =
         fsm_policy(session_fsm(session))->node_degraded_after_ms / SESSION_HEARTBEATS_PER_DEGRADED;
     down.body_case = CKPT__V1__AGENT_DOWN__BODY_WELCOME;
@@ -471,9 +471,7 @@ static void on_reported(void *data, const struct err *failed, const struct fsm_o
     struct report_proposal proposal = *(struct report_proposal *)data;
     struct session *session = proposal.session;
 
-    (void)
-        /* also a refused report is taken: what counts is the number that the state has reached */
-        outcome;
+    (void)outcome; /* a refused report is taken too: the number that the state has reached counts */
     free(data);
     CHECK(session->pending > 0);
     session->pending--;
@@ -497,6 +495,8 @@ static void propose_report(struct session *session, Ckpt__V1__AgentReport *repor
     struct report_proposal *proposal = check_alloc(sizeof(*proposal));
 
     *proposal = (struct report_proposal){.session = session, .sequence = report->sequence};
+    if (fsm_level(session_fsm(session)) < 2) /* of an agent that another cluster welcomed */
+        report->told_write_ms = 0;
     node_report.node_id = session->node_id;
     node_report.boot_id = session->boot_id;
     node_report.report = report;

@@ -234,6 +234,20 @@ static void guard_quota(const struct explained *explained, char *text)
                  refuses ? ": ckptctl tenants" : "");
 }
 
+/* With what its application told, while that counts. */
+static void guard_storage(const struct explained *explained, char ret_text[EXPLAIN_TEXT_BYTES])
+{
+    const struct fsm_allocation *allocation = explained->allocation;
+    bool down = (explained->view.flags[0] & EVAL_FLAG_STORAGE_DOWN) != 0;
+    char told[96] = "";
+
+    if (allocation != NULL && allocation->told_write_ms != 0 && allocation->learned.count == 0)
+        snprintf(told, sizeof(told), "; its application says that it writes for %" PRIu64 " ms",
+                 allocation->told_write_ms);
+    snprintf(ret_text, EXPLAIN_TEXT_BYTES, "storage: %s (%.0f bytes/s usable%s)",
+             ok_or_blocks(!down), down ? 0 : explained->view.bandwidth_bytes_per_s[0], told);
+}
+
 /* In the order in which people ask: the intervals, what is under way, storage, strategy, the end of
  * the job. */
 void explain_guards(const struct explained *explained,
@@ -245,9 +259,7 @@ void explain_guards(const struct explained *explained,
 
     guard_intervals(explained, ret_texts[0], ret_texts[5], ret_texts[6]);
     guard_active(explained, ret_texts[1]);
-    snprintf(ret_texts[2], EXPLAIN_TEXT_BYTES, "storage: %s (%.0f bytes/s usable)",
-             ok_or_blocks((flags & EVAL_FLAG_STORAGE_DOWN) == 0),
-             (flags & EVAL_FLAG_STORAGE_DOWN) == 0 ? view->bandwidth_bytes_per_s[0] : 0);
+    guard_storage(explained, ret_texts[2]);
     snprintf(ret_texts[3], EXPLAIN_TEXT_BYTES, "strategy: %s",
              flags & EVAL_FLAG_NOT_AUTO ? "blocks (not auto)" : "ok (auto)");
     if (isinf(view->walltime_left_s[0]))

@@ -339,6 +339,8 @@ void translate_checkpoint(const struct fsm *fsm, const struct fsm_checkpoint *ch
     ret_checkpoint->path = translate_checkpoint_path(fsm, checkpoint, scratch);
     ret_checkpoint->machine = translate_text(checkpoint->machine);
     ret_checkpoint->os = translate_text(checkpoint->os);
+    if (checkpoint->told_write_ms != 0)
+        ret_checkpoint->told_end_at_ms = checkpoint->snapshot_at_ms + checkpoint->told_write_ms;
     ret_checkpoint->n_shards = translate_shards(fsm, checkpoint, scratch, &ret_checkpoint->shards);
 }
 
@@ -402,12 +404,15 @@ uint32_t translate_checkpoint_efficiency(const Ckpt__V1__Policy *policy,
     uint64_t rate = allocation->write_bytes_per_s != 0 ? allocation->write_bytes_per_s
                                                        : policy->default_write_bytes_per_s;
     uint64_t ms = allocation->write_estimate_ms;
+    uint64_t told_ms = fsm_told_write_ms(policy, allocation);
 
     if (allocation->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE)
         return 0;
     if (ms == 0 && rate > 0 && allocation->node_count > 0)
         ms = (uint64_t)((unsigned __int128)allocation->size_estimate_bytes * 1000 / rate /
                         allocation->node_count);
+    if (told_ms > ms)
+        ms = told_ms;
     if (ms > UINT64_MAX / PPM / 2)
         return 0;
     return (uint32_t)((uint64_t)PPM * MINUTE_MS / (MINUTE_MS + ms));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/base/text.h"
 
 /* The next name of the path, which moves behind it; false: it is no id, or the path ends. */
 static bool take_name(const char **path, char ret_name[ID_MAX_BYTES + 1])
@@ -58,6 +59,21 @@ void orphan_list_add(struct orphan_list *list, const struct orphan *orphan)
         list->items = check_realloc(list->items, list->capacity, sizeof(*list->items));
     }
     list->items[list->count++] = *orphan;
+}
+
+void orphan_to_message(const struct orphan *orphan, const char *target_id,
+                       Ckpt__V1__Orphan *ret_message)
+{
+    CHECK(orphan->checkpoint_id != 0);
+    ckpt__v1__orphan__init(ret_message);
+    ret_message->checkpoint_id = orphan->checkpoint_id;
+    ret_message->allocation_id = text_message(orphan->allocation_id);
+    ret_message->tenant = text_message(orphan->tenant);
+    ret_message->project = text_message(orphan->project);
+    ret_message->target_id = text_message(target_id);
+    ret_message->size_bytes = orphan->size_bytes;
+    ret_message->age_ms = orphan->age_ms;
+    ret_message->owner = text_message(orphan->owner);
 }
 
 void orphan_list_drop(struct orphan_list *list, uint64_t checkpoint_id)

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ckpt/v1/common.pb-c.h"
 #include "src/base/id.h"
 
 enum { ORPHANS_MAX = 10000, ORPHAN_ERROR_BYTES = 512 };
@@ -41,6 +42,9 @@ bool orphan_of_path(const char *path, struct orphan *orphan);
 /* One of the same id at the same target is the same, and they are summed up: a killed removal
  * leaves two folders. */
 void orphan_list_add(struct orphan_list *list, const struct orphan *orphan);
+/* As commands and answers name it; its texts are the orphan's, and it has no path. */
+void orphan_to_message(const struct orphan *orphan, const char *target_id,
+                       Ckpt__V1__Orphan *ret_message);
 /* One that has gone. */
 void orphan_list_drop(struct orphan_list *list, uint64_t checkpoint_id);
 void orphan_list_clear(struct orphan_list *list);

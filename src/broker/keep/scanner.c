@@ -43,6 +43,7 @@ struct scanner {
     struct orphan_list known;
     uint64_t event_sequence; /* events up to here were looked at */
     bool again;              /* it was asked for while one was at work */
+    uint64_t removals;       /* proposed by this program: no two have one request id in a term */
     struct scan_of {
         uint64_t made;   /* of the target that was looked through: another one has its slot later */
         uint64_t due_ms; /* on the monotonic clock; 0: now */
@@ -72,6 +73,67 @@ static const struct fsm_target *current_target(const struct scanner *scanner)
     return target != NULL && target->made == scanner->made ? target : NULL;
 }
 
+/* ---- what goes without an order ---- */
+
+static bool is_stale(const struct scanner *scanner, const struct orphan *orphan)
+{
+    return orphan->target_slot == scanner->target_slot &&
+           orphan->age_ms >= fsm_policy(scanner_fsm(scanner))->orphan_remove_age_ms &&
+           fsm_is_orphan(scanner_fsm(scanner), orphan->checkpoint_id);
+}
+
+/* Whatever has become of it: the next scan finds what is left. The state judges each once more, and
+ * the worker that removes looks at the mark and the epoch. */
+static void propose_removal(struct scanner *scanner, Ckpt__V1__Orphan **named, size_t count)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__RemoveOrphans remove = CKPT__LOG__V1__REMOVE_ORPHANS__INIT;
+    struct consensus_status status;
+    struct fsm_summary summary;
+    char request_id[80];
+
+    replica_get_status(scanner->broker->replica, &status);
+    fsm_get_summary(scanner_fsm(scanner), &summary);
+    /* one process leads in a term of an epoch */
+    snprintf(request_id, sizeof(request_id), "stale-%" PRIu64 "-%" PRIu64 "-%" PRIu64,
+             summary.epoch, status.term, ++scanner->removals);
+    remove.orphans = named;
+    remove.n_orphans = count;
+    command.request_id = request_id;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REMOVE_ORPHANS;
+    command.remove_orphans = &remove;
+    log_info("orphans_removed", "target=%s count=%zu first=%s by=orphan_rule", named[0]->target_id,
+             count, named[0]->allocation_id);
+    replica_propose(scanner->broker->replica, &command, NULL, NULL);
+}
+
+/* S2-016, S2-017. As many as one command names; the rest at the next scan, which then comes soon:
+ * *ret_more. */
+static void remove_stale(struct scanner *scanner, const struct fsm_target *target, bool *ret_more)
+{
+    const struct fsm *fsm = scanner_fsm(scanner);
+    Ckpt__V1__Orphan items[FSM_ORPHANS_PER_COMMAND_MAX], *named[FSM_ORPHANS_PER_COMMAND_MAX];
+    size_t count = 0;
+
+    *ret_more = false;
+    if (fsm_policy(fsm)->orphan_rule != CKPT__V1__ORPHAN_RULE__ORPHAN_RULE_REMOVE)
+        return;
+    for (size_t i = 0; i < scanner->known.count && !*ret_more; i++) {
+        const struct orphan *orphan = &scanner->known.items[i];
+
+        if (!is_stale(scanner, orphan))
+            continue;
+        *ret_more = count == FSM_ORPHANS_PER_COMMAND_MAX;
+        if (*ret_more)
+            break;
+        orphan_to_message(orphan, target->id, &items[count]);
+        named[count] = &items[count];
+        count++;
+    }
+    if (count > 0)
+        propose_removal(scanner, named, count);
+}
+
 /* ---- the end of a scan ---- */
 
 /* What an operator sees of the target from now on: the new list when all of it was seen, else the
@@ -82,7 +144,7 @@ static void scan_finish(struct scanner *scanner, const char *error)
     struct scan_of *of = &scanner->targets[scanner->target_slot];
     struct orphan_scan *ended = &of->ended;
     const struct fsm_target *target = current_target(scanner);
-    bool whole = error[0] == '\0';
+    bool whole = error[0] == '\0', more = false;
 
     if (target != NULL) {
         text_copy(scanner->current.error, sizeof(scanner->current.error), error);
@@ -91,6 +153,7 @@ static void scan_finish(struct scanner *scanner, const char *error)
             scanner->current.left_out =
                 orphan_list_replace(&scanner->known, scanner->target_slot, &scanner->found);
             *ended = scanner->current;
+            remove_stale(scanner, target, &more);
         } else {
             memcpy(ended->error, scanner->current.error, sizeof(ended->error));
         }
@@ -102,7 +165,7 @@ static void scan_finish(struct scanner *scanner, const char *error)
     }
     of->due_ms = scanner->again ? 0
                                 : broker_monotonic_ms(scanner->broker) +
-                                      (whole ? interval_ms : SCANNER_RETRY_MS);
+                                      (whole && !more ? interval_ms : SCANNER_RETRY_MS);
     orphan_list_clear(&scanner->found);
     scanner->phase = SCAN_RESTS;
     wake_in(scanner, SCANNER_REST_MS);
@@ -393,7 +456,7 @@ static void on_applied(void *context)
 
 /* ---- life ---- */
 
-/* Not at once: a leader that has just been elected has more urgent things to do. */
+/* S2-016: at once; it is a worker that looks. */
 static void on_serving(void *context)
 {
     struct scanner *scanner = context;
@@ -402,7 +465,7 @@ static void on_serving(void *context)
     scanner->phase = SCAN_RESTS;
     scanner->again = false;
     memset(scanner->targets, 0, sizeof(scanner->targets));
-    wake_in(scanner, SCANNER_TICK_MS);
+    wake_in(scanner, 0);
 }
 
 static void on_not_serving(void *context)

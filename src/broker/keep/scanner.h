@@ -1,11 +1,13 @@
 /* Duty of the leader: looks through the targets for checkpoints that no record knows: orphans. They
- * are shown; an operator lets them go (fsm/job/orphans.c).
+ * are shown, and an operator or the policy lets them go (fsm/job/orphans.c).
  *
- * Flow     at the beginning of a leadership and then each orphan_scan_interval of the policy, one
- *          target after the other: `ckpt-worker scan`, page by page. Where this member may not look
- *          into the folders, or does not reach the target, a node is asked by an order
+ * Flow     at once at the beginning of a leadership and then each orphan_scan_interval of the
+ *          policy, one target after the other: `ckpt-worker scan`, page by page. Where this member
+ *          may not look into the folders, or does not reach the target, a node is asked by an order
  *          (ScanTarget), and its pages come by scanner_take_page(). What is found is compared with
  *          the state when it comes, and again when it is shown.
+ *          Where the policy's orphan_rule is REMOVE, the leader then lets those go that were not
+ *          used for orphan_remove_age, by the command that an operator would send.
  * Shapes   one target at a time, one worker at a time, with a rest between pages. At most
  *          ORPHANS_MAX orphans are kept, in memory alone: another leader looks anew.
  * Units    milliseconds; ends of scans by the state's clock.

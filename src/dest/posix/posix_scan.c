@@ -200,13 +200,40 @@ static time_t newest_change(int checkpoint, const struct names *names)
     return newest;
 }
 
+/* S2-017: when anything of it was read or changed, at least `newest`. A file that cannot be looked
+ * at counts as used now. */
+static time_t newest_use(struct walk *walk, int checkpoint, const struct names *names,
+                         time_t newest)
+{
+    struct tree_use use = {.newest = newest};
+
+    for (size_t i = 0; i < names->count; i++) {
+        int fd = tree_open_beneath(checkpoint, names->items[i], O_RDONLY | O_DIRECTORY, 0);
+
+        if (fd < 0)
+            continue;
+        if (!tree_find_use(fd, &use))
+            use.newest = walk->now;
+        close(fd);
+    }
+    walk->name_count += use.names;
+    return use.newest;
+}
+
+static uint64_t age_of(const struct walk *walk, time_t newest)
+{
+    return newest < walk->now ? (uint64_t)(walk->now - newest) : 0;
+}
+
 /* Its age first: nothing of a young one is summed up. */
 static void tell_checkpoint(struct walk *walk, int checkpoint, const struct names *names)
 {
     struct destination_found found = {.path = walk->path, .owner = walk->owner};
     time_t newest = newest_change(checkpoint, names);
 
-    found.age_s = newest < walk->now ? (uint64_t)(walk->now - newest) : 0;
+    if (age_of(walk, newest) < walk->scan->min_age_s)
+        return;
+    found.age_s = age_of(walk, newest_use(walk, checkpoint, names, newest));
     if (found.age_s < walk->scan->min_age_s)
         return;
     for (size_t i = 0; i < names->count; i++)

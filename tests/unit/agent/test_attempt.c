@@ -349,7 +349,7 @@ static void call_hang_up(struct ask_call *call)
     (void)call;
 }
 
-static void ask_and_hear_defer(uint64_t defer_ms)
+static void ask_again(void)
 {
     static const struct ask_ops calls = {
         .preflight = call_preflight, .fire = call_fire, .hang_up = call_hang_up};
@@ -357,6 +357,11 @@ static void ask_and_hear_defer(uint64_t defer_ms)
     job->executor.ask = &calls;
     attempt_post(job, ATTEMPT_TICK, NULL);
     assert_int_equal(job->attempt.state, ATTEMPT_ASKED);
+}
+
+static void ask_and_hear_defer(uint64_t defer_ms)
+{
+    ask_again();
     heard->deferred(job, defer_ms);
     assert_int_equal(job->attempt.state, ATTEMPT_DEFERRED);
     assert_uint_equal(job->entry.timeout_ms, job->attempt.timeout_ms);
@@ -396,6 +401,58 @@ static void of_the_deferrals_of_all_nodes_the_longest_counts(void **state)
     assert_uint_equal(job->attempt.timeout_ms, 710000);
 }
 
+static size_t reports_of_telling(uint64_t *ret_last_ms)
+{
+    const struct ledger_report *kept = NULL;
+    size_t count = 0;
+
+    for (uint64_t after = 0; (kept = ledger_report_after(agent.ledger, after)) != NULL;
+         after = kept->sequence) {
+        Ckpt__V1__AgentReport *report =
+            ckpt__v1__agent_report__unpack(NULL, kept->length, kept->bytes);
+
+        if (report->told_write_ms != 0) {
+            assert_int_equal(report->kind, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED);
+            assert_uint_equal(report->checkpoint_id, CHECKPOINT);
+            *ret_last_ms = report->told_write_ms;
+            count++;
+        }
+        ckpt__v1__agent_report__free_unpacked(report, NULL);
+    }
+    return count;
+}
+
+/* S1-040: in all since it was asked, and again when it is a quarter longer; a cluster of the first
+ * level is not told. */
+static void what_it_expects_is_told_when_it_is_more(void **state)
+{
+    uint64_t last_ms = 0;
+
+    (void)state;
+    agent.machine.folder_watch = folder_watch;
+    agent.machine.folder_watch_free = folder_watch_free;
+    resume_deferred(still_now_us);
+    ask_again();
+    heard->estimate(job, 1000);
+    assert_int_equal(reports_of_telling(&last_ms), 0);
+    agent.feature_level = 2;
+    still_now_us += 2 * SECOND_US;
+    heard->estimate(job, 8000);
+    assert_int_equal(reports_of_telling(&last_ms), 1);
+    assert_uint_equal(last_ms, 10000);
+    assert_uint_equal(job->attempt.alive_us, still_now_us);
+    still_now_us += 5 * SECOND_US;
+    heard->estimate(job, 3000);
+    heard->estimate(job, 5500); /* 12.5 s */
+    assert_int_equal(reports_of_telling(&last_ms), 1);
+    heard->estimate(job, 5501);
+    assert_int_equal(reports_of_telling(&last_ms), 2);
+    assert_uint_equal(last_ms, 12501);
+    heard->estimate(job, ASK_ESTIMATE_MAX_MS);
+    assert_int_equal(reports_of_telling(&last_ms), 3);
+    assert_uint_equal(last_ms, ASK_ESTIMATE_MAX_MS); /* and never more */
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, still_agent_close)
 int main(void)
 {
@@ -408,6 +465,7 @@ int main(void)
         T(a_deferred_attempt_that_is_hurried_looks_again),
         T(a_deferred_attempt_looks_again_though_its_agent_was_away),
         T(of_the_deferrals_of_all_nodes_the_longest_counts),
+        T(what_it_expects_is_told_when_it_is_more),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

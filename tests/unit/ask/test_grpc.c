@@ -186,6 +186,7 @@ static void it_needs_what_the_application_registered(void **state)
 
 static void what_it_tells_is_heard_and_its_answer_is_left_in_the_folder(void **state)
 {
+    static const uint64_t wrong[] = {0, ASK_ESTIMATE_MAX_MS + 1, (uint64_t)-5};
     Ckpt__V1__AppCheckpointUpdate update = CKPT__V1__APP_CHECKPOINT_UPDATE__INIT;
     char label[] = "step:127";
     struct sentinel sentinel;
@@ -196,6 +197,10 @@ static void what_it_tells_is_heard_and_its_answer_is_left_in_the_folder(void **s
     update.body_case = CKPT__V1__APP_CHECKPOINT_UPDATE__BODY_ESTIMATE_MS;
     update.estimate_ms = 9000;
     say(&asking, &update, false);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) { /* S1-040: signs of life */
+        update.estimate_ms = wrong[i];
+        say(&asking, &update, false);
+    }
     update.body_case = CKPT__V1__APP_CHECKPOINT_UPDATE__BODY_PROGRESS_PPM;
     update.progress_ppm = 500000;
     say(&asking, &update, false);
@@ -206,7 +211,7 @@ static void what_it_tells_is_heard_and_its_answer_is_left_in_the_folder(void **s
     say(&asking, &update, true);
     run_until(&asking, &asking.heard.over);
     assert_uint_equal(asking.heard.estimate_ms, 9000);
-    assert_uint_equal(asking.heard.alive, 1);
+    assert_uint_equal(asking.heard.alive, 4);
     assert_uint_equal(asking.heard.answered, 1);
     assert_int_equal(poll(&asking, &sentinel), ASK_FINISHED);
     assert_uint_equal(sentinel.bytes, 77);

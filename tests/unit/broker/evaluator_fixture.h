@@ -10,13 +10,18 @@
 
 enum { HOUR_MS = 3600000 };
 
-__attribute__((unused)) static struct fake *start(void)
+__attribute__((unused)) static struct fake *start_with(const Ckpt__V1__Policy *policy)
 {
-    struct fake *fake = fake_new(NULL);
+    struct fake *fake = fake_new(policy);
 
     fake->broker.metrics = broker_metrics_new(&fake->broker);
     fake->broker.evaluator = evaluator_new(&fake->broker);
     return fake;
+}
+
+__attribute__((unused)) static struct fake *start(void)
+{
+    return start_with(NULL);
 }
 
 __attribute__((unused)) static void finish(struct fake *fake)

@@ -383,6 +383,20 @@ __attribute__((unused)) static struct fsm_outcome fake_do(struct fake *fake,
     return outcome;
 }
 
+__attribute__((unused)) static void fake_set_level(struct fake *fake, uint32_t level)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__SetPolicy set = CKPT__LOG__V1__SET_POLICY__INIT;
+    Ckpt__V1__Policy policy = CKPT__V1__POLICY__INIT;
+
+    command.request_id = (char[]){"level"};
+    policy.feature_level = level;
+    set.policy = &policy;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_SET_POLICY;
+    command.set_policy = &set;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
 __attribute__((unused)) static void fake_stop_serving(struct fake *fake)
 {
     fake->replica.serving = false;

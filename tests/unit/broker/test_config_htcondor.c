@@ -12,8 +12,9 @@ static void names_of_htcondor_become_settings(void **state)
                       "  STARTER_CHOOSES_CKPT_SERVER: False\n  MAX_DISCARDED_RUN_TIME: 7200\n"
                       "  CKPT_SERVER_DEBUG: D_FULLDEBUG\n  MAX_RESTORE_PROCESSES: 40\n"
                       "  MAX_STORE_PROCESSES: 50\n"
-                      "  CKPT_SERVER_STALE_CKPT_AGE_CUTOFF: 5184000\n"
-                      "  CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL: 3600\n",
+                      "  CKPT_SERVER_STALE_CKPT_AGE_CUTOFF: 4320000\n"
+                      "  CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL: 3600\n"
+                      "  CKPT_SERVER_LOG: /var/log/ckpt\n  MAX_CKPT_SERVER_LOG: 70000\n",
              &n1);
 
     (void)state;
@@ -22,11 +23,14 @@ static void names_of_htcondor_become_settings(void **state)
     assert_true(config->targets[0].is_default);
     assert_uint_equal(config->policy.node_chooses_target, 0);
     assert_uint_equal(config->policy.max_discarded_ms, 7200000);
-    assert_uint_equal(config->policy.orphan_age_ms, UINT64_C(5184000000));
+    assert_uint_equal(config->policy.orphan_remove_age_ms, UINT64_C(4320000000));
+    assert_int_equal(config->policy.orphan_rule, CKPT__V1__ORPHAN_RULE__ORPHAN_RULE_LIST);
     assert_uint_equal(config->policy.orphan_scan_interval_ms, 3600000);
     assert_uint_equal(config->targets[0].max_restores, 40);
     assert_uint_equal(config->targets[0].max_writes, 50);
     assert_int_equal(config->log_level, LOG_LEVEL_DEBUG);
+    assert_string_equal(config->htcondor.CKPT_SERVER_LOG, "/var/log/ckpt");
+    assert_uint_equal(config->log_max_bytes, 70000);
     config_free(config);
 }
 
@@ -104,7 +108,7 @@ static void what_htcondor_appends_to_each_job_is_the_rule_of_all(void **state)
     }
 }
 
-/* S2-014, S2-015, S2-019, S2-027: one file of HTCondor's serves all machines, and the operator is
+/* S2-014, S2-019, S2-027: one file of HTCondor's serves all machines, and the operator is
  * told what of it says nothing here. */
 static void names_without_effect_are_taken_and_told(void **state)
 {
@@ -114,8 +118,10 @@ static void names_without_effect_are_taken_and_told(void **state)
         {"CKPT_SERVER_HOST: host", {"htcondor.CKPT_SERVER_HOST", "ckpt-agentd.yaml"}},
         {"CkptServer: host", {"htcondor.CkptServer", "ckpt-agentd.yaml"}},
         {"STARTD_ATTRS: CkptServer, Rack", {"htcondor.STARTD_ATTRS", "domain"}},
-        {"CKPT_SERVER_LOG: /log", {"htcondor.CKPT_SERVER_LOG", "journal"}},
-        {"MAX_CKPT_SERVER_LOG: 1000000", {"htcondor.MAX_CKPT_SERVER_LOG", "SystemMaxUse"}},
+        {"CKPT_SERVER_LOG: /log", {""}},
+        {"MAX_CKPT_SERVER_LOG: 1000000", {"htcondor.MAX_CKPT_SERVER_LOG", "names no file"}},
+        {"CKPT_SERVER_STALE_CKPT_AGE_CUTOFF: 60",
+         {"htcondor.CKPT_SERVER_STALE_CKPT_AGE_CUTOFF", "orphan_rule is list"}},
         {"DAEMON_LIST: MASTER, CKPT_SERVER", {"htcondor.DAEMON_LIST", "systemd"}},
         {"CKPT_SERVER_DIR: /c\n  USE_CKPT_SERVER: False",
          {"htcondor.CKPT_SERVER_DIR", "USE_CKPT_SERVER is False"}},
@@ -156,6 +162,9 @@ static void wrong_values_of_htcondor_s_names_are_refused(void **state)
         {"STARTER_CHOOSES_CKPT_SERVER: 1", {"STARTER_CHOOSES", "True or False"}},
         {"MAX_DISCARDED_RUN_TIME: 1h", {"MAX_DISCARDED_RUN_TIME", "1h", "seconds"}},
         {"CKPT_SERVER_DEBUG: D_NETWORK", {"CKPT_SERVER_DEBUG", "log_level"}},
+        {"CKPT_SERVER_LOG: log", {"CKPT_SERVER_LOG", "absolute path"}},
+        {"MAX_CKPT_SERVER_LOG: 1 Mb", {"MAX_CKPT_SERVER_LOG", "1 Mb", "65536 to"}},
+        {"MAX_CKPT_SERVER_LOG: 65535", {"MAX_CKPT_SERVER_LOG", "65535", "65536 to"}},
         {"CKPT_SERVER_STALE_CKPT_AGE_CUTOFF: 60d", {"AGE_CUTOFF", "60d", "seconds"}},
         {"CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL: 0", {"STALE_CKPT_INTERVAL", "1 to"}},
         {"APPEND_REQ_STANDARD: Memory > 1", {"APPEND_REQ_STANDARD", "LastCkptServer ==", "out"}},
@@ -188,7 +197,9 @@ static void what_is_said_twice_is_refused(void **state)
         {"max_discarded: 5h",
          "MAX_DISCARDED_RUN_TIME: 60",
          {"MAX_DISCARDED_RUN_TIME", "policy.max_discarded_ms", "leave one"}},
-        {"orphan_age: 1d", "CKPT_SERVER_STALE_CKPT_AGE_CUTOFF: 60", {"policy.orphan_age_ms"}},
+        {"orphan_remove_age: 1d",
+         "CKPT_SERVER_STALE_CKPT_AGE_CUTOFF: 60",
+         {"policy.orphan_remove_age_ms"}},
         {"orphan_scan_interval: 1d",
          "CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL: 60",
          {"policy.orphan_scan_interval_ms"}},

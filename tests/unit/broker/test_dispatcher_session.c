@@ -181,8 +181,8 @@ static void a_requested_checkpoint_is_granted_and_ordered_on_every_node(void **s
     assert_uint_equal(orders(&stand->agents[0])->orders[0]->attempt, 2);
 }
 
-static void say_barrier(struct agent *agent, uint64_t sequence, uint64_t checkpoint_id,
-                        Ckpt__V1__ReportKind kind, uint64_t step)
+static void say_attempt(struct agent *agent, uint64_t sequence, uint64_t checkpoint_id,
+                        Ckpt__V1__ReportKind kind, uint64_t step, uint64_t told_write_ms)
 {
     Ckpt__V1__AgentReport message = CKPT__V1__AGENT_REPORT__INIT;
 
@@ -193,6 +193,7 @@ static void say_barrier(struct agent *agent, uint64_t sequence, uint64_t checkpo
     message.attempt = 1;
     message.barrier = kind == CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED;
     message.step = step;
+    message.told_write_ms = told_write_ms;
     message.run = run_in_orders(agent);
     report(agent, &message);
 }
@@ -221,15 +222,40 @@ static void agents_hear_of_the_step_that_all_ranks_agree_on(void **state)
     connect_agent(stand, &stand->agents[1], "node-2");
     id = request_checkpoint(stand->fake, "r1");
     await_phase(stand, CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_NONE, 0);
-    say_barrier(&stand->agents[0], 2, id, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED, 0);
+    say_attempt(&stand->agents[0], 2, id, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED, 0, 0);
     await_phase(stand, CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_GATHERING, 0);
-    say_barrier(&stand->agents[1], 2, id, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED, 0);
+    say_attempt(&stand->agents[1], 2, id, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED, 0, 0);
     for (int i = 0; i < 2; i++)
-        say_barrier(&stand->agents[i], 3, id, barrier, 0);
+        say_attempt(&stand->agents[i], 3, id, barrier, 0, 0);
     await_phase(stand, CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_STEPPING, 0);
-    say_barrier(&stand->agents[0], 4, id, barrier, 128);
-    say_barrier(&stand->agents[1], 4, id, barrier, 126);
+    say_attempt(&stand->agents[0], 4, id, barrier, 128, 0);
+    say_attempt(&stand->agents[1], 4, id, barrier, 126, 0);
     await_phase(stand, CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_AGREED, 128);
+}
+
+/* S1-040: an agent's journal may have what the cluster's members do not know; the report is taken
+ * without it. The welcome says what an agent may send. */
+static void what_a_lower_level_does_not_know_is_left_out_of_a_report(void **state)
+{
+    struct stand *stand = *state;
+    struct agent *agent = &stand->agents[0], *next = &stand->agents[1];
+    uint64_t id;
+
+    fake_serve(stand->fake);
+    assert_int_equal(fake_register(stand->fake, "job", 1, 1, NULL).status, FSM_OK);
+    connect_agent(stand, agent, "node-1");
+    assert_uint_equal(agent->downs[0]->welcome->feature_level, 1);
+    id = request_checkpoint(stand->fake, "r1");
+    await(stand, orders(agent)->n_orders == 1);
+    say_attempt(agent, 2, id, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED, 0, 5000);
+    await(stand, acknowledged(agent) == 2);
+    assert_uint_equal(fsm_checkpoint_find(stand->fake->replica.fsm, id)->told_write_ms, 0);
+    fake_set_level(stand->fake, 2);
+    say_attempt(agent, 3, id, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED, 0, 5000);
+    await(stand, acknowledged(agent) == 3);
+    assert_uint_equal(fsm_checkpoint_find(stand->fake->replica.fsm, id)->told_write_ms, 5000);
+    connect_agent(stand, next, "node-2");
+    assert_uint_equal(next->downs[0]->welcome->feature_level, 2);
 }
 
 /* I6: acknowledged only when committed, repetitions too. */
@@ -749,6 +775,7 @@ int main(void)
         TEST(a_removal_behind_what_an_agent_says_ends_its_stream),
         TEST(the_slot_of_a_removed_node_is_the_next_ones),
         TEST(a_hello_of_another_boot_is_believed_with_the_next_message),
+        TEST(what_a_lower_level_does_not_know_is_left_out_of_a_report),
         TEST(a_boot_that_cannot_be_proposed_ends_the_stream),
         TEST(what_a_boot_says_after_the_hello_of_the_next_one_is_not_believed),
         TEST(heartbeats_keep_a_node_ready_and_cost_no_log_entry),

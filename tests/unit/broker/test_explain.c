@@ -276,6 +276,8 @@ static void a_decision_of_the_log_is_explained_also_by_a_follower(void **state)
     finish(fake);
 }
 
+static uint64_t told_write_ms; /* in each report */
+
 static void report(struct fake *fake, uint64_t sequence, Ckpt__V1__ReportKind kind,
                    uint64_t checkpoint_id)
 {
@@ -297,6 +299,7 @@ static void report(struct fake *fake, uint64_t sequence, Ckpt__V1__ReportKind ki
         report.manifest_sha256 = sha256;
         report.write_ms = 60000;
     }
+    report.told_write_ms = told_write_ms;
     message.node_id = node;
     message.report = &report;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_REPORT;
@@ -339,6 +342,45 @@ static void an_outage_is_all_that_stands_against_a_job_with_checkpoints(void **s
     assert_true(copy->has_change);
     assert_string_equal(copy->change.input, "flags");
     assert_double_near(parsed(copy, "bandwidth_bytes_per_s"), 100e9 / 60, 1e7);
+    finish(fake);
+}
+
+/* S1-040: its application's word can only lengthen the write that size and storage give (640 GB at
+ * 2 GB/s: 320 s), to the timeout (600 s) at most, and is said beside it. After a complete
+ * checkpoint the measured time stands alone. */
+static void what_an_application_expects_counts_until_it_is_measured(void **state)
+{
+    static const struct {
+        uint64_t told_ms;
+        double writes_s;
+    } rows[] = {{100000, 320}, {400000, 400}, {3600000, 600}};
+    struct fake *fake = start();
+    struct explained_copy explained;
+    uint64_t sequence = 1, id;
+
+    (void)state;
+    assert_int_equal(fake_register(fake, job_name, 1, 1, NULL).status, FSM_OK);
+    fake_serve(fake);
+    id = fake_request_checkpoint(fake, job_name, "first");
+    fake_grant(fake, id, 1000000, HOUR_MS);
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        told_write_ms = rows[i].told_ms;
+        report(fake, sequence++, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED, id);
+        fake_advance_ms(fake, MINUTE_MS / 2);
+        assert_double_near(
+            parsed(asked(fake, (struct question){.job = job_name}), "bandwidth_bytes_per_s"),
+            640e9 / rows[i].writes_s, 1);
+        explained = explain_job(fake, job_name);
+        assert_contains(explained.guards[2], "its application says that it writes for");
+    }
+    told_write_ms = 0;
+    report(fake, sequence, CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED, id);
+    fake_advance_ms(fake, MINUTE_MS / 2);
+    assert_double_near(
+        parsed(asked(fake, (struct question){.job = job_name}), "bandwidth_bytes_per_s"),
+        100e9 / 60, 1e7);
+    explained = explain_job(fake, job_name);
+    assert_null(strstr(explained.guards[2], "application"));
     finish(fake);
 }
 
@@ -620,6 +662,7 @@ int main(void)
         cmocka_unit_test(every_input_is_told_so_that_anybody_can_compute_the_terms),
         cmocka_unit_test(an_instant_of_the_past_is_explained_by_what_was_decided_then),
         cmocka_unit_test(a_decision_of_the_log_is_explained_also_by_a_follower),
+        cmocka_unit_test(what_an_application_expects_counts_until_it_is_measured),
         cmocka_unit_test(an_outage_is_all_that_stands_against_a_job_with_checkpoints),
         cmocka_unit_test(exactly_the_reported_change_flips_the_decision),
         cmocka_unit_test(no_narrow_window_between_two_guards_is_passed_over),

@@ -14,10 +14,10 @@ static void end_worker(struct fake *fake, const char *output)
     end_worker_with(fake, (struct worker_result){.exit_code = WORKER_EXIT_OK, .output = output});
 }
 
-/* Ids of the first epoch were all given; 1-1 has a record. */
-static struct fake *start(void)
+/* Ids of the first epoch were all given; 1-1 has a record. The first scan is at once (S2-016). */
+static struct fake *start_with(const Ckpt__V1__Policy *policy)
 {
-    struct fake *fake = fake_new(NULL);
+    struct fake *fake = fake_new(policy);
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__Log__V1__NewEpoch epoch = CKPT__LOG__V1__NEW_EPOCH__INIT;
 
@@ -31,8 +31,13 @@ static struct fake *start(void)
     fake_worker_begin(SCANNER_DEADLINE_MS);
     fake->broker.scanner = scanner_new(&fake->broker);
     fake_serve(fake);
-    fake_advance_ms(fake, SCANNER_TICK_MS);
+    assert_true(worker.running);
     return fake;
+}
+
+static struct fake *start(void)
+{
+    return start_with(NULL);
 }
 
 static void finish(struct fake *fake)
@@ -159,6 +164,47 @@ static void where_a_folder_is_denied_a_nodes_pages_count(void **state)
     page(fake, scan.node_slot, &last);                      /* late */
     assert_string_equal(known(fake), "1-7 1-8");
     finish(fake);
+}
+
+/* S2-016, S2-017: only where the policy says so, and only what was not used for its age; what has a
+ * record, another cluster's mark (which no scan tells of) or an id to come stays. */
+static void stale_ones_go_without_an_order_where_the_policy_says_so(void **state)
+{
+    static const struct {
+        uint32_t level;
+        Ckpt__V1__OrphanRule rule;
+        const char *left;
+    } rows[] = {{2, CKPT__V1__ORPHAN_RULE__ORPHAN_RULE_UNSPECIFIED, "1-7 1-8"},
+                {2, CKPT__V1__ORPHAN_RULE__ORPHAN_RULE_LIST, "1-7 1-8"},
+                {2, CKPT__V1__ORPHAN_RULE__ORPHAN_RULE_REMOVE, "1-8"}};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        Ckpt__V1__Policy policy = CKPT__V1__POLICY__INIT;
+        struct fake *fake;
+        uint64_t count, bytes;
+
+        policy.feature_level = rows[i].level;
+        policy.orphan_rule = rows[i].rule;
+        fake = start_with(&policy);
+        assert_uint_equal(fsm_policy(fake->replica.fsm)->orphan_remove_age_ms,
+                          UINT64_C(60) * 86400000);
+        end_worker(fake, "found=10 5184000 ann t/p/a/checkpoints/1-1\n"
+                         "found=20 5184000 ann t/p/a/checkpoints/1-7\n"
+                         "found=30 5183999 ann t/p/a/checkpoints/1-8\n"
+                         "found=1 5184000 ann t/p/a/checkpoints/3-1\n" COUNTS);
+        scanner_count(fake->broker.scanner, 0, &count, &bytes);
+        if (strcmp(rows[i].left, "1-8") == 0) {
+            assert_uint_equal(count, 1);
+            assert_uint_equal(bytes, 30);
+            assert_false(fsm_is_orphan(fake->replica.fsm, checkpoint_id_make(1, 7)));
+            assert_non_null(fsm_undeleted_find(fake->replica.fsm, checkpoint_id_make(1, 7)));
+        } else {
+            assert_uint_equal(count, 2);
+            assert_null(fsm_undeleted_find(fake->replica.fsm, checkpoint_id_make(1, 7)));
+        }
+        finish(fake);
+    }
 }
 
 static void half_of_a_nodes_pages_are_none(void **state)
@@ -322,6 +368,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pages_are_read_in_turn_and_what_has_a_record_is_none),
         cmocka_unit_test(where_a_folder_is_denied_a_nodes_pages_count),
+        cmocka_unit_test(stale_ones_go_without_an_order_where_the_policy_says_so),
         cmocka_unit_test(half_of_a_nodes_pages_are_none),
         cmocka_unit_test(a_target_that_cannot_be_looked_through_says_why),
         cmocka_unit_test(what_is_removed_is_shown_no_more),

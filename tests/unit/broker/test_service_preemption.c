@@ -89,11 +89,13 @@ static void placement_advice_comes_in_pages(void **state)
 
 static void placement_advice_follows_the_estimated_write_time(void **state)
 {
+    static const uint64_t told_ms[] = {60000, 240000, 3600000};
+    static const uint32_t told_ppm[] = {250000, 200000, 100000};
     static struct answer answer;
     Ckpt__V1__GetPlacementHintsRequest ask = CKPT__V1__GET_PLACEMENT_HINTS_REQUEST__INIT;
     Ckpt__V1__GetPlacementHintsReply *reply;
     Ckpt__V1__Policy policy = CKPT__V1__POLICY__INIT;
-    struct fsm_allocation allocation = {.node_count = 1, .write_estimate_ms = 60000};
+    struct fsm_allocation allocation = {.id = "j", .node_count = 1, .write_estimate_ms = 60000};
 
     (void)state;
     ckpt__v1__mutation_reply__free_unpacked(register_allocation("r", "job"), NULL);
@@ -114,6 +116,13 @@ static void placement_advice_follows_the_estimated_write_time(void **state)
     allocation.write_estimate_ms = 0;
     allocation.size_estimate_bytes = 180000; /* three minutes */
     assert_uint_equal(translate_checkpoint_efficiency(&policy, &allocation), 250000);
+    policy.checkpoint_timeout_ms = 540000;
+    for (size_t i = 0; i < 3; i++) { /* S1-040: its application's word can only lengthen it */
+        allocation.told_write_ms = told_ms[i];
+        assert_uint_equal(translate_checkpoint_efficiency(&policy, &allocation), told_ppm[i]);
+    }
+    allocation.write_estimate_ms = 60000;
+    assert_uint_equal(translate_checkpoint_efficiency(&policy, &allocation), 500000);
     allocation.strategy = CKPT__V1__STRATEGY__STRATEGY_NONE;
     assert_uint_equal(translate_checkpoint_efficiency(&policy, &allocation), 0);
 }

@@ -1,9 +1,11 @@
 /* scan: what lies below a prefix with a cluster's mark, and nothing else (S2-016). On a real file
  * system, by the command line of ckpt-worker. */
 #include <fcntl.h>
+#include <ftw.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "src/dest/mark.h"
@@ -92,24 +94,72 @@ static void a_walk_goes_on_behind_a_path(void **state)
         WORKER_EXIT_USAGE);
 }
 
+static const struct timespec *times_to_set;
+
+static int set_times(const char *path, const struct stat *status, int kind, struct FTW *at)
+{
+    (void)status, (void)kind, (void)at;
+    return utimensat(AT_FDCWD, path, times_to_set, AT_SYMLINK_NOFOLLOW);
+}
+
+/* Everything of a checkpoint was read and changed so many seconds ago. */
+static void make_old(const struct folders *folders, const char *below, time_t age_s)
+{
+    const struct timespec then = {.tv_sec = time(NULL) - age_s}, times[2] = {then, then};
+    char path[512];
+
+    times_to_set = times;
+    snprintf(path, sizeof(path), "%s/%s", folders->prefix, below);
+    assert_int_equal(nftw(path, set_times, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+static const char *found_after(struct folders *folders, const char *min_age_s)
+{
+    assert_int_equal(
+        VERB("scan", "--prefix", folders->prefix, "--cluster", mark, "--min-age", min_age_s),
+        WORKER_EXIT_OK);
+    return found(folders);
+}
+
 /* A folder of a put that may be at work is young. */
 static void what_is_young_is_left_alone(void **state)
 {
     struct folders *folders = *state;
-    const struct timespec old[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
-    char path[512];
-    static const char *const entries[] = {"n1", ".cluster.00000000000000a1", ""};
 
     put(folders, "t/p/a/checkpoints/1-1", mark);
     put(folders, "t/p/a/checkpoints/1-2", mark);
-    for (size_t i = 0; i < 3; i++) {
-        snprintf(path, sizeof(path), "%s/t/p/a/checkpoints/1-1/%s", folders->prefix, entries[i]);
-        assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
+    make_old(folders, "t/p/a/checkpoints/1-1", 7200);
+    assert_string_equal(found_after(folders, "3600"), "t/p/a/checkpoints/1-1");
+}
+
+/* S2-017: the age counts from the last access of any file, or from its change if that is later, at
+ * any depth. The scan's own looks are none, and its MANIFEST is read by every scan. */
+static void what_was_read_is_young_again(void **state)
+{
+    static const char *const files[] = {"n1/sub/b.txt", "n1/a.bin"};
+    const struct timespec read_now[2] = {{.tv_sec = time(NULL)}, {.tv_nsec = UTIME_OMIT}};
+    const struct timespec changed_now[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = time(NULL)}};
+    struct folders *folders = *state;
+    struct scan_found *one = calloc(1, sizeof(*one));
+    const char *at;
+    char path[512];
+
+    put(folders, "t/p/a/checkpoints/1-1", mark);
+    for (int times = 0; times < 2; times++) { /* the first scan is no use */
+        make_old(folders, "t/p/a/checkpoints/1-1", times == 0 ? 7200 : 7201);
+        assert_string_equal(found_after(folders, "3600"), "t/p/a/checkpoints/1-1");
+        at = folders->out;
+        assert_true(scan_read(&at, one));
+        assert_in_range(one->age_s, 7200, 7210);
+        assert_string_equal(found_after(folders, "3600"), "t/p/a/checkpoints/1-1");
     }
-    assert_int_equal(
-        VERB("scan", "--prefix", folders->prefix, "--cluster", mark, "--min-age", "3600"),
-        WORKER_EXIT_OK);
-    assert_string_equal(found(folders), "t/p/a/checkpoints/1-1");
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        make_old(folders, "t/p/a/checkpoints/1-1", 7200);
+        snprintf(path, sizeof(path), "%s/t/p/a/checkpoints/1-1/%s", folders->prefix, files[i]);
+        assert_int_equal(utimensat(AT_FDCWD, path, i == 0 ? read_now : changed_now, 0), 0);
+        assert_string_equal(found_after(folders, "3600"), "");
+    }
+    free(one);
 }
 
 /* An aborted attempt and a killed removal have no MANIFEST that tells their bytes. */
@@ -293,6 +343,7 @@ int main(void)
         WITH_FOLDERS(what_has_the_mark_is_told_and_nothing_else),
         WITH_FOLDERS(a_walk_goes_on_behind_a_path),
         WITH_FOLDERS(what_is_young_is_left_alone),
+        WITH_FOLDERS(what_was_read_is_young_again),
         WITH_FOLDERS(what_was_never_finished_is_told_with_its_bytes),
         WITH_FOLDERS(a_page_ends_and_the_next_one_begins_behind_it),
         WITH_FOLDERS(a_page_of_which_nothing_is_told_ends_as_well),

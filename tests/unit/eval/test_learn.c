@@ -387,6 +387,21 @@ static void groups_have_rates_of_their_own(void **state)
     assert_true(rates.alarms.recall == 0 && rates.alarms.lead_s == 2700);
 }
 
+/* S1-040 */
+static void an_application_s_word_can_only_lengthen_the_write(void **state)
+{
+    (void)state;
+    assert_double_near(eval_told_bandwidth(1000, 50, 600, 10), 10, 0); /* 100 s by the storage */
+    assert_double_near(eval_told_bandwidth(1000, 200, 600, 10), 5, 1e-9);
+    assert_double_near(eval_told_bandwidth(1000, 1e9, 500, 10), 2, 1e-9);
+    assert_double_near(eval_told_bandwidth(1000, INFINITY, 500, 10), 2, 1e-9);
+    assert_double_near(eval_told_bandwidth(1000, 200, 600, 0), 0, 0); /* an outage stays one */
+    for (size_t i = 0; i < 3; i++)
+        assert_double_near(eval_told_bandwidth(1000, (const double[]){0, -5, NAN}[i], 600, 10), 10,
+                           0);
+    assert_double_near(eval_told_bandwidth(0, 200, 600, 10), 10, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -398,6 +413,7 @@ int main(void)
         cmocka_unit_test(senseless_exposure_teaches_nothing),
         cmocka_unit_test(health_multipliers_fade_to_one),
         cmocka_unit_test(rates_rise_with_events_and_fall_back_to_the_prior),
+        cmocka_unit_test(an_application_s_word_can_only_lengthen_the_write),
         cmocka_unit_test(write_history_follows_its_job),
         cmocka_unit_test(write_quantile_grows_with_spread_and_with_what_is_at_risk),
         cmocka_unit_test(one_observation_is_not_trusted_to_the_second),
