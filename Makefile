@@ -210,7 +210,7 @@ $(BUILD)/bin/mpi_heat: tests/support/mpi_heat_main.c tests/support/program.h $(B
 	@mkdir -p $(@D)
 	$(Q)mpicc -std=c11 -D_GNU_SOURCE $(WARN) -I. $(OPT) -o $@ $(filter %.c %.a,$^)
 # a client for benchmarks that is nobody's own: Go's gRPC as Debian has it (deploy/install-deps.sh bench); protoc takes all files of a Go package at once
-GO_PROTOS = proto/ckpt/v1/common.proto proto/ckpt/v1/agent.proto proto/ckpt/v1/broker.proto
+GO_PROTOS = $(addprefix proto/ckpt/v1/,common.proto agent.proto explain.proto broker.proto)
 $(BUILD)/bench/load_go: tests/bench/load.go tests/bench/etcd.proto $(GO_PROTOS)
 	@mkdir -p $(@D)/go/src/etcdserverpb
 	$(Q)protoc --go_out=plugins=grpc:$(@D)/go/src -Iproto $(GO_PROTOS)
