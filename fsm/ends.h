@@ -19,5 +19,9 @@ uint64_t fsm_node_silent_since_ms(const struct fsm_node *node);
  * elsewhere (NODE_SILENT). NULL: there is none. */
 const struct fsm_node *fsm_allocation_silent(const struct fsm *fsm,
                                              const struct fsm_allocation *allocation);
+/* The state does not know that this part of a stopped job has ended. It counted as done without its
+ * node's word, or a scheduler ended the job. Nobody has said that the machine is off. */
+bool fsm_part_unheard(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                      uint32_t place);
 
 #endif

@@ -64,6 +64,7 @@ enum {
     FSM_ATTEMPTS_MAX = 16,
     FSM_GENERATIONS_MAX = 255, /* as in a MANIFEST */
     /* after the grace: a silent node's part then counts as ended */
+    FSM_CAUSE_AGAIN_MS = 5000, /* between looks at silent nodes that may be the cause of an end */
     FSM_TERMINATE_SLACK_MS = 30000,
     /* time for delivery that a STARTED report adds when it restarts the deadline */
     FSM_REPORT_SLACK_MAX_MS = 5000,

@@ -219,7 +219,12 @@
       "a node of the job's last run has been only silent for {c} s: its processes may run on "     \
       "there, and would compute beside the new ones",                                              \
       "wait until its agent is heard (it ends them then), or, when the machine is off, say so: "   \
-      "ckptctl node down NODE --is-off; ckptctl job JOB names the node")
+      "ckptctl node down NODE --is-off; ckptctl job JOB names the node")                           \
+    X(82, NODE_DRAINING, 9, "a node is draining and takes no new work",                            \
+      "choose another node, or ckptctl node undrain NODE")                                         \
+    X(83, NODE_LEFT, 9,                                                                            \
+      "the job was moved away from a node, or its nodes were taken and are not free again",        \
+      "wait, or name nodes yourself: ckptctl restart JOB --node NODE:GPUS ...")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

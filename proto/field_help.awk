@@ -7,7 +7,7 @@ $1 == "}" { exit }
     comment = index($0, "//") ? substr($0, index($0, "//") + 3) : ""
     gsub(/["\\]/, "\\\\&", comment)
     if ($1 == "//") { above = above comment " "; next }
-    split($0, words, " *= *[0-9]+;")
+    split($0, words, " *= *[0-9]+( *[[].*[]])?;") # with its options
     count = split(words[1], declaration, " ")
     printf "HELP(%s, \"%s\")\n", declaration[count], comment == "" ? substr(above, 1, length(above) - 1) : comment
     above = ""

@@ -40,6 +40,8 @@ static void node_lost_part(struct fsm *fsm, struct allocation *allocation, struc
 {
     struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
     struct assignment *part = fsm_allocation_part(allocation, node->view.slot);
+    const struct fsm_plan plan =
+        fsm_plan_failure(fsm, allocation, CKPT__V1__REASON__REASON_NODE_DOWN, true);
 
     CHECK(allocation->view.id != NULL);
     CHECK(node->view.id != NULL);
@@ -50,9 +52,8 @@ static void node_lost_part(struct fsm *fsm, struct allocation *allocation, struc
     if (active != NULL && fsm_checkpoint_writes(active)) /* F-007 */
         fsm_checkpoint_end(fsm, active, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_FAILED,
                            CKPT__V1__REASON__REASON_NODE_DOWN);
-    fsm_terminate_without(
-        fsm, allocation, part,
-        fsm_plan_failure(fsm, allocation, CKPT__V1__REASON__REASON_NODE_DOWN, true));
+    fsm_cause_lost(fsm, allocation, part, plan);
+    fsm_terminate_without(fsm, allocation, part, plan);
 }
 
 /* What ran there is gone, whatever the node's state is now: it may be back already, with another

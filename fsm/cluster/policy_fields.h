@@ -71,7 +71,8 @@
     CHOICE(domain_rule, 1, 3, 1)                                                                   \
     COUNT32(node_gpus, 0, FSM_GPUS_PER_NODE_MAX, 1)                                                \
     CHOICE(orphan_rule, 1, 2, 1)                                                                   \
-    DURATION(orphan_remove_age, FSM_SECOND_MS, FSM_YEAR_MS, 5184000000)
+    DURATION(orphan_remove_age, FSM_SECOND_MS, FSM_YEAR_MS, 5184000000)                            \
+    DURATION(restart_wait, FSM_SECOND_MS, FSM_DAY_MS, 600000)
 /* clang-format on */
 
 /* The first must not be above the second. The merged policy is checked: two fields may be right

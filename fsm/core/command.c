@@ -43,6 +43,7 @@ static const struct fsm_command_info commands[] = {
     {46, "remove_orphans", fsm_apply_remove_orphans, true, false, false},
     {47, "adopt_cluster", fsm_apply_adopt_cluster, true, false, true},
     {48, "node_off", fsm_apply_node_off, true, false, false},
+    {49, "restart_choice", fsm_apply_restart_choice, false, false, false},
 };
 
 /* For tests and documents, which walk the table. */

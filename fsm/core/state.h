@@ -595,7 +595,8 @@ fsm_handler fsm_apply_cluster_init, fsm_apply_member_facts, fsm_apply_member_rol
     fsm_apply_node_seen, fsm_apply_target_availability, fsm_apply_put_target, fsm_apply_set_policy,
     fsm_apply_tick, fsm_apply_leader_elected, fsm_apply_new_epoch, fsm_apply_collected,
     fsm_apply_drain_node, fsm_apply_set_learned, fsm_apply_node_running, fsm_apply_remove_target,
-    fsm_apply_drain_target, fsm_apply_remove_node, fsm_apply_node_off, fsm_apply_scan_target;
+    fsm_apply_drain_target, fsm_apply_remove_node, fsm_apply_node_off, fsm_apply_scan_target,
+    fsm_apply_restart_choice;
 enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec,
                                struct fsm_outcome *outcome);
 /* Ends or requeues what runs on a node that is gone. */

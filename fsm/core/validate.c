@@ -613,6 +613,21 @@ static enum fsm_status validate_node_off(const fsm_command *command, struct fsm_
     return check_id(command->node_off->node_id, outcome);
 }
 
+static enum fsm_status validate_restart_choice(const fsm_command *command,
+                                               struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__RestartChoice *choice = command->restart_choice;
+
+    check_id(choice->allocation_id, outcome);
+    if (choice->absent_node_id[0] != '\0')
+        check_id(choice->absent_node_id, outcome);
+    else
+        check_nodes(choice->n_nodes, choice->nodes, true, outcome);
+    if (outcome->status == FSM_OK && strlen(choice->reason) >= FSM_DETAIL_BYTES)
+        outcome->status = FSM_INVALID_ARGUMENT;
+    return outcome->status;
+}
+
 /* The first epoch is cluster_init's. */
 static enum fsm_status validate_new_epoch(const fsm_command *command, struct fsm_outcome *outcome)
 {
@@ -711,6 +726,7 @@ static validator *const validators[] = {
     V(REMOVE_ORPHANS) = validate_remove_orphans,
     V(ADOPT_CLUSTER) = validate_nothing,
     V(NODE_OFF) = validate_node_off,
+    V(RESTART_CHOICE) = validate_restart_choice,
 #undef V
 };
 

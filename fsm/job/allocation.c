@@ -212,6 +212,8 @@ void fsm_allocation_release(struct fsm *fsm, struct allocation *allocation)
         CHECK(node->view.allocation_count > 0);
         list_remove(&allocation->assignments[i].in_node);
         node->view.allocation_count--;
+        if (fsm_level(fsm) >= 2)
+            node->released_at_ms = fsm->now_ms;
     }
     allocation->assigned = false;
 }

@@ -259,8 +259,7 @@ static void report_restarting(struct fsm *fsm, const struct report *report)
     if (allocation->view.node_count == 1)
         report_restarting_alone(fsm, report);
     else
-        fsm_terminate_begin(fsm, allocation,
-                            fsm_plan_failure(fsm, allocation, REASON(APPLICATION_EXITED), false));
+        fsm_terminate_begin(fsm, allocation, fsm_plan_again(fsm, allocation));
 }
 
 /* Status 0 and no wish to start again: the application says that it is done. */
@@ -279,8 +278,10 @@ static void report_exited(struct fsm *fsm, const struct report *report)
     struct allocation *allocation = report->allocation;
 
     report_mark_exited(report, report_finished(report));
-    if (!allocation->view.terminating && !report->part->exited)
+    if (!allocation->view.terminating && !report->part->exited) {
         allocation->view.death_count += allocation->view.death_count < UINT32_MAX;
+        fsm_cause_exited(fsm, allocation, report->node, (uint32_t)report->message->exit_status);
+    }
     if (allocation->view.terminating)
         fsm_terminate_part(fsm, allocation, report->part);
     else if (report->message->will_restart != 0)

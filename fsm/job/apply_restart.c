@@ -262,19 +262,14 @@ static void restart_apply(struct fsm *fsm, struct allocation *allocation,
 
 /* The same record goes on: its checkpoints, counts and account are those of the job, not of a run.
  * The answer names the checkpoint from which its application starts. */
-enum fsm_status fsm_apply_restart(struct fsm *fsm, const fsm_command *command,
-                                  struct fsm_outcome *outcome)
+enum fsm_status fsm_restart_by(struct fsm *fsm, struct allocation *allocation,
+                               const Ckpt__V1__RestartAllocationRequest *request,
+                               struct fsm_outcome *outcome)
 {
-    const Ckpt__V1__RestartAllocationRequest *request = command->restart_allocation;
-    struct allocation *allocation =
-        allocation_edit(fsm, allocation_find(fsm, request->allocation_id));
     struct restart restart = {.request = request, .count = (uint32_t)request->n_nodes};
     enum fsm_status status;
 
-    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_RESTART_ALLOCATION);
-    CHECK(outcome != NULL);
-    if (allocation == NULL)
-        return FSM_ALLOCATION_NOT_FOUND;
+    CHECK(allocation->view.id != NULL);
     outcome->current = allocation->view.state;
     if (allocation->expired || allocation->assigned ||
         !fsm_allocation_move_allowed(allocation->view.state, ENDS(STARTING)))
@@ -291,5 +286,23 @@ enum fsm_status fsm_apply_restart(struct fsm *fsm, const fsm_command *command,
         outcome->checkpoint_id = allocation->view.restart_id;
     }
     free(restart.old);
+    return status;
+}
+
+enum fsm_status fsm_apply_restart(struct fsm *fsm, const fsm_command *command,
+                                  struct fsm_outcome *outcome)
+{
+    const Ckpt__V1__RestartAllocationRequest *request = command->restart_allocation;
+    struct allocation *allocation =
+        allocation_edit(fsm, allocation_find(fsm, request->allocation_id));
+    enum fsm_status status;
+
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_RESTART_ALLOCATION);
+    CHECK(outcome != NULL);
+    if (allocation == NULL)
+        return FSM_ALLOCATION_NOT_FOUND;
+    status = fsm_restart_by(fsm, allocation, request, outcome);
+    if (status == FSM_OK && allocation->view.restart_choice[0] != '\0')
+        fsm_intern_set(fsm, &allocation->view.restart_choice, ""); /* these are somebody else's */
     return status;
 }

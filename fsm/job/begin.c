@@ -211,6 +211,8 @@ const char *fsm_begin_broken(const struct fsm *fsm, const struct allocation *all
     uint32_t joined = 0;
 
     CHECK(view->id != NULL);
+    if (view->restart_at_ms != 0 && !fsm_allocation_state_waits(view->state))
+        return "I60 only what has stopped waits for the broker";
     for (uint32_t i = 0; i < view->node_count; i++) {
         restored += allocation->assignments[i].restored;
         joined += allocation->assignments[i].joined;

@@ -4,6 +4,7 @@
 #include "fsm/begin.h"
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
+#include "fsm/restart.h"
 
 #define STATE(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
 
@@ -162,6 +163,19 @@ uint64_t fsm_allocation_grace_ms(const struct fsm *fsm, const struct allocation 
 {
     CHECK(allocation->view.id != NULL);
     return allocation->view.grace_ms != 0 ? allocation->view.grace_ms : fsm->policy.grace_ms;
+}
+
+/* Ranks whose peer has died hang in a collective: they have nothing to save, and each second of
+ * theirs is one of the job's restart. */
+uint64_t fsm_stop_grace_ms(const struct fsm *fsm, const struct allocation *allocation)
+{
+    const struct fsm_allocation *view = &allocation->view;
+    bool peer_died = view->terminating && view->node_count > 1 && fsm_level(fsm) >= 2 &&
+                     (view->terminate_reason == CKPT__V1__REASON__REASON_APPLICATION_EXITED ||
+                      view->terminate_reason == CKPT__V1__REASON__REASON_NODE_DOWN);
+    uint64_t grace_ms = fsm_allocation_grace_ms(fsm, allocation);
+
+    return peer_died ? fsm_min(grace_ms, FSM_PEERS_GRACE_MS) : grace_ms;
 }
 
 /* What would be computed again if it died now (S1-009, S1-017). */
@@ -439,6 +453,13 @@ uint32_t fsm_begin_shard(const struct fsm *fsm, const struct fsm_part *part,
     if (allocation->starting_count > 0 && view->restart_id == point->id)
         return allocation->assignments[part->place].shard;
     return fsm_begin_shard_at(view, part->place, point);
+}
+
+bool fsm_allocation_state_waits(Ckpt__V1__AllocationState state)
+{
+    CHECK((unsigned)state < FSM_STATES_ALLOCATION);
+    return state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED ||
+           state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_SUSPENDED;
 }
 
 /* A single part waits for nobody, so that it need not say that it has restored. */

@@ -31,6 +31,7 @@ void fsm_allocation_go_on(struct fsm *fsm, struct allocation *allocation, Ckpt__
 bool fsm_allocation_runs(
     const struct allocation
         *allocation); /* it holds nodes: STARTING, RUNNING, CHECKPOINTING_TO_STOP */
+bool fsm_allocation_state_waits(Ckpt__V1__AllocationState state); /* REQUEUED, SUSPENDED; facts.c */
 bool fsm_allocation_restartable(const struct allocation *allocation);
 bool fsm_allocation_shrinks(const struct allocation *allocation); /* facts.c */
 bool fsm_spec_sensitive(const Ckpt__V1__AllocationSpec *spec);    /* facts.c */
@@ -65,14 +66,27 @@ void fsm_allocation_part_starting(struct fsm *fsm, struct allocation *allocation
 void fsm_allocation_changed(struct fsm *fsm, const struct allocation *allocation);
 void fsm_allocation_arm(struct fsm *fsm, struct allocation *allocation); /* due.c */
 uint64_t fsm_allocation_grace_ms(const struct fsm *fsm, const struct allocation *allocation);
+/* Of the stop that is under way. */
+uint64_t fsm_stop_grace_ms(const struct fsm *fsm, const struct allocation *allocation);
 uint64_t fsm_allocation_age_gpu_ms(const struct fsm *fsm, const struct allocation *allocation);
 
-/* terminate.c */
+/* How a stop ends. */
 struct fsm_plan {
     Ckpt__V1__Reason order_reason; /* in the terminate order */
     Ckpt__V1__AllocationState state;
     Ckpt__V1__Reason reason;
 };
+
+/* cause.c. exited: an application of the node ended first, with an error. lost: the part's node is
+ * down, and the ends before may have been its consequence; plan: of that. open: a silent node may
+ * yet turn out to be the cause. */
+void fsm_cause_exited(struct fsm *fsm, struct allocation *allocation, const struct node *node,
+                      uint32_t wait_status);
+void fsm_cause_lost(struct fsm *fsm, struct allocation *allocation, struct assignment *part,
+                    struct fsm_plan plan);
+bool fsm_cause_open(const struct fsm *fsm, const struct allocation *allocation);
+
+/* terminate.c */
 void fsm_terminate_begin(struct fsm *fsm, struct allocation *allocation, struct fsm_plan plan);
 void fsm_terminate_part(struct fsm *fsm, struct allocation *allocation, struct assignment *part);
 void fsm_terminate_mark(const struct fsm *fsm, struct allocation *allocation,
@@ -91,6 +105,8 @@ bool fsm_requeue_wanted(const struct allocation *allocation, bool node_failure);
 /* The job's state after a failure, by the requeue policy. */
 struct fsm_plan fsm_plan_failure(const struct fsm *fsm, const struct allocation *allocation,
                                  Ckpt__V1__Reason reason, bool node_failure);
+/* Likewise, when its application would be started again in place. */
+struct fsm_plan fsm_plan_again(const struct fsm *fsm, const struct allocation *allocation);
 
 /* scale.c: nodes leave an allocation when a checkpoint of the old set has ended. next is a heap
  * block. */
@@ -150,6 +166,15 @@ void fsm_checkpoint_attempt_failed(struct fsm *fsm, struct checkpoint *checkpoin
 void fsm_checkpoint_timed_out(struct fsm *fsm, struct checkpoint *checkpoint, bool told);
 void fsm_checkpoint_responsive(struct fsm *fsm, struct checkpoint *checkpoint,
                                struct fsm_shard *shard, uint64_t stall_ms);
+/* apply_restart.c: by a client's request, or the leader's choice. */
+enum fsm_status fsm_restart_by(struct fsm *fsm, struct allocation *allocation,
+                               const Ckpt__V1__RestartAllocationRequest *request,
+                               struct fsm_outcome *outcome);
+/* restart.c: its place among the job's nodes (node_count: none of them); the job has just ended; a
+ * checkpoint of it is complete. */
+uint32_t fsm_restart_place(const struct fsm_allocation *view, const struct fsm_node *node);
+void fsm_restart_awaits(const struct fsm *fsm, struct allocation *allocation);
+void fsm_restart_progress(const struct fsm *fsm, struct allocation *allocation);
 /* silent.c: the first place from `from` on whose node is only silent; UINT32_MAX: none. */
 uint32_t fsm_silent_place(const struct fsm *fsm, const struct allocation *allocation,
                           uint32_t from);

@@ -243,6 +243,7 @@ void fsm_allocation_move(struct fsm *fsm, struct allocation *allocation,
     view->state = to;
     view->reason = reason;
     view->state_since_ms = fsm->now_ms;
+    view->restart_at_ms = 0; /* of the state before */
     fsm_allocation_adopt(fsm, allocation);
     fsm_moved(fsm, FSM_RECORD_ALLOCATION, view->slot);
     fsm_event_emit(fsm, &event);

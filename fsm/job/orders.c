@@ -42,7 +42,7 @@ static void orders_of(const struct fsm *fsm, const struct assignment *part, stru
     const struct allocation *allocation = part->allocation;
     const struct checkpoint *active = checkpoint_find_active(fsm, allocation);
     struct fsm_order order = {.allocation = &allocation->view,
-                              .grace_ms = fsm_allocation_grace_ms(fsm, allocation),
+                              .grace_ms = fsm_stop_grace_ms(fsm, allocation),
                               .run = allocation->view.nodes[part->share].run};
 
     if (active == NULL && allocation->view.next_count == 0) /* who shrinks goes on meanwhile */

@@ -169,6 +169,7 @@ void fsm_checkpoint_complete(struct fsm *fsm, struct checkpoint *checkpoint)
     fsm_calibrate_complete(fsm, allocation, checkpoint);
     progress_learn(fsm, allocation, checkpoint);
     fsm_checkpoint_move(fsm, checkpoint, STATE(COMPLETE), REASON(NONE));
+    fsm_restart_progress(fsm, allocation);
     fsm_checkpoint_arm(fsm, checkpoint);
     fsm_retention_review(fsm, allocation);
     if (allocation->view.terminating) { /* F-013: in the grace after the walltime */

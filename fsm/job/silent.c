@@ -1,7 +1,8 @@
 /* Nodes of a stopped job that are only silent: its processes may run on there, and nobody knows.
  *
  * Flow     a part that counted as done without its node's word keeps that mark when its job has
- *          ended (`away`). Its node was silent then; while nobody has heard it since, and nobody
+ *          ended (`away`). One whose job a scheduler ended has no mark at all. Its node was silent
+ *          then; while nobody has heard it since, and nobody
  *          has said that the machine is off, a run elsewhere would be a second copy. The agent ends
  *          the old run when it is heard.
  * Absent   the window from the moment at which the agent is heard until it has ended what it finds:
@@ -22,6 +23,12 @@ uint64_t fsm_node_silent_since_ms(const struct fsm_node *view)
                : 0;
 }
 
+/* It counted as done without its node's word; or a scheduler ended the job, whatever ran. */
+static bool unheard_part(const struct assignment *part)
+{
+    return part->away || !(part->terminated || part->exited);
+}
+
 /* It was silent when the job ended: a silence is noticed when it has lasted for a while. */
 static bool silent_part(const struct fsm *fsm, const struct allocation *allocation, uint32_t i)
 {
@@ -30,7 +37,7 @@ static bool silent_part(const struct fsm *fsm, const struct allocation *allocati
     uint64_t since_ms = fsm_node_silent_since_ms(node);
 
     CHECK(i < view->node_count);
-    return allocation->assignments[i].away && since_ms != 0 && node->off_at_ms == 0 &&
+    return unheard_part(&allocation->assignments[i]) && since_ms != 0 && node->off_at_ms == 0 &&
            since_ms <= fsm_add(view->state_since_ms, fsm->policy.node_degraded_after_ms);
 }
 
@@ -64,4 +71,13 @@ const struct fsm_node *fsm_allocation_silent(const struct fsm *fsm,
 
     CHECK(view->id != NULL);
     return place == UINT32_MAX ? NULL : &node_at(fsm, view->nodes[place].node_slot)->view;
+}
+
+bool fsm_part_unheard(const struct fsm *fsm, const struct fsm_allocation *view, uint32_t place)
+{
+    const struct allocation *allocation = allocation_at(fsm, view->slot);
+
+    CHECK(place < view->node_count);
+    return !allocation->assigned && unheard_part(&allocation->assignments[place]) &&
+           node_at(fsm, view->nodes[place].node_slot)->view.off_at_ms == 0;
 }

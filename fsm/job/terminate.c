@@ -12,6 +12,7 @@
  */
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
+#include "fsm/restart.h"
 
 /* A sensitive job is never started again by the broker: somebody is asked first (F-008). */
 bool fsm_requeue_wanted(const struct allocation *allocation, bool node_failure)
@@ -35,6 +36,17 @@ struct fsm_plan fsm_plan_failure(const struct fsm *fsm, const struct allocation 
     if (fsm_requeue_wanted(allocation, node_failure) && view->requeue_count < limit) /* F-015 */
         plan.state = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED;
     return plan;
+}
+
+/* Its ckpt-run would start it again in place, and on several nodes the broker does so: whatever the
+ * policy of requeues says of failures, within the same limit. */
+struct fsm_plan fsm_plan_again(const struct fsm *fsm, const struct allocation *allocation)
+{
+    const Ckpt__V1__Reason reason = CKPT__V1__REASON__REASON_APPLICATION_EXITED;
+    bool as_node_failure = fsm_restart_is_auto(fsm, &allocation->view);
+
+    CHECK(allocation->view.id != NULL);
+    return fsm_plan_failure(fsm, allocation, reason, as_node_failure);
 }
 
 /* The order counts: the account is closed while the job still holds its nodes; the preemption
@@ -73,6 +85,7 @@ void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
     fsm_allocation_release(fsm, allocation);
     fsm_account_update(fsm, allocation);
     fsm_allocation_move(fsm, allocation, state, reason);
+    fsm_restart_awaits(fsm, allocation);
     fsm_preemption_released(fsm, allocation);
     fsm_retention_review(fsm, allocation);
     fsm_allocation_arm(fsm, allocation);
@@ -127,7 +140,7 @@ void fsm_terminate_begin(struct fsm *fsm, struct allocation *allocation, struct 
     view->terminate_reason = plan.order_reason;
     allocation->plan_state = (uint8_t)plan.state;
     allocation->plan_reason = (uint8_t)plan.reason;
-    allocation->grace_end_ms = fsm->now_ms + fsm_allocation_grace_ms(fsm, allocation);
+    allocation->grace_end_ms = fsm->now_ms + fsm_stop_grace_ms(fsm, allocation);
     allocation->terminate_deadline_ms = allocation->grace_end_ms + FSM_TERMINATE_SLACK_MS;
     if (active != NULL && walltime)
         fsm->walltime_conflicts++; /* F-014 */
@@ -212,7 +225,8 @@ void fsm_terminate_settle(struct fsm *fsm, struct allocation *allocation)
 }
 
 /* Two instants: at the end of the grace a checkpoint that still writes has failed; at the deadline
- * silent nodes count as done, so that one dead agent does not keep all other nodes. */
+ * silent nodes count as done, so that one dead agent does not keep all other nodes. After the end
+ * of an application they are waited for until they are heard or down: one may be its cause. */
 static void terminate_overdue(struct fsm *fsm, struct allocation *allocation)
 {
     struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
@@ -221,6 +235,8 @@ static void terminate_overdue(struct fsm *fsm, struct allocation *allocation)
     if (active != NULL && fsm->now_ms >= allocation->grace_end_ms) /* S1-092 */
         fsm_checkpoint_end(fsm, active, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_FAILED,
                            CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED);
+    if (fsm->now_ms >= allocation->terminate_deadline_ms && fsm_cause_open(fsm, allocation))
+        allocation->terminate_deadline_ms = fsm_add(fsm->now_ms, FSM_CAUSE_AGAIN_MS);
     for (uint32_t i = 0;
          fsm->now_ms >= allocation->terminate_deadline_ms && i < allocation->view.node_count; i++) {
         struct assignment *part = &allocation->assignments[i];

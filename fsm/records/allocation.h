@@ -39,6 +39,7 @@
     FIELD(Ckpt__V1__RestoreMode, restore, RECORD_ANY)                                              \
     FIELD(Ckpt__V1__DomainRule, domain_rule, RECORD_ANY)                                           \
     FIELD(Ckpt__V1__Staging, staging, RECORD_ANY)              /* UNSPECIFIED: the target's */     \
+    FIELD(Ckpt__V1__RestartMode, restart, RECORD_ANY)                                              \
     FIELD(uint32_t, max_requeue, FSM_REQUEUE_MAX)                                                  \
     FIELD(uint32_t, keep_complete, FSM_COMPLETE_KEPT_MAX)       /* 0: its tenant's */              \
     FIELD(uint32_t, reactive_min_nodes, FSM_NODES_PER_ALLOCATION_MAX)                              \
@@ -48,12 +49,17 @@
 
 #define FSM_ALLOCATION_STATUS(FIELD, TEXT)                                                         \
     TEXT(continued_by)                 /* the last job to which its checkpoints went; "": none */  \
+    TEXT(restart_choice)                /* why the broker's last restart is on these nodes */      \
+    TEXT(cause_node_id)                 /* of the first cause of its last failure; "": none */     \
     FIELD(Ckpt__V1__AllocationState, state, RECORD_ANY)                                            \
     FIELD(Ckpt__V1__Reason, reason, RECORD_ANY)                                                    \
     FIELD(uint64_t, state_since_ms, FSM_TIME_MAX_MS)                                               \
     FIELD(uint64_t, registered_index, RECORD_ANY)                                                  \
     FIELD(uint64_t, size_estimate_bytes, FSM_ALLOCATION_BYTES_MAX)                                 \
         /* of all nodes; learned from completed ones, first from used GPU memory */                \
+    FIELD(uint64_t, restart_at_ms, 2 * FSM_TIME_MAX_MS)                                            \
+        /* stopped: the broker does not restart it before; 0: it does not at all */                \
+    FIELD(uint64_t, cause_at_ms, FSM_TIME_MAX_MS) /* of that cause: since when it was silent */    \
     FIELD(uint64_t, write_estimate_ms, RECORD_ANY)                                                 \
         /* bound for timeouts: rises at once, falls slowly; 0: unknown */                          \
     FIELD(uint64_t, told_write_ms, FSM_TOLD_WRITE_MAX_MS)                                          \
@@ -61,6 +67,8 @@
     FIELD(uint32_t, requeue_count, RECORD_ANY)                                                     \
     FIELD(uint32_t, preempted_count, RECORD_ANY)                                                   \
     FIELD(uint32_t, restart_count, RECORD_ANY)                                                     \
+    FIELD(uint32_t, restarts_without_progress, RECORD_ANY)                                         \
+    FIELD(uint32_t, cause_wait_status, RECORD_ANY) /* of that cause; 0: the node was lost */       \
     FIELD(bool, unresponsive, true)                                                                \
         /* it did not answer when it was asked last, and has written no checkpoint since */
 

@@ -36,6 +36,7 @@ struct dispatcher;
 struct storage_watch;
 struct collector;
 struct quotas;
+struct restarter;
 struct scrubber;
 struct scanner;
 struct accounting;
@@ -116,6 +117,7 @@ struct broker {
     struct collector *collector;
     struct scrubber *scrubber;
     struct quotas *quotas;
+    struct restarter *restarter; /* NULL in tests: nobody is restarted */
     struct scanner *scanner;
     struct telemetry *telemetry;   /* NULL in tests and in the simulator: nobody is asked */
     struct accounting *accounting; /* NULL in tests and in the simulator */

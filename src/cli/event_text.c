@@ -237,6 +237,15 @@ static void copies_line(const Ckpt__V1__Event *event, char *text, size_t size)
                  event->number, human_safe(event->subject, subject, sizeof(subject)));
 }
 
+static void restart_chosen_line(const Ckpt__V1__Event *event, char *text, size_t size)
+{
+    char job[ID_BYTES], subject[DETAIL_BYTES];
+
+    snprintf(text, size, "job %s is restarted by the broker (%" PRIu64 " since progress) on %s",
+             human_safe(event->allocation_id, job, sizeof(job)), event->number,
+             human_safe(event->subject, subject, sizeof(subject)));
+}
+
 static void epoch_line(const Ckpt__V1__Event *event, char *text, size_t size)
 {
     char subject[ID_BYTES];
@@ -373,6 +382,9 @@ static void event_sentence(const Ckpt__V1__Event *event, struct event_history *h
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_DELETED:
         deleted_line(event, text, size);
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_RESTART_CHOSEN:
+        restart_chosen_line(event, text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_CONTINUED:
         continued_line(event, text, size);

@@ -2,6 +2,7 @@
 #include "src/cli/job_waits.h"
 
 #include <stdio.h>
+#include <sys/wait.h>
 
 #include "src/cli/human.h"
 
@@ -67,9 +68,64 @@ static void print_silent(struct cli *cli, const Ckpt__V1__Allocation *job)
             node, human_clock(job->silent_since_ms, at), node);
 }
 
+/* The broker's own restart of a stopped job: how many nodes wait for it, and why others do not
+ * count. */
+static void print_restart_waits(struct cli *cli, const Ckpt__V1__Allocation *job)
+{
+    char node[HUMAN_BYTES], since[HUMAN_BYTES];
+    uint32_t may = 0;
+
+    for (size_t i = 0; i < job->n_restart_waits; i++)
+        may += job->restart_waits[i]->refusal[0] == '\0';
+    if (may < job->restart_needed)
+        fprintf(cli->out, "WAITING_FOR_NODES since %s, the same line starts on %u more: ",
+                human_clock(job->state_since_ms, since), job->restart_needed - may);
+    fprintf(cli->out, "%u of %u nodes wait", may, job->restart_needed);
+    for (size_t i = 0; i < job->n_restart_waits; i++)
+        fprintf(cli->out, "%s%s%s%s%s", i == 0 ? " (" : "; ",
+                human_safe(job->restart_waits[i]->node_id, node, sizeof(node)),
+                job->restart_waits[i]->refusal[0] == '\0' ? "" : " does not count, ",
+                job->restart_waits[i]->refusal, i + 1 == job->n_restart_waits ? ")" : "");
+    fputc('\n', cli->out);
+}
+
+/* The first cause of its last failure. */
+static void print_cause(struct cli *cli, const Ckpt__V1__Allocation *job)
+{
+    char node[HUMAN_BYTES], at[HUMAN_BYTES];
+    const int status = (int)job->cause_wait_status;
+
+    if (job->cause_node_id[0] == '\0')
+        return;
+    human_safe(job->cause_node_id, node, sizeof(node));
+    human_clock(job->cause_at_ms, at);
+    if (status == 0)
+        fprintf(cli->out, " its last failure: node %s was lost, silent since %s\n", node, at);
+    else
+        fprintf(cli->out, " its last failure: the application on node %s ended %s %d at %s\n", node,
+                WIFSIGNALED(status) ? "by signal" : "with status",
+                WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), at);
+}
+
+static void print_restart(struct cli *cli, const Ckpt__V1__Allocation *job)
+{
+    char at[HUMAN_BYTES], chosen[256];
+
+    if (job->restart_at_ms != 0 && job->silent_node_id[0] == '\0') {
+        fprintf(cli->out, " the broker restarts it, from %s on\n ",
+                human_clock(job->restart_at_ms, at));
+        print_restart_waits(cli, job);
+    }
+    if (job->restart_choice[0] != '\0')
+        fprintf(cli->out, " its last restart was the broker's: %s\n",
+                human_safe(job->restart_choice, chosen, sizeof(chosen)));
+}
+
 void job_waits_print(struct cli *cli, const Ckpt__V1__Allocation *job)
 {
     print_silent(cli, job);
+    print_cause(cli, job);
+    print_restart(cli, job);
     print_restoring(cli, job->restoring);
     if (job->spec != NULL)
         job_waits_release(cli, job->spec->allocation_id, job->release_check);

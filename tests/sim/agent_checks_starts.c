@@ -6,6 +6,7 @@
 
 #include "src/base/check.h"
 #include "tests/sim/agent_checks_internal.h"
+#include "tests/sim/agent_world.h"
 #include "tests/sim/world_internal.h"
 
 void checks_attaches(void *data, struct agent_machine *machine, const char *allocation_id)
@@ -62,6 +63,37 @@ static void check_own_shard(struct agent_checks *checks, const struct applicatio
         world_violation(checks->world, "I45",
                         "%s starts on %s from the shard of %s, which is of another part",
                         application_allocation(application), machine->name, writer);
+}
+
+/* I61: a run that the broker begins by itself begins beside nothing of those before, wherever. */
+static void check_alone(struct agent_checks *checks, const struct application *application)
+{
+    const char *id = application_allocation(application);
+    const struct world_job *job = job_find(checks->world, id);
+
+    if (!comebacks_is_run(checks->world, job, checks_agent(application_machine(application)),
+                          application_part_run(application)))
+        return;
+    for (size_t i = 0; i < checks->rank_count; i++) {
+        const struct rank *other = checks->ranks[i];
+
+        if (other->living == NULL || other->living == application ||
+            strcmp(other->allocation_id, id) != 0 || checks_of_job(checks, other->living) ||
+            victims_off(checks->world, other->agent))
+            continue;
+        world_violation(checks->world, "I61",
+                        "%s was restarted by the broker, run %" PRIx64
+                        " begins on %s, and run %" PRIx64 " of it lives on %s",
+                        id, application_part_run(application),
+                        application_machine(application)->name, application_part_run(other->living),
+                        application_machine(other->living)->name);
+    }
+    for (unsigned agent = 0; agent < checks->world->options.agents; agent++)
+        if (world_model_lives(agent, (unsigned)(job - checks->world->jobs), UINT64_MAX) &&
+            !state_checks_has_node(checks->world, id, agent) && !victims_off(checks->world, agent))
+            world_violation(checks->world, "I61",
+                            "%s was restarted by the broker without %s, where it lives", id,
+                            world_agent_name(agent));
 }
 
 /* S2-007: the state has said that this job begins from there because a target is away. */
@@ -140,6 +172,7 @@ void checks_started(void *data, struct application *application, uint64_t checkp
                         "%s starts on %s as pid %d while pid %d of it lives there", id,
                         machine->name, (int)application_process(application)->pid,
                         (int)application_process(rank->living)->pid);
+    check_alone(checks, application);
     rank->living = application;
     rank->told = false;
     rank->group = application_process(application)->pid;

@@ -12,7 +12,15 @@
 
 #define STATE(name) CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
 
-enum { LOOK_US = 120000, TIMEOUT_MS = 3000, MISSING_US = 4000000, FINISHED_US = 10000000 };
+enum {
+    LOOK_US = 120000,
+    TIMEOUT_MS = 3000,
+    MISSING_US = 4000000,
+    FINISHED_US = 10000000,
+    PERSON_IN = 12, /* one look in so many at a job that the broker restarts */
+    SPARE_IN = 8,   /* likewise, while it runs */
+    SPARES_MAX = 2  /* of a job */
+};
 
 struct kept_job {
     bool asked;                      /* an answer is awaited */
@@ -21,6 +29,7 @@ struct kept_job {
     uint64_t finished_us;            /* when the last of them did */
     uint32_t missing;                /* ranks without a ckpt-run when it was looked at last */
     uint64_t missing_us;
+    unsigned spares;
     uint64_t since_ms; /* of the state as last heard: another run has another one */
 };
 
@@ -140,6 +149,22 @@ static void launch_missing(struct agent_jobs *jobs, unsigned job)
         launch(jobs, job, missing, AGENT_JOBS_AGAIN);
 }
 
+/* Somebody starts its line on a node that is none of its own. */
+static void launch_spare(struct agent_jobs *jobs, unsigned job)
+{
+    struct kept_job *kept = &jobs->jobs[job];
+    const struct world_job *own = &jobs->world->jobs[job];
+    unsigned agent;
+
+    if (jobs->world->options.shipping_agents == 0 || kept->spares == SPARES_MAX)
+        return;
+    agent = (unsigned)sim_random(jobs->world->sim, jobs->world->options.shipping_agents);
+    if ((own->node_mask >> agent & 1) != 0 || jobs->ops.runs(jobs->ops.data, agent, own->id))
+        return;
+    kept->spares++;
+    launch(jobs, job, UINT32_C(1) << agent, AGENT_JOBS_SPARE);
+}
+
 static void restarted(void *data, int status, const char *text, const ProtobufCMessage *reply)
 {
     struct question question = *(struct question *)data;
@@ -197,10 +222,15 @@ static void looked(void *data, int status, const char *text, const ProtobufCMess
     if (kept->since_ms != allocation->state_since_ms)
         kept->finished = 0;
     kept->since_ms = allocation->state_since_ms;
-    places_known(jobs->world, &jobs->world->jobs[question.job], places_mask(allocation->spec),
-                 allocation->applied_index);
-    if (allocation->state == STATE(RUNNING) || allocation->state == STATE(STARTING))
+    places_known(jobs->world, &jobs->world->jobs[question.job], allocation);
+    if (allocation->state == STATE(RUNNING) || allocation->state == STATE(STARTING)) {
         launch_missing(jobs, question.job);
+        if (!jobs->calm && jobs->world->jobs[question.job].comes_back &&
+            sim_chance(jobs->world->sim, SPARE_IN))
+            launch_spare(jobs, question.job);
+    } else if (allocation->restart_at_ms != 0 &&
+               (jobs->calm || !sim_chance(jobs->world->sim, PERSON_IN)))
+        launch_missing(jobs, question.job); /* the same line again, where none waits */
     else if (!jobs->calm && sim_chance(jobs->world->sim, 3) &&
              (allocation->state == STATE(FAILED) || allocation->state == STATE(REQUEUED) ||
               allocation->state == STATE(SUSPENDED)))

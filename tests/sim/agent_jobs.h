@@ -20,7 +20,9 @@ enum agent_jobs_launch {
     AGENT_JOBS_AGAIN,
     /* of another run of the allocation; what is left of the one before is killed */
     AGENT_JOBS_ANEW,
-    AGENT_JOBS_ANEW_FROM_SCRATCH
+    AGENT_JOBS_ANEW_FROM_SCRATCH,
+    /* on a node that is none of the job's: it stays until it is */
+    AGENT_JOBS_SPARE
 };
 
 struct agent_jobs_ops {

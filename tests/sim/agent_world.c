@@ -26,7 +26,7 @@ enum {
     APPLICATIONS_NODE = WORLD_NODES, /* the first; one more per compute node */
     ROGUE_NODE = APPLICATIONS_NODE + WORLD_AGENTS_MAX,
     JOBS_NODE,
-    RUNS_MAX = 24,
+    RUNS_MAX = 32,
     SHARDS_LOOKED_AT = 64,
     SPOILED_MAX = 6, /* of one checkpoint */
     RESTART_DELAY_US = 1000000,
@@ -143,6 +143,17 @@ bool world_shipping_overstays(unsigned agent, const char *allocation_id)
     return all.users != 0 && agent_checks_overstays(all.checks, agent, allocation_id);
 }
 
+bool world_shipping_waits(unsigned agent, const char *allocation_id)
+{
+    const struct place *place = &all.places[agent];
+
+    for (size_t i = 0; all.users != 0 && i < RUNS_MAX; i++)
+        if (place->runs[i] != NULL && application_run_waits(place->runs[i]) &&
+            strcmp(application_run_allocation(place->runs[i]), allocation_id) == 0)
+            return place->machine->running;
+    return false;
+}
+
 void world_shipping_slow_disk(unsigned agent, uint64_t most_us)
 {
     if (all.users != 0 && all.places[agent].machine != NULL)
@@ -176,7 +187,7 @@ static void run_ended(void *data, struct application_run *run, int exit_code, co
             place->runs[i] = NULL;
 }
 
-static void run_start(struct place *place, const char *allocation_id, bool from_scratch)
+static void run_start(struct place *place, const char *allocation_id, enum agent_jobs_launch how)
 {
     const struct world_job *job = job_find(place->world, allocation_id);
     const struct application_way *way =
@@ -191,7 +202,8 @@ static void run_start(struct place *place, const char *allocation_id, bool from_
         .ranks_in_group = job != NULL && job->ranks_in_group,
         .ranks_with_streams = job != NULL && job->ranks_with_streams,
         .restarts_max = RESTARTS_IN_PLACE,
-        .from_scratch = from_scratch,
+        .from_scratch = how == AGENT_JOBS_ANEW_FROM_SCRATCH,
+        .stays = how == AGENT_JOBS_SPARE,
         .ended = run_ended,
         .data = place};
 
@@ -215,7 +227,9 @@ static void launch_fire(void *data)
 {
     struct launch *launch = data;
 
-    run_start(launch->place, launch->allocation_id, sim_chance(launch->place->world->sim, 3));
+    run_start(launch->place, launch->allocation_id,
+              sim_chance(launch->place->world->sim, 3) ? AGENT_JOBS_ANEW_FROM_SCRATCH
+                                                       : AGENT_JOBS_AGAIN);
     free(launch);
 }
 
@@ -495,7 +509,7 @@ static void run_is_wanted(void *data, unsigned agent, const char *allocation_id,
     if (how == AGENT_JOBS_ANEW || how == AGENT_JOBS_ANEW_FROM_SCRATCH)
         runs_kill(&all.places[agent], allocation_id);
     if (!run_is_there(NULL, agent, allocation_id))
-        run_start(&all.places[agent], allocation_id, how == AGENT_JOBS_ANEW_FROM_SCRATCH);
+        run_start(&all.places[agent], allocation_id, how);
 }
 
 static void place_open(struct world *world, unsigned agent)
@@ -565,8 +579,10 @@ static void shipping_job_started(struct world *world, unsigned agent, void *proc
     struct place *place = &all.places[agent];
 
     (void)process;
-    runs_kill(place, job->id); /* what is left of the run before */
     agent_jobs_begins(all.jobs, agent, job->id);
+    if (job->comes_back && run_is_there(NULL, agent, job->id))
+        return;                /* it has waited for that */
+    runs_kill(place, job->id); /* what is left of the run before */
     launch_later(place, job->id, sim_random(world->sim, 500000));
 }
 

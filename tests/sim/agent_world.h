@@ -33,6 +33,9 @@ bool world_shipping_moves(unsigned agent, const char *allocation_id);
 /* It lives although its agent is awake, was told to end it, and has given it its grace. */
 bool world_shipping_overstays(unsigned agent, const char *allocation_id);
 
+/* A ckpt-run there is kept for a restart by the broker. */
+bool world_shipping_waits(unsigned agent, const char *allocation_id);
+
 /* Each sync of its journal takes up to so long, during which the agent stands still. 0: none
  * does. */
 void world_shipping_slow_disk(unsigned agent, uint64_t most_us);

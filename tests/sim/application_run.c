@@ -10,6 +10,7 @@
 
 #include "ckpt/v1/app.pb-c.h"
 #include "src/agent/durable/end_note.h"
+#include "src/agent/run/run_comeback.h"
 #include "src/base/check.h"
 #include "src/rpc/client.h"
 
@@ -23,6 +24,7 @@ enum {
     REASON_BYTES = 256
 };
 enum run_state { RUN_ATTACHING, RUN_RUNNING, RUN_ENDED, RUN_TOLD };
+enum comeback_state { COMEBACK_NONE, COMEBACK_ASKED, COMEBACK_TOLD };
 
 struct application_run {
     struct agent_machine *machine;
@@ -30,7 +32,7 @@ struct application_run {
     char allocation_id[ID_MAX_BYTES + 1];
     char work_dir[WORK_DIR_BYTES];
     struct clock_ops clock;
-    struct clock_timer *timer, *last_word, *leaving;
+    struct clock_timer *timer, *last_word, *leaving, *comeback_over;
     struct rpc_channel *channel;
     struct rpc_client_call *call;
     enum run_state state;
@@ -42,6 +44,11 @@ struct application_run {
     char restore[WORK_DIR_BYTES], ranks_socket[WORK_DIR_BYTES];
     uint32_t restart_count;
     bool confirmed, ready, refused_running, ended, told_to_end, will_restart;
+    bool ended_by_cluster; /* its last run */
+    bool ran;              /* an application was started before */
+    bool stays;            /* --stay */
+    enum comeback_state comeback;
+    bool kept;    /* its agent said so on this stream */
     bool ordered; /* by its agent to end */
     bool waits;   /* a dead child waits to be reaped */
     bool left;
@@ -60,6 +67,7 @@ static void run_free(struct application_run *run)
     run->clock.timer_free(run->timer);
     run->clock.timer_free(run->last_word);
     run->clock.timer_free(run->leaving);
+    run->clock.timer_free(run->comeback_over);
     free(run);
 }
 
@@ -99,6 +107,7 @@ static void leave(struct application_run *run, int exit_code)
     run->exit_code = exit_code;
     run->clock.timer_stop(run->timer);
     run->clock.timer_stop(run->last_word);
+    run->clock.timer_stop(run->comeback_over);
     run->clock.timer_start(run->leaving, 0);
 }
 
@@ -106,6 +115,39 @@ void application_run_kill(struct application_run *run)
 {
     child_release(run);
     run_free(run);
+}
+
+/* ---- the wait for the cluster's restart: run_comeback.c ---- */
+
+static void comeback_enter(struct application_run *run, enum comeback_state state, uint64_t wait_ms)
+{
+    run->comeback = state;
+    run->clock.timer_stop(run->comeback_over);
+    if (state != COMEBACK_NONE && !run->stays)
+        run->clock.timer_start(run->comeback_over, 1000 * wait_ms);
+}
+
+static int exit_code_of(int wait_status)
+{
+    return (wait_status & 0x7f) != 0 ? 128 + (wait_status & 0x7f) : wait_status >> 8;
+}
+
+static void not_restarted(void *data)
+{
+    struct application_run *run = data;
+
+    leave(run, run->ran ? exit_code_of(run->wait_status) : 125);
+}
+
+/* Another run of it may come: as if this program were started now. */
+static void stay_on(struct application_run *run)
+{
+    run->ended = run->ended_by_cluster = false;
+    comeback_enter(run, COMEBACK_ASKED, COMEBACK_ANSWER_MS);
+    run->restart_count = 0;
+    run->pid = 0;
+    run->state = RUN_ATTACHING;
+    run->clock.timer_stop(run->last_word);
 }
 
 /* ---- up ---- */
@@ -122,7 +164,7 @@ static void send_up(struct application_run *run, const Ckpt__V1__AttachUp *up)
 
 static bool from_scratch(const struct application_run *run)
 {
-    return run->setup.from_scratch && run->restart_count == 0;
+    return run->setup.from_scratch && run->restart_count == 0 && !run->ran;
 }
 
 static void send_hello(struct application_run *run)
@@ -141,6 +183,9 @@ static void send_hello(struct application_run *run)
     hello.want_restore = !from_scratch(run);
     hello.replace = true; /* nobody there finds another one's keeper */
     hello.restart_count = run->restart_count;
+    hello.wait = run->stays                       ? CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_ANY
+                 : run->comeback != COMEBACK_NONE ? CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_RESTART
+                                                  : CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_UNSPECIFIED;
     up.body_case = CKPT__V1__ATTACH_UP__BODY_HELLO;
     up.hello = &hello;
     send_up(run, &up);
@@ -172,11 +217,6 @@ static void send_exited(struct application_run *run)
 }
 
 /* ---- the application ---- */
-
-static int exit_code_of(int wait_status)
-{
-    return (wait_status & 0x7f) != 0 ? 128 + (wait_status & 0x7f) : wait_status >> 8;
-}
 
 static void last_word_over(void *data)
 {
@@ -221,7 +261,7 @@ static void application_ended(struct application_run *run)
     keep_end(run);
     if (run->call == NULL)
         run->clock.timer_start(run->timer, ATTACH_AGAIN_US);
-    if (!run->will_restart)
+    if (!run->will_restart && !run->ended_by_cluster)
         run->clock.timer_start(run->last_word, LAST_WORD_US);
     if (run->call != NULL && run->ready)
         send_exited(run);
@@ -288,6 +328,8 @@ static void hold_application(struct application_run *run, const Ckpt__V1__Attach
     take_point(run, ready);
     run->run_number = ready->run;
     run->state = RUN_RUNNING;
+    run->ran = true;
+    run->ordered = false;
     run->told_to_end = false;
     run->confirmed = false;
     send_started(run);
@@ -297,6 +339,12 @@ static void hold_application(struct application_run *run, const Ckpt__V1__Attach
 
 static void take_refusal(struct application_run *run, const Ckpt__V1__AttachReady *ready)
 {
+    const bool attaching = run->state == RUN_ATTACHING;
+    const bool has_status =
+        !attaching || (run->ran && (run->stays || run->comeback != COMEBACK_NONE));
+
+    if (attaching && run->stays && ready->may_come)
+        return; /* it asks again */
     if (run->state == RUN_RUNNING && run->confirmed && !ready->must_end) {
         run->refused_running = true;
         return;
@@ -304,8 +352,7 @@ static void take_refusal(struct application_run *run, const Ckpt__V1__AttachRead
     snprintf(run->refused, sizeof(run->refused), "%s", ready->error);
     if (run->state == RUN_RUNNING)
         agent_machine_kill_group(run->machine, run->pid, SIGTERM);
-    leave(run,
-          run->state == RUN_ENDED || run->state == RUN_TOLD ? exit_code_of(run->wait_status) : 125);
+    leave(run, has_status && run->state != RUN_RUNNING ? exit_code_of(run->wait_status) : 125);
 }
 
 static void take_ready(struct application_run *run, const Ckpt__V1__AttachReady *ready)
@@ -315,6 +362,8 @@ static void take_ready(struct application_run *run, const Ckpt__V1__AttachReady 
         return;
     }
     run->refused_running = false;
+    comeback_enter(run, COMEBACK_NONE, 0);
+    run->kept = false;
     run->ready = true;
     if (run->state == RUN_ENDED) {
         send_exited(run);
@@ -330,9 +379,21 @@ static void take_ready(struct application_run *run, const Ckpt__V1__AttachReady 
 
 static void take_end(struct application_run *run)
 {
-    run->ended = run->ordered = true;
+    run->ordered = true;
     if (run->state == RUN_ATTACHING)
-        leave(run, run->restart_count > 0 ? exit_code_of(run->wait_status) : 125);
+        stay_on(run);
+    else
+        run->ended = run->ended_by_cluster = true;
+}
+
+/* Only the first answer counts: the wait does not begin anew with each. */
+static void take_notice(struct application_run *run, const Ckpt__V1__AttachNotice *notice)
+{
+    if (run->state != RUN_ATTACHING || notice->restart_wait_ms == 0)
+        return;
+    run->kept = true;
+    if (run->comeback != COMEBACK_TOLD)
+        comeback_enter(run, COMEBACK_TOLD, notice->restart_wait_ms);
 }
 
 static void on_message(struct rpc_client_call *call, void *data, const uint8_t *bytes,
@@ -349,6 +410,8 @@ static void on_message(struct rpc_client_call *call, void *data, const uint8_t *
         take_ready(run, down->ready);
     } else if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_END) {
         take_end(run);
+    } else if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_NOTICE) {
+        take_notice(run, down->notice);
     }
     ckpt__v1__attach_down__free_unpacked(down, NULL);
 }
@@ -368,7 +431,7 @@ static void next_run(struct application_run *run)
 /* The held application never began. */
 static void start_over(struct application_run *run)
 {
-    if (run->ended) {
+    if (run->ended && !run->ended_by_cluster) {
         leave(run, 125);
         return;
     }
@@ -377,6 +440,8 @@ static void start_over(struct application_run *run)
     run->child = NULL;
     run->pid = 0;
     run->waits = false;
+    if (run->ended_by_cluster)
+        stay_on(run);
     run->clock.timer_start(run->timer, 0);
 }
 
@@ -386,6 +451,7 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
 
     (void)call;
     run->call = NULL;
+    run->kept = false;
     if (run->left)
         return;
     if (run->state == RUN_RUNNING && !run->confirmed && end->status == RPC_ABORTED) {
@@ -397,7 +463,10 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
     if (run->state != RUN_TOLD)
         run->clock.timer_start(run->timer,
                                run->refused_running ? REFUSED_AGAIN_US : ATTACH_AGAIN_US);
-    else if (run->will_restart)
+    else if (run->ended_by_cluster) { /* also when the next run was decided upon before */
+        stay_on(run);
+        run->clock.timer_start(run->timer, 0);
+    } else if (run->will_restart)
         next_run(run);
     else
         leave(run, exit_code_of(run->wait_status));
@@ -433,6 +502,8 @@ struct application_run *application_run_new(struct agent_machine *machine,
     run->timer = run->clock.timer_new(run->clock.context, attach, run);
     run->last_word = run->clock.timer_new(run->clock.context, last_word_over, run);
     run->leaving = run->clock.timer_new(run->clock.context, leave_now, run);
+    run->comeback_over = run->clock.timer_new(run->clock.context, not_restarted, run);
+    run->stays = setup->stays;
     run->channel = rpc_channel_new(&machine->applications_loop.uv, machine->address, NULL);
     run->state = RUN_ATTACHING;
     run->clock.timer_start(run->timer, 0);
@@ -443,6 +514,7 @@ struct application_run *application_run_new(struct agent_machine *machine,
 void application_run_terminate(struct application_run *run)
 {
     run->ended = true;
+    run->stays = run->ended_by_cluster = false;
     reap(run);
     if (run->state == RUN_RUNNING) {
         run->told_to_end = true;
@@ -455,6 +527,11 @@ void application_run_terminate(struct application_run *run)
 struct application *application_run_child(const struct application_run *run)
 {
     return run->child;
+}
+
+bool application_run_waits(const struct application_run *run)
+{
+    return !run->left && run->kept && run->state == RUN_ATTACHING;
 }
 
 bool application_run_ordered(const struct application_run *run)

@@ -2,11 +2,11 @@
  * application.
  *
  * Flow     application_run_new() attaches; ready: an application is held; started; ready again: it
- *          is released; its end is told, then the next run or the end of this program. A broken
- *          stream is opened again.
+ *          is released; its end is told, then the next run, the wait for the cluster's own restart,
+ *          or the end of this program. A broken stream is opened again.
  * Shapes   belongs to who made it, until ended() or application_run_kill().
  * Faults   application_run_kill(): SIGKILL; its application lives on without it.
- * Source   src/agent/run/run_main.c, run_child.h
+ * Source   src/agent/run/run_main.c, run_comeback.h, run_child.h
  */
 #ifndef CKPT_TESTS_SIM_APPLICATION_RUN_H
 #define CKPT_TESTS_SIM_APPLICATION_RUN_H
@@ -26,6 +26,7 @@ struct application_run_setup {
     bool ranks_with_streams;
     uint32_t restarts_max;
     bool from_scratch; /* the first run is not restored */
+    bool stays;        /* --stay: until the job runs here, or never will */
     /* It has left; do not touch it any more. refused: the agent's reason, NULL when it had a run
      * to end with. */
     void (*ended)(void *data, struct application_run *run, int exit_code, const char *refused);
@@ -39,6 +40,8 @@ void application_run_kill(struct application_run *run); /* ended() does not come
 void application_run_terminate(struct application_run *run);
 /* NULL: none. */
 struct application *application_run_child(const struct application_run *run);
+/* Its agent keeps it for a restart by the broker, and has said so. */
+bool application_run_waits(const struct application_run *run);
 bool application_run_ordered(const struct application_run *run); /* by its agent to end */
 const char *application_run_allocation(const struct application_run *run);
 uint64_t application_run_number(

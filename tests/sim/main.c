@@ -31,9 +31,10 @@ enum { JOBS_MAX = 64, RUN_MAX_S = 120, FAILED_KEPT_MAX = 32 };
 struct plan {
     uint64_t first, runs;
     unsigned replicas, jobs;
-    bool expect; /* a violation */
-    bool grown;  /* a run must grow by two voters and shrink again */
-    bool ranked; /* ranks must have met, and jobs must have restored all that ranks can */
+    bool expect;   /* a violation */
+    bool grown;    /* a run must grow by two voters and shrink again */
+    bool ranked;   /* ranks must have met, and jobs must have restored all that ranks can */
+    bool returned; /* the broker must have restarted jobs, and taken spares for some of them */
     bool quiet;
     uint64_t twice;    /* each seed is run again in another process: the traces must be equal */
     const char **sets; /* room for all arguments; of one that is there twice the last one counts */
@@ -63,7 +64,7 @@ struct board {
     uint64_t grown_and_back; /* runs */
     uint64_t turned_away;
     uint64_t nodes_removed;
-    uint64_t late, orphans_shown, continued;
+    uint64_t late, orphans_shown, continued, comebacks, spares;
     uint64_t operated, stale_reads, watched, backups, undeleted, removed_by_agents, read_again,
         over_quota, let_go_early, held, forced, unforced_ends, extended, deferred, labelled, met,
         met_on_streams, told_steps, barrier_faults, stood_still, recomputed, outages;
@@ -187,6 +188,8 @@ static void report(struct board *board, const struct world *world, uint64_t took
     add(&board->late, world->counts.late);
     add(&board->orphans_shown, world->counts.orphans_shown);
     add(&board->continued, world->counts.continued);
+    add(&board->comebacks, world->counts.comebacks);
+    add(&board->spares, world->counts.spares);
     add(&board->held, world->counts.held);
     add(&board->watched, world->counts.watched);
     add(&board->backups, world->counts.backups);
@@ -378,28 +381,29 @@ static void summary(const struct plan *plan, const struct board *board, double w
            board->power_losses, board->runs_killed, board->rogue_welcomes, board->copies_kept,
            board->copies_used, board->copies_passed, board->copies_spoiled, board->published,
            board->prepared);
-    printf("operator's calls %" PRIu64 ", nodes removed %" PRIu64 ", stale reads %" PRIu64
-           ", events watched %" PRIu64 ", backups read back %" PRIu64
-           ", folders that stayed %" PRIu64 ", that agents removed %" PRIu64
-           ", told that a tenant has too much %" PRIu64 " times, let go for it %" PRIu64
-           ", written late %" PRIu64 ", shown as orphans %" PRIu64
-           ", continued by other jobs %" PRIu64 ", orders to read again %" PRIu64
-           ", victims held for one %" PRIu64 "; victims taken by force in an outage %" PRIu64
-           ", ended without a checkpoint and without force %" PRIu64 ", attempts extended %" PRIu64
-           ", put off %" PRIu64 "; decisions computed again %" PRIu64
-           "; outages found out in time %" PRIu64 "; bits of a state flipped %" PRIu64
-           ", noticed by the member %" PRIu64 "; lines of telemetry that make no sense %" PRIu64
-           ", older folders put back at the end %" PRIu64 "; complete of one label %" PRIu64
-           ", of a step that was agreed %" PRIu64 ", %" PRIu64 " of them by ranks that have streams"
-           " (told so %" PRIu64 " times, %" PRIu64
-           " faults meanwhile), with which a job ended %" PRIu64 "\n",
-           board->operated, board->nodes_removed, board->stale_reads, board->watched,
-           board->backups, board->undeleted, board->removed_by_agents, board->over_quota,
-           board->let_go_early, board->late, board->orphans_shown, board->continued,
-           board->read_again, board->held, board->forced, board->unforced_ends, board->extended,
-           board->deferred, board->recomputed, board->outages, board->flips, board->flips_told,
-           board->odd_samples, board->older, board->labelled, board->met, board->met_on_streams,
-           board->told_steps, board->barrier_faults, board->stood_still);
+    printf(
+        "operator's calls %" PRIu64 ", nodes removed %" PRIu64 ", stale reads %" PRIu64
+        ", events watched %" PRIu64 ", backups read back %" PRIu64 ", folders that stayed %" PRIu64
+        ", that agents removed %" PRIu64 ", told that a tenant has too much %" PRIu64
+        " times, let go for it %" PRIu64 ", written late %" PRIu64 ", shown as orphans %" PRIu64
+        ", continued by other jobs %" PRIu64 ", restarts by the broker %" PRIu64
+        ", spares taken %" PRIu64 ", orders to read again %" PRIu64
+        ", victims held for one %" PRIu64 "; victims taken by force in an outage %" PRIu64
+        ", ended without a checkpoint and without force %" PRIu64 ", attempts extended %" PRIu64
+        ", put off %" PRIu64 "; decisions computed again %" PRIu64
+        "; outages found out in time %" PRIu64 "; bits of a state flipped %" PRIu64
+        ", noticed by the member %" PRIu64 "; lines of telemetry that make no sense %" PRIu64
+        ", older folders put back at the end %" PRIu64 "; complete of one label %" PRIu64
+        ", of a step that was agreed %" PRIu64 ", %" PRIu64 " of them by ranks that have streams"
+        " (told so %" PRIu64 " times, %" PRIu64
+        " faults meanwhile), with which a job ended %" PRIu64 "\n",
+        board->operated, board->nodes_removed, board->stale_reads, board->watched, board->backups,
+        board->undeleted, board->removed_by_agents, board->over_quota, board->let_go_early,
+        board->late, board->orphans_shown, board->continued, board->comebacks, board->spares,
+        board->read_again, board->held, board->forced, board->unforced_ends, board->extended,
+        board->deferred, board->recomputed, board->outages, board->flips, board->flips_told,
+        board->odd_samples, board->older, board->labelled, board->met, board->met_on_streams,
+        board->told_steps, board->barrier_faults, board->stood_still);
     printf("sum of traces %016" PRIx64 "; ", board->traces);
     printf("most ms until a leader after healing %" PRIu64
            "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 " (elected %" PRIu64
@@ -420,10 +424,11 @@ static void summary(const struct plan *plan, const struct board *board, double w
 
 static int usage(const char *what, const char *why)
 {
-    fprintf(stderr,
-            "usage: simulate [seed=N] [runs=N] [jobs=N] [replicas=3|5] [twice=1] [expect=1] "
-            "[grown=1] [ranked=1] [quiet=1] [option=value...]\nnot understood: %s: %s\n",
-            what, why);
+    fprintf(
+        stderr,
+        "usage: simulate [seed=N] [runs=N] [jobs=N] [replicas=3|5] [twice=1] [expect=1] "
+        "[grown=1] [ranked=1] [returned=1] [quiet=1] [option=value...]\nnot understood: %s: %s\n",
+        what, why);
     return 2;
 }
 
@@ -456,6 +461,8 @@ static const char *plan_set(struct plan *plan, const char *text)
         plan->grown = true;
     } else if (strcmp(text, "ranked=1") == 0) {
         plan->ranked = true;
+    } else if (strcmp(text, "returned=1") == 0) {
+        plan->returned = true;
     } else if (strcmp(text, "quiet=1") == 0) {
         plan->quiet = true;
     } else {
@@ -467,23 +474,17 @@ static const char *plan_set(struct plan *plan, const char *text)
     return NULL;
 }
 
-/* What runs with ranks and several nodes are drawn for has happened so often at the least: checks
- * of what never happens hold. */
-static bool ranks_were_drawn(const struct board *board)
+struct floor {
+    const char *what;
+    uint64_t count, least;
+};
+
+/* What runs are drawn for has happened so often at the least: checks of what never happens hold. */
+static bool floors_hold(const struct floor *floors, size_t count)
 {
-    const struct {
-        const char *what;
-        uint64_t count, least;
-    } floors[] = {
-        {"barriers of ranks with streams", board->met_on_streams, 8},
-        {"jobs that ended with their checkpoint", board->stood_still, 20},
-        {"runs from a checkpoint", board->restores, 20},
-        {"runs from all parts of one", board->whole, 8},
-        {"runs from one on another number of nodes", board->spread, 1},
-    };
     bool all = true;
 
-    for (size_t i = 0; i < ARRAY_COUNT(floors); i++) {
+    for (size_t i = 0; i < count; i++) {
         if (floors[i].count >= floors[i].least)
             continue;
         fprintf(stderr, "%s: %" PRIu64 ", %" PRIu64 " are to be\n", floors[i].what, floors[i].count,
@@ -491,6 +492,29 @@ static bool ranks_were_drawn(const struct board *board)
         all = false;
     }
     return all;
+}
+
+static bool ranks_were_drawn(const struct board *board)
+{
+    const struct floor floors[] = {
+        {"barriers of ranks with streams", board->met_on_streams, 8},
+        {"jobs that ended with their checkpoint", board->stood_still, 20},
+        {"runs from a checkpoint", board->restores, 20},
+        {"runs from all parts of one", board->whole, 8},
+        {"runs from one on another number of nodes", board->spread, 1},
+    };
+
+    return floors_hold(floors, ARRAY_COUNT(floors));
+}
+
+static bool jobs_came_back(const struct board *board)
+{
+    const struct floor floors[] = {
+        {"restarts by the broker", board->comebacks, 40},
+        {"spares that these took", board->spares, 4},
+    };
+
+    return floors_hold(floors, ARRAY_COUNT(floors));
 }
 
 int main(int argc, char **argv)
@@ -526,7 +550,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "no run grew by two voters and shrank again\n");
         return 1;
     }
-    if (plan.ranked && !ranks_were_drawn(board))
+    if ((plan.ranked && !ranks_were_drawn(board)) || (plan.returned && !jobs_came_back(board)))
         return 1;
     return (board->failed > 0) == plan.expect ? 0 : 1;
 }

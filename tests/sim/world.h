@@ -99,9 +99,11 @@ struct world_options {
     /* of a hundred moments of a rank in a barrier so many have the leader, or the rank's agent,
      * fail */
     unsigned barriers;
-    unsigned domains;     /* of a hundred hellos so many name a domain; 0: no target has one */
-    unsigned agent_disks; /* the disk of an agent's journal fails, fills up or takes seconds */
-    unsigned flips;       /* a bit of one member's state flips in its memory */
+    unsigned comes_back;   /* of a hundred jobs so many are restarted by the broker */
+    unsigned restart_wait; /* seconds that a ckpt-run stays for that; 0: the policy's default */
+    unsigned domains;      /* of a hundred hellos so many name a domain; 0: no target has one */
+    unsigned agent_disks;  /* the disk of an agent's journal fails, fills up or takes seconds */
+    unsigned flips;        /* a bit of one member's state flips in its memory */
     /* of telemetry and of queue reports one in so many is no sensible number; 0: none */
     unsigned odd_values;
     unsigned preferred;   /* the member that shall lead; 0: any */
@@ -147,6 +149,7 @@ struct world_job {
     bool elastic;                  /* it restores all parts, or reads them where they lie */
     bool borrowed;                 /* its nodes, of "lender" */
     bool anew;                     /* it was asked to begin from scratch, or may have been */
+    bool comes_back;               /* the broker restarts it: it is AUTO */
     bool runs;                     /* as its scheduler knows */
     bool ended;                    /* a scheduler has asked for its end: that is at once */
     bool forced;                   /* ... for other nodes at once, or may have */

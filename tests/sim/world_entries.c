@@ -7,6 +7,7 @@ void entries_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__E
                    uint64_t index)
 {
     victims_event(world, fsm, event);
+    comebacks_event(world, fsm, event);
     grants_event(world, fsm, event);
     ends_event(world, event, index);
     preemptions_event(world, event);
@@ -29,4 +30,5 @@ void entries_applied(struct world *world, const struct fsm *fsm, uint64_t index)
     done_applied(world, fsm, index);
     destinations_applied(world, fsm);
     retention_applied(world, fsm);
+    comebacks_applied(world, fsm);
 }

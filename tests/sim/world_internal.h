@@ -114,6 +114,7 @@ struct release_checks;
 struct shard_checks;
 struct rank_checks;
 struct part_checks;
+struct comeback_checks;
 struct state_dumps;
 struct destination_checks;
 
@@ -185,6 +186,7 @@ struct world {
     struct shard_checks *shards;
     struct rank_checks *ranks;
     struct part_checks *parts;
+    struct comeback_checks *comebacks;
     struct state_dumps *dumps;
     struct destination_checks *destinations;
     struct orphan_checks *orphans;
@@ -216,6 +218,7 @@ struct world {
         uint64_t late;                     /* folders written after they were removed */
         uint64_t orphans_shown;            /* as often as they were listed */
         uint64_t continued;                /* checkpoints that went over to another job */
+        uint64_t comebacks, spares; /* restarts by the broker; nodes new to the job in them */
         /* the latter with ranks that have streams; what those were told, faults meanwhile */
         uint64_t met_on_streams, told_steps, barrier_faults;
         uint64_t outages;           /* found out by probes, in time */
@@ -321,7 +324,8 @@ uint32_t places_mask(const Ckpt__V1__AllocationSpec *spec);
 void places_start(struct world *world, const struct world_job *job, uint32_t mask);
 /* It runs there, nothing of it is started yet. */
 void places_placed(struct world_job *job, uint32_t mask, uint64_t index);
-void places_known(struct world *world, struct world_job *job, uint32_t mask, uint64_t index);
+void places_known(struct world *world, struct world_job *job,
+                  const Ckpt__V1__Allocation *allocation);
 
 /* world_operator.c */
 void operator_start(struct world *world);
@@ -469,6 +473,8 @@ void victims_applied(struct world *world, const struct fsm *fsm, uint64_t index)
 uint64_t victims_known(const struct world *world, unsigned agent);
 /* How often its node was removed: the state may count its reports from the first one again. */
 unsigned victims_removals(const struct world *world, unsigned agent);
+/* An operator has said that the machine is off, rightly or not. */
+bool victims_off(const struct world *world, unsigned agent);
 /* The entry that was just applied made it a victim; what it is one of forces, in an outage. */
 bool victims_targets_moved(const struct world *world);
 /* Of who was taken in this entry: its strategy may have been that one, and be another one by
@@ -573,6 +579,19 @@ const struct world_job *continues_draw(struct world *world, struct world_job *jo
 void continues_program(const struct world_job *old, struct world_job *job);
 const char *continues_first(struct world *world, const char *allocation_id);
 void continues_event(struct world *world, const Ckpt__V1__Event *event);
+
+/* world_comebacks.c: jobs that the broker restarts. */
+void comebacks_init(struct world *world);
+void comebacks_close(struct world *world);
+/* A job is about to be registered: by whom it is restarted, and how often it may fail. */
+void comebacks_draw(struct world *world, struct world_job *job, Ckpt__V1__AllocationSpec *spec);
+void comebacks_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
+void comebacks_applied(struct world *world, const struct fsm *fsm);
+/* The run on that node began by the broker's choice, and is the job's. */
+bool comebacks_is_run(const struct world *world, const struct world_job *job, unsigned agent,
+                      uint64_t run);
+/* Empty, or which job the broker has to restart and does not. */
+const char *comebacks_unsettled(struct world *world);
 
 /* world_shards.c */
 void shards_init(struct world *world);

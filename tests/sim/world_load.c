@@ -213,8 +213,10 @@ static void mutation_ended(struct request *request, const Ckpt__V1__MutationRepl
         places_placed(job, request->node_mask != 0 ? request->node_mask : job->node_mask,
                       reply->index);
         job_start(world, job);
-    } else if (request->effect == EFFECT_END)
+    } else if (request->effect == EFFECT_END) {
         job->runs = false;
+        job->node_index = reply->index > job->node_index ? reply->index : job->node_index;
+    }
 }
 
 static void read_ended(struct request *request, int status, const ProtobufCMessage *message)
@@ -233,8 +235,7 @@ static void read_ended(struct request *request, int status, const ProtobufCMessa
     }
     history_answered(world, request->known, allocation->applied_index, false, request->method);
     history_end(world, request->operation, allocation->spec->period_ms, allocation->applied_index);
-    places_known(world, &world->jobs[request->job], places_mask(allocation->spec),
-                 allocation->applied_index);
+    places_known(world, &world->jobs[request->job], allocation);
     if (allocation->active_checkpoint_id != 0)
         request->scheduler->active_seen = allocation->active_checkpoint_id;
 }
@@ -388,7 +389,7 @@ static void do_register(struct scheduler *scheduler)
         spec.walltime_ms = job->walltime_min_ms = 8000 + sim_random(sim, 40000);
     if (world->options.targets > 1 && sim_chance(sim, 2) && !job->sensitive)
         spec.target_id = world->targets[1].id;
-    spec.requeue_policy = (Ckpt__V1__RequeuePolicy)sim_random(sim, 4);
+    comebacks_draw(world, job, &spec);
     request.value = spec.period_ms = PERIOD_BASE_MS + ++world->register_value;
     message.request_id = request_id(scheduler, id);
     message.spec = &spec;

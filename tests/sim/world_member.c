@@ -15,6 +15,7 @@
 #include "src/broker/api/watch.h"
 #include "src/broker/daemon/metrics.h"
 #include "src/broker/decide/evaluator.h"
+#include "src/broker/decide/restarter.h"
 #include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/health/disk_watch.h"
 #include "src/broker/health/nodes.h"
@@ -33,7 +34,8 @@ enum {
     RESTART_MIN_US = 200000,
     RESTART_SPREAD_US = 3000000,
     SEGMENT_BYTES = 256 << 10,
-    SEGMENT_BIG_BYTES = 4 << 20
+    SEGMENT_BIG_BYTES = 4 << 20,
+    RESTART_WAIT_S = 600
 };
 
 const struct fsm *member_fsm(const struct world_member *member)
@@ -184,6 +186,7 @@ static void add_parts(struct world_member *member)
     broker->disk = &member->disk;
     broker->backup = backup_new(broker);
     broker->nodes = nodes_new(broker);
+    broker->restarter = restarter_new(broker);
     broker->dispatcher = dispatcher_new(broker);
     broker->evaluator = evaluator_new(broker);
     broker->storage_watch = storage_watch_new(broker);
@@ -322,6 +325,7 @@ void member_kill(struct world_member *member)
     storage_watch_free(broker->storage_watch);
     evaluator_free(broker->evaluator);
     dispatcher_free(broker->dispatcher);
+    restarter_free(broker->restarter);
     nodes_free(broker->nodes);
     watch_free(broker->watch);
     backup_free(broker->backup);
@@ -437,7 +441,7 @@ static void config_text(struct world *world, char *text, size_t size)
         "ms\n  max_attempts: %" PRIu64
         "\n  retry_backoff: 300ms\n  node_degraded_after: 1500ms\n  node_down_after: %" PRIu64
         "ms\n  session_ttl: 30d\n  failover_after: 2s\n  max_discarded: %us\n"
-        "  scrub_interval: 3s\n  release_check: 3s\n"
+        "  scrub_interval: 3s\n  release_check: 3s\n  restart_wait: %us\n"
         "storage_watch:\n  interval: %" PRIu64 "ms\n  timeout: 1s\n  failures_down: %" PRIu64
         "\n  successes_up: %" PRIu64 "\nmembers:\n",
         election_ms, election_ms / 10, UINT64_C(100),
@@ -445,8 +449,9 @@ static void config_text(struct world *world, char *text, size_t size)
         8000 + sim_random(sim, 20000), 2000 + sim_random(sim, 6000),
         world->options.deferrals > 0 ? (uint64_t)WORLD_DEFERRAL_MAX_MS : UINT64_C(300000),
         5000 + sim_random(sim, 20000), 1 + sim_random(sim, 4), 4000 + sim_random(sim, 6000),
-        world->options.discards, 200 + sim_random(sim, 800), 1 + sim_random(sim, 3),
-        1 + sim_random(sim, 3));
+        world->options.discards,
+        world->options.restart_wait > 0 ? world->options.restart_wait : RESTART_WAIT_S,
+        200 + sim_random(sim, 800), 1 + sim_random(sim, 3), 1 + sim_random(sim, 3));
 
     for (unsigned i = 0; i < world->options.replicas; i++)
         used =

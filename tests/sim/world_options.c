@@ -82,6 +82,8 @@ static const struct option {
     OPTION(late_writes),
     OPTION(continues),
     OPTION(memory),
+    OPTION(comes_back),
+    OPTION(restart_wait),
     OPTION(domains),
     OPTION(streams),
     OPTION(absent),
@@ -290,4 +292,6 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     ret_options->late_writes = next(&state, 3) == 0 ? 5 + (unsigned)next(&state, 60) : 0;
     ret_options->memory = next(&state, 3) == 0 ? 10 + (unsigned)next(&state, 91) : 0;
     ret_options->continues = next(&state, 2) == 0 ? 20 + (unsigned)next(&state, 81) : 0;
+    ret_options->comes_back = next(&state, 3) == 0 ? 0 : 20 + (unsigned)next(&state, 81);
+    ret_options->restart_wait = next(&state, 3) == 0 ? 2 + (unsigned)next(&state, 20) : 0;
 }

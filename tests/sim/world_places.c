@@ -83,11 +83,15 @@ void places_placed(struct world_job *job, uint32_t mask, uint64_t index)
     job->node_mask = mask;
 }
 
-void places_known(struct world *world, struct world_job *job, uint32_t mask, uint64_t index)
+/* It may run again without anybody's having asked for it. */
+void places_known(struct world *world, struct world_job *job,
+                  const Ckpt__V1__Allocation *allocation)
 {
     uint32_t before = job->node_mask;
+    bool newer = allocation->applied_index >= job->node_index;
 
-    places_placed(job, mask, index);
+    places_placed(job, places_mask(allocation->spec), allocation->applied_index);
+    job->runs |= newer && job->comes_back && state_holds_nodes(allocation->state);
     if (job->runs)
         places_start(world, job, job->node_mask & ~before);
 }

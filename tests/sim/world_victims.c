@@ -346,6 +346,11 @@ unsigned victims_removals(const struct world *world, unsigned agent)
     return world->victims->removals[agent];
 }
 
+bool victims_off(const struct world *world, unsigned agent)
+{
+    return (world->victims->off >> agent & 1) != 0;
+}
+
 bool victims_targets_moved(const struct world *world)
 {
     return world->victims->targets_moved;

@@ -465,7 +465,8 @@ class Cluster:
         return result
 
     def register(self, allocation, nodes, request_id=None, **fields):
-        """nodes: [(node, gpus, used GPU memory in bytes)]."""
+        """nodes: [(node, gpus, used GPU memory in bytes)]. Tests are the scheduler, which restarts its jobs itself; restart=AUTO: the broker does."""
+        fields.setdefault("restart", common_pb2.RESTART_MODE_MANUAL)
         spec = common_pb2.AllocationSpec(
             allocation_id=allocation, tenant=fields.pop("tenant", "physics"), project=fields.pop("project", "heat"),
             vcluster=fields.pop("vcluster", "hpc"), owner=fields.pop("owner", own_name()),

@@ -130,8 +130,8 @@ class Ranked:
         self.folders.append(self.folder)
         self.command = self.program.command(self.folder, slow=self.slow, silent=self.silent)
 
-    def start(self):
-        for node in self.nodes:
+    def start(self, spares=()):
+        for node in [*self.nodes, *spares]:
             self.runs[node] = self.cluster.run_job(node, self.name, self.command, ("--max-restarts", "0", *self.options))
 
     def state(self):

@@ -103,6 +103,7 @@ void app_stream_ready(struct app_stream *stream, const struct restore_result *re
     ready.app_socket = app_socket;
     ready.must_end = stream->must_end;
     ready.may_come = stream->may_come;
+    ready.cause_wait_status = stream->cause_wait_status;
     if (stream->state == STREAM_READY) {
         ready.run = stream->allocation->entry.run;
         ready.part = stream->allocation->entry.part;
@@ -241,6 +242,7 @@ static void restore_done(void *data, const struct restore_result *result)
     if (result->error[0] != '\0') {
         process_restart_failed(stream->allocation, result->error);
         stream->may_come = result->may_come;
+        stream->cause_wait_status = result->cause_wait_status;
         app_stream_refuse(stream, "%s", result->error);
         return;
     }
@@ -290,6 +292,30 @@ void app_stream_waits(void *data, const char *why)
         return;
     stream->said_us = now_us;
     stream_say(stream, why);
+}
+
+/* At once where it is new, or where its ckpt-run is to know for how long it is worth it. */
+static void stream_awaited(void *data, const char *why, uint64_t restart_wait_ms,
+                           uint32_t cause_wait_status)
+{
+    struct app_stream *stream = data;
+    Ckpt__V1__AttachDown down = CKPT__V1__ATTACH_DOWN__INIT;
+    Ckpt__V1__AttachNotice notice = CKPT__V1__ATTACH_NOTICE__INIT;
+    char text[STREAM_NOTICE_BYTES];
+
+    if (restart_wait_ms == 0) {
+        snprintf(text, sizeof(text), "%s; waiting for that (--stay)", why);
+        app_stream_waits(stream, text);
+        return;
+    }
+    words_cut(why, text, sizeof(text));
+    stream->said_us = agent_now_us(stream->agent);
+    notice.text = text;
+    notice.restart_wait_ms = restart_wait_ms;
+    notice.cause_wait_status = cause_wait_status;
+    down.body_case = CKPT__V1__ATTACH_DOWN__BODY_NOTICE;
+    down.notice = &notice;
+    stream_send(stream, &down);
 }
 
 /* The state goes on by it. */
@@ -445,6 +471,8 @@ void app_stream_ask(struct app_stream *stream, enum restore_what what,
                                             .waits = app_stream_waits,
                                             .found = restore_found,
                                             .reads = restore_reads,
+                                            .wait = stream->hello->wait,
+                                            .awaited = stream_awaited,
                                             .sweep = restore_sweeps,
                                             .prepares = what != RESTORE_OWNER && stream->first &&
                                                         !allocation->entry.restart_awaited,
@@ -539,7 +567,13 @@ static bool stream_starts(const struct app_stream *stream)
     return stream->state != STREAM_RUNNING && stream->state != STREAM_OVER;
 }
 
+static bool stream_awaits(const struct app_stream *stream)
+{
+    return stream->state == STREAM_RESTORING && restore_awaiting(stream->restore);
+}
+
 static const struct caller_ops stream_ops = {.tells = stream_tells,
+                                             .awaits = stream_awaits,
                                              .waits = stream_waits,
                                              .starts = stream_starts,
                                              .end = stream_end,

@@ -37,7 +37,8 @@ struct app_stream {
     Ckpt__V1__AttachHello *hello;
     uint32_t taken_over_pid; /* of the application that had to end for this one; 0: none */
     bool want_restore;
-    bool may_come;      /* with a refusal: the allocation may be restarted here */
+    bool may_come;              /* with a refusal: the allocation may be restarted here */
+    uint32_t cause_wait_status; /* with a refusal: as in AttachReady */
     bool must_end;      /* with a refusal: what the caller runs is a second one of the allocation */
     bool first;         /* of this ckpt-run: not a restart in place */
     bool told;          /* for which run */

@@ -82,8 +82,9 @@ struct agent {
     struct own_registrar *own_registrar;
     struct owner_orders *owner_orders;
     struct scans *scans;
-    const struct tls_context *tls; /* to the control nodes; NULL: plain */
-    struct list pretenders;        /* see src/agent/job/pretenders.h */
+    void (*hurry)(struct session *session); /* a heartbeat soon: something in it is new */
+    const struct tls_context *tls;          /* to the control nodes; NULL: plain */
+    struct list pretenders;                 /* see src/agent/job/pretenders.h */
     size_t pretender_count;
     struct clock_timer *pretenders_timer; /* NULL: none has had to end yet */
     struct list allocations;

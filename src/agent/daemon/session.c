@@ -19,6 +19,7 @@
 
 enum {
     WELCOME_WAIT_US = 5000000,
+    HURRY_US = 20000,
     RETRY_MIN_MS = 50,
     RETRY_MAX_MS = 1000,
     MESSAGE_MAX_BYTES = 4 << 20
@@ -112,6 +113,13 @@ static void session_send(struct session *session, const Ckpt__V1__AgentUp *up)
     buf_close(&bytes);
 }
 
+/* Changes of the same moment go with one heartbeat. */
+static void session_hurry(struct session *session)
+{
+    if (session != NULL && session_open(session))
+        timer_start(session, HURRY_US);
+}
+
 /* The allocations whose application runs; the caller frees both arrays. */
 static Ckpt__V1__RunningAllocation **running_list(struct session *session,
                                                   Ckpt__V1__RunningAllocation **ret_items,
@@ -135,6 +143,25 @@ static Ckpt__V1__RunningAllocation **running_list(struct session *session,
         count++;
     }
     *ret_items = items;
+    *ret_count = count;
+    return list;
+}
+
+/* Jobs whose ckpt-run here waits for a restart, or begins; the caller frees the list. */
+static char **attended_list(const struct session *session, bool begins, size_t *ret_count)
+{
+    struct agent *agent = session->agent;
+    char **list = check_calloc(agent->allocation_count + 1, sizeof(*list));
+    size_t count = 0;
+
+    for (struct list *at = agent->allocations.next; at != &agent->allocations; at = at->next) {
+        struct allocation *allocation = LIST_ITEM(at, struct allocation, node);
+        const struct caller_ops *callers = agent->callers;
+
+        if (allocation->stream != NULL &&
+            (begins ? callers->starts : callers->awaits)(allocation->stream))
+            list[count++] = allocation->entry.allocation_id;
+    }
     *ret_count = count;
     return list;
 }
@@ -172,9 +199,15 @@ static void send_heartbeat(struct session *session)
     heartbeat.last_report_sequence = ledger_last_sequence(session->agent->ledger);
     vitals_fill(&session->vitals, &heartbeat);
     heartbeat.running = running_list(session, &items, &heartbeat.n_running);
+    heartbeat.waiting_allocation_ids =
+        attended_list(session, false, &heartbeat.n_waiting_allocation_ids);
+    heartbeat.beginning_allocation_ids =
+        attended_list(session, true, &heartbeat.n_beginning_allocation_ids);
     up.body_case = CKPT__V1__AGENT_UP__BODY_HEARTBEAT;
     up.heartbeat = &heartbeat;
     session_send(session, &up);
+    free(heartbeat.waiting_allocation_ids);
+    free(heartbeat.beginning_allocation_ids);
     free(heartbeat.running);
     free(items);
 }
@@ -387,6 +420,7 @@ int session_new(struct agent *agent, const char *brokers, uint64_t heartbeat_ms,
     session->agent = agent;
     agent->send_reports = session_send_reports;
     agent->send_page = session_send_page;
+    agent->hurry = session_hurry;
     session->heartbeat_ms = heartbeat_ms;
     session->retry_ms = RETRY_MIN_MS;
     vitals_open(&session->vitals, &agent->machine, &agent->clock, agent->sysfs);
@@ -402,6 +436,7 @@ void session_free(struct session *session)
         return;
     if (session->call != NULL)
         rpc_client_call_cancel(session->call);
+    session->agent->hurry = NULL;
     session->agent->clock.timer_free(session->timer);
     vitals_close(&session->vitals);
     rpc_follow_free(session->follow);

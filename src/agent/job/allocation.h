@@ -27,6 +27,8 @@ struct caller_ops {
     bool (*waits)(const struct app_stream *stream);
     /* The same, or what it is to start from is being brought. */
     bool (*starts)(const struct app_stream *stream);
+    /* It is kept until the allocation is to run here. */
+    bool (*awaits)(const struct app_stream *stream);
     /* The allocation is over: it must not start its application again. Not told to one that has yet
      * to hear for which run it would start one: that may be a later one. */
     void (*end)(struct app_stream *stream, Ckpt__V1__Reason reason);

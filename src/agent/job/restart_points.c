@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "src/agent/job/restore_internal.h"
 #include "src/agent/run/words.h"
@@ -64,20 +65,47 @@ static void refusal_waits(struct restore *restore, const char *text)
         restore_waits(restore, "%s", text);
 }
 
+/* The first cause of the stop, for people; "": none is known. */
+static const char *cause_text(const Ckpt__V1__RestartPoint *point, char text[RESTORE_TEXT_BYTES])
+{
+    const int status = (int)point->cause_wait_status;
+
+    CHECK(!allocation_runs(point->allocation_state));
+    text[0] = '\0';
+    if (point->cause_node_id[0] == '\0')
+        return text;
+    if (status == 0)
+        snprintf(text, RESTORE_TEXT_BYTES, " since node %.64s was lost", point->cause_node_id);
+    else if (WIFSIGNALED(status))
+        snprintf(text, RESTORE_TEXT_BYTES,
+                 " since its application on node %.64s ended by signal %d", point->cause_node_id,
+                 WTERMSIG(status));
+    else
+        snprintf(text, RESTORE_TEXT_BYTES,
+                 " since its application on node %.64s ended with status %d", point->cause_node_id,
+                 WEXITSTATUS(status));
+    return text;
+}
+
 /* What has completed is never restarted: its checkpoints can go on under a new id. */
 static void not_running_text(const struct restore *restore, const Ckpt__V1__RestartPoint *point,
                              char text[RESTORE_TEXT_BYTES])
 {
     const char *id = restore->allocation_id;
-    char state[WORDS_BYTES], silence[WORDS_BYTES];
+    char state[WORDS_BYTES], silence[WORDS_BYTES], cause[RESTORE_TEXT_BYTES];
 
     CHECK(!allocation_runs(point->allocation_state));
     words_enum(&ckpt__v1__allocation_state__descriptor, (int)point->allocation_state, state);
+    cause_text(point, cause);
     if (point->allocation_state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED)
         snprintf(text, RESTORE_TEXT_BYTES,
                  "allocation %s does not run, it is %s; register a new one, which can go on from "
                  "its checkpoint (ckptctl register --alloc NEW --continues %s)",
                  id, state, id);
+    else if (point->restarts && point->silent_node_id[0] == '\0')
+        snprintf(text, RESTORE_TEXT_BYTES,
+                 "allocation %s is %s%.120s; the cluster restarts it when enough nodes wait", id,
+                 state, cause);
     else if (point->silent_node_id[0] != '\0')
         snprintf(text, RESTORE_TEXT_BYTES,
                  "allocation %.48s is %s, and may run on at node %.48s, silent for %s: ckptctl "
@@ -86,9 +114,42 @@ static void not_running_text(const struct restore *restore, const Ckpt__V1__Rest
                  point->silent_node_id);
     else
         snprintf(text, RESTORE_TEXT_BYTES,
-                 "allocation %s does not run, it is %s; restart it first (ckptctl restart %s) or "
-                 "register a new one",
-                 id, state, id);
+                 "allocation %.128s does not run, it is %.32s%.120s; restart it first (ckptctl "
+                 "restart %.128s) or register a new one",
+                 id, state, cause, id);
+}
+
+/* The leader hears of it with the next heartbeat, which is sent soon. */
+static void set_awaits(struct restore *restore, bool awaits)
+{
+    CHECK(restore->agent != NULL);
+    if (restore->awaits == awaits)
+        return;
+    restore->awaits = awaits;
+    if (restore->agent->hurry != NULL)
+        restore->agent->hurry(restore->agent->session);
+}
+
+/* Nothing may begin here before the cluster says so, and whoever asks is kept for that. */
+static void restore_awaits_run(struct restore *restore, const Ckpt__V1__RestartPoint *point,
+                               const char *text)
+{
+    bool told = restore->awaits;
+
+    CHECK(!restore->cancelled);
+    set_awaits(restore, true);
+    if (restore->awaited != NULL && (!told || !point->restarts))
+        restore->awaited(restore->data, text, point->restarts ? point->restart_wait_ms : 0,
+                         point->cause_wait_status);
+    else
+        restore_waits(restore, "%s", text);
+    restore_hold(restore);
+}
+
+bool restore_awaiting(const struct restore *restore)
+{
+    return restore != NULL && restore->awaits &&
+           (restore->user.uid == 0 || restore->owner_named || restore->owner_first);
 }
 
 /* True: the broker does not count on this allocation here, which may change in a moment. */
@@ -108,13 +169,21 @@ static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint 
                  point->n_node_ids > 0 ? point->node_ids[0] : "none",
                  point->n_node_ids > 1 ? " and others" : "");
     else {
+        set_awaits(restore, false);
         restore_tell(restore, point, point->runs[restore->place]);
         return false;
     }
-    if (++restore->refusals >= REFUSALS_MAX) {
+    if (may_come && (point->restarts || restore->wait == WAIT(ANY))) {
+        restore_awaits_run(restore, point, text);
+        return true;
+    }
+    if (++restore->refusals >= REFUSALS_MAX || restore->wait == WAIT(RESTART)) {
         restore_finish(restore,
-                       &(struct restore_result){
-                           .folder = "", .notice = "", .error = text, .may_come = may_come});
+                       &(struct restore_result){.folder = "",
+                                                .notice = "",
+                                                .error = text,
+                                                .may_come = may_come,
+                                                .cause_wait_status = point->cause_wait_status});
         return true;
     }
     refusal_waits(restore, text);
@@ -647,6 +716,8 @@ struct restore *restore_start(struct restart_points *points, const struct restor
     restore->override = ask->override;
     snprintf(restore->profile, sizeof(restore->profile), "%s", ask->profile);
     restore->prepares = ask->prepares;
+    restore->wait = ask->wait;
+    restore->awaited = ask->awaited;
     restore->outage_run = ask->outage_run;
     if (ask->owner != NULL) {
         snprintf(restore->owner_name, sizeof(restore->owner_name), "%s", ask->owner->name);
@@ -673,6 +744,7 @@ void restore_cancel(struct restore *restore)
     if (restore == NULL)
         return;
     CHECK(!restore->cancelled);
+    set_awaits(restore, false);
     restore->agent->clock.timer_stop(restore->timer);
     restore_end_look(restore);
     if (restore->call != NULL)

@@ -30,6 +30,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "ckpt/v1/app.pb-c.h"
 #include "src/agent/daemon/agent.h"
 
 enum { ATTACH_NOTICE_BYTES = 1024 };
@@ -43,6 +44,7 @@ struct restore_result {
     const char *notice;         /* which newer checkpoints were passed over, and why; "": none */
     const char *error;          /* "": none */
     bool may_come;              /* with it: the allocation may be restarted here */
+    uint32_t cause_wait_status; /* with it: of the application that ended first; 0: none did */
     const char *path;           /* of what was restored, on the destination; NULL: none */
     uint64_t snapshot_at_ms;    /* the instant to which it goes back; 0: not known */
     Ckpt__V1__RestoreMode mode; /* how it was restored */
@@ -95,6 +97,7 @@ struct restore_ask {
     const struct opened *folder; /* the same, open for as long as the restore lasts */
     struct machine_user user;
     enum restore_what what;
+    Ckpt__V1__AttachWait wait;      /* while nothing may begin here */
     bool prepares;                  /* the folder of its checkpoints is made and looked at before */
     Ckpt__V1__RestoreMode override; /* UNSPECIFIED: as registered */
     const char *profile;            /* as ckpt-run says; "": as registered */
@@ -107,6 +110,11 @@ struct restore_ask {
     void (*told)(void *data, const struct restore_word *word);
     /* Why it takes so long, each time that it is found out; NULL: nobody wants to know. */
     void (*waits)(void *data, const char *why);
+    /* It is kept for a run that is to come, and why nothing may begin now. restart_wait_ms: the
+     * cluster restarts the allocation, and so long is worth waiting; 0: somebody has to, which is
+     * said again and again. cause_wait_status: as in AttachNotice. NULL: waits() is called. */
+    void (*awaited)(void *data, const char *why, uint64_t restart_wait_ms,
+                    uint32_t cause_wait_status);
     /* The state goes on by it; the restore waits until it does. */
     void (*found)(void *data, const struct restore_found *found);
     /* It has to read the checkpoint from its target, which the state has to hear first; or it reads
@@ -131,6 +139,9 @@ void restore_wake(struct restore *restore);
 uint64_t restore_reading(const struct restore *restore);
 /* That folder has gone. NULL allowed, and one that waits for no such thing. */
 void restore_swept(struct restore *restore);
+/* It waits for a run that is to come, and for nothing else: the leader may name this node. Not so
+ * for a user of whom nobody has said that the job is his (owner rule FIRST). NULL allowed. */
+bool restore_awaiting(const struct restore *restore);
 void restore_cancel(struct restore *restore); /* NULL allowed; done does not come any more */
 
 #endif

@@ -6,6 +6,7 @@
 
 #include <limits.h>
 
+#include "ckpt/v1/app.pb-c.h"
 #include "ckpt/v1/broker.pb-c.h"
 #include "src/agent/job/allocation.h"
 #include "src/agent/job/restart_points.h"
@@ -86,7 +87,11 @@ struct restore {
     bool held;                    /* it waits for another word */
     bool unheard;                 /* ... and for long */
     bool sweeping;                /* what was brought before goes */
-    bool prepares;                /* where its next checkpoint goes has still to be looked at */
+    bool awaits;                  /* a run that is to come, and nothing before */
+    Ckpt__V1__AttachWait wait;
+    void (*awaited)(void *data, const char *why, uint64_t restart_wait_ms,
+                    uint32_t cause_wait_status);
+    bool prepares; /* where its next checkpoint goes has still to be looked at */
     /* why none can be written there now; "": nothing is known against it */
     char unwritten[RESTORE_TEXT_BYTES];
     enum restore_what what;
@@ -112,6 +117,7 @@ struct restore {
     void *data;
 };
 
+#define WAIT(name)  CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_##name
 #define BEGIN(name) CKPT__V1__BEGIN_STATE__BEGIN_STATE_##name
 
 /* restore_end.c. free: what has neither call nor worker. finish: it is over, and freed. again:

@@ -24,6 +24,7 @@
 #include "src/agent/run/run_again.h"
 #include "src/agent/run/run_call.h"
 #include "src/agent/run/run_child.h"
+#include "src/agent/run/run_comeback.h"
 #include "src/agent/run/run_folder.h"
 #include "src/agent/run/run_inherited.h"
 #include "src/agent/run/run_input.h"
@@ -33,12 +34,12 @@
 #include "src/agent/run/run_note.h"
 #include "src/agent/run/run_options.h"
 #include "src/agent/run/run_say.h"
+#include "src/agent/run/run_signals.h"
 #include "src/agent/run/run_started.h"
 #include "src/agent/run/run_terminal.h"
 #include "src/agent/run/run_verbs.h"
 #include "src/agent/run/words.h"
 #include "src/base/buf.h"
-#include "src/base/build.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/start.h"
@@ -49,7 +50,6 @@
 enum {
     ATTACH_AGAIN_MS = 200,
     REFUSED_AGAIN_MS = 5000, /* an application that goes on all the same */
-    STAY_AGAIN_MS = 1000,    /* a run that is to come; the agent looks for it for 5 s each time */
     WAITING_NOTICE_MS = 3000,
     ORPHAN_LOOK_MS = 500,
     LAST_WORD_MS = 4000, /* to deliver the wait status to an agent that is away just now */
@@ -75,7 +75,6 @@ static struct run {
     uv_timer_t last_word; /* the agent is away: leave without having told it */
     uv_timer_t patience;  /* --wait-for */
     uv_timer_t orphan;    /* looks at an application that is nobody's */
-    uv_signal_t signals[5];
     char work_dir[PATH_MAX];
     enum run_state state;
     struct run_child child;
@@ -83,14 +82,12 @@ static struct run {
     uint64_t start_ticks;
     uint64_t run_number; /* of the allocation, as the agent told it */
     uint32_t restart_count;
-    bool
-        confirmed; /* the agent has written this run's process down: before, it is held, and a zombie keeps its entry in /proc */
-    bool adopted;  /* its keeper was killed, and this program is its parent */
-    bool ready;    /* the agent answered on this stream */
-    bool refused;  /* ... and will not have the application that runs */
-    bool ended;    /* the allocation is over, or somebody asked to stop: no restart */
+    bool confirmed;        /* the agent has written this run's process down: before, it is held */
+    bool adopted;          /* its keeper was killed, and this program is its parent */
+    bool ready;            /* the agent answered on this stream */
+    bool refused;          /* ... and will not have the application that runs */
+    bool ended;            /* the allocation is over, or somebody asked to stop: no restart */
     bool ended_by_cluster; /* ... and it was the cluster that ended the last run */
-    bool waits_for_run;    /* --stay: none of the allocation is to be here */
     bool ran;              /* an application was started before */
     bool told_to_end;      /* this run, by a signal that was passed on */
     bool will_restart;
@@ -99,9 +96,8 @@ static struct run {
     uint64_t ended_at_ms;   /* ... and when it ended; 0: none has */
     uint64_t began_from;    /* ... and the checkpoint from which it went on; 0: from scratch */
     bool failed;            /* the application could not be started, and the agent is being told */
-    char note_left
-        [END_NOTE_BYTES]; /* of the last run, where the work folder did not take it; "": it did */
-} run;
+    char note_left[END_NOTE_BYTES]; /* of the last run; "": the work folder took it */
+} run = {.child = {.keeper_fd = -1}};
 
 static void attach(void);
 static void reap(uv_signal_t *handle, int number);
@@ -154,6 +150,9 @@ static void send_hello(void)
     hello.asks_group = run.options.asks_group;
     hello.restore = run.options.restore;
     hello.replace = run.options.replace;
+    hello.wait = run.options.stay        ? CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_ANY
+                 : run_comeback_wanted() ? CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_RESTART
+                                         : CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_UNSPECIFIED;
     up.body_case = CKPT__V1__ATTACH_UP__BODY_HELLO;
     up.hello = &hello;
     send_up(&up);
@@ -328,7 +327,6 @@ static void keeper_lost(void)
     run_news_stop();
     run.adopted = run.child.keeper > 0;
     close(run.child.keeper_fd);
-    run.child.keeper_fd = -1;
     if (run.adopted)
         reap(NULL, SIGCHLD);
     else
@@ -491,13 +489,21 @@ static void release_application(void)
 /* ---- down ---- */
 
 /* What runs well is not ended because its agent cannot have it: it is asked again, and the application goes on. */
+/* No run will follow. */
+static void leave_waiting(void)
+{
+    leave(run.ran ? run_exit_code(run_comeback_status(run.wait_status)) : RUN_EXIT_SELF);
+}
+
 static void take_refusal(const Ckpt__V1__AttachReady *ready)
 {
     if (run.state == RUN_ATTACHING && run.options.stay && ready->may_come) {
-        run_say_waiting("%s; waiting for that (--stay)", ready->error);
-        run.waits_for_run = true;
+        run_say_waiting("%s; waiting for that (--stay)", ready->error); /* an agent of before */
         return;
     }
+    run_comeback_cause(ready->cause_wait_status);
+    if (run.state == RUN_ATTACHING && run_comeback_wanted())
+        leave_waiting(); /* it was said why */
     if (!run.refused || run.state == RUN_ATTACHING)
         run_say_error("the agent refuses: %s", ready->error);
     if (run.state == RUN_ENDED || run.state == RUN_TOLD)
@@ -508,8 +514,9 @@ static void take_refusal(const Ckpt__V1__AttachReady *ready)
     }
     if (run.state == RUN_RUNNING)
         kill(-run.pid, SIGTERM);
-    leave(run.options.stay && run.ran && run.state == RUN_ATTACHING ? run_exit_code(run.wait_status)
-                                                                    : RUN_EXIT_SELF);
+    if (run.options.stay && run.state == RUN_ATTACHING)
+        leave_waiting();
+    leave(RUN_EXIT_SELF);
 }
 
 static void take_ready(const Ckpt__V1__AttachReady *ready)
@@ -518,7 +525,8 @@ static void take_ready(const Ckpt__V1__AttachReady *ready)
         take_refusal(ready);
         return;
     }
-    run.refused = run.waits_for_run = false;
+    run.refused = false;
+    run_comeback_stop();
     if (ready->notice[0] != '\0')
         run_say("%s", ready->notice);
     run.ready = true;
@@ -536,11 +544,19 @@ static void take_ready(const Ckpt__V1__AttachReady *ready)
     }
 }
 
-/* Another run of it may come: as if this program were started now. */
+static void not_restarted(void)
+{
+    run_say("the allocation was not restarted in time (restart_wait); it goes on when the same "
+            "line is started again");
+    leave_waiting();
+}
+
+/* Another run of it may come: as if this program were started now. Without --stay it waits for the
+ * cluster's own restart only. */
 static void stay_on(void)
 {
     run.ended = run.ended_by_cluster = false;
-    run.waits_for_run = true;
+    run_comeback_ask();
     run_child_done(&run.child);
     run.restart_count = 0;
     run.pid = 0;
@@ -556,10 +572,25 @@ static void take_end(const Ckpt__V1__AttachEnd *end)
         return;
     }
     run_say("the allocation is over on this node: %s", end->reason);
-    run.ended_by_cluster = run.options.stay;
+    if (run.state == RUN_ATTACHING) {
+        stay_on();
+        return;
+    }
+    run.ended_by_cluster = true;
     run.ended = true;
-    if (run.state == RUN_ATTACHING)
-        leave(run.restart_count > 0 ? run_exit_code(run.wait_status) : RUN_EXIT_SELF);
+}
+
+/* The wait for the cluster's restart begins with its first word. */
+static void take_notice(const Ckpt__V1__AttachNotice *notice)
+{
+    if (run.state != RUN_ATTACHING) {
+        run_say("%s", notice->text);
+        return;
+    }
+    run_say_waiting("%s", notice->text);
+    run_comeback_cause(notice->cause_wait_status);
+    if (notice->restart_wait_ms != 0)
+        run_comeback_told(notice->restart_wait_ms);
 }
 
 static void on_message(struct rpc_client_call *call, void *data, const uint8_t *bytes,
@@ -575,10 +606,8 @@ static void on_message(struct rpc_client_call *call, void *data, const uint8_t *
         take_ready(down->ready);
     else if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_END)
         take_end(down->end);
-    else if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_NOTICE && run.state == RUN_ATTACHING)
-        run_say_waiting("%s", down->notice->text);
     else if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_NOTICE)
-        run_say("%s", down->notice->text);
+        take_notice(down->notice);
     ckpt__v1__attach_down__free_unpacked(down, NULL);
 }
 
@@ -598,13 +627,15 @@ static void next_run(void)
 /* The agent was away in the moment between the restore and the start: what it brought may be gone. */
 static void start_over(void)
 {
-    if (run.ended)
+    if (run.ended && !run.ended_by_cluster)
         leave(RUN_EXIT_SELF);
     run_news_stop();
     run_child_drop(&run.child);
     run_terminal_begin(0);
     run.pid = 0;
     run.state = RUN_ATTACHING;
+    if (run.ended_by_cluster)
+        stay_on();
     wait_ms(0, attach_fire);
 }
 
@@ -651,16 +682,11 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
     if (run.state == RUN_TOLD && end->status != RPC_OK)
         run.state = RUN_ENDED; /* it may not have arrived */
     if (run.state != RUN_TOLD)
-        wait_ms(run.refused         ? REFUSED_AGAIN_MS
-                : run.waits_for_run ? STAY_AGAIN_MS
-                                    : ATTACH_AGAIN_MS,
-                attach_fire);
-    else if (run.ended_by_cluster && !run_input_again())
-        leave(run_exit_code(run.wait_status));
-    else if (run.ended_by_cluster) { /* also when the next run was decided upon before */
-        stay_on();
-        wait_ms(STAY_AGAIN_MS, attach_fire);
-    } else if (run.will_restart)
+        wait_ms(run.refused ? REFUSED_AGAIN_MS : ATTACH_AGAIN_MS, attach_fire);
+    else if (run.ended_by_cluster && run_input_again()) {
+        stay_on(); /* also when the next run was decided upon before */
+        wait_ms(0, attach_fire);
+    } else if (run.will_restart && !run.ended_by_cluster)
         next_run();
     else
         leave(run_exit_code(run.wait_status));
@@ -694,7 +720,7 @@ static void give_up(uv_timer_t *timer)
                                              : "the agent had not said yet what is waited for");
     if (run.state == RUN_ENDED || run.state == RUN_TOLD)
         leave_ended();
-    leave(run.restart_count > 0 ? run_exit_code(run.wait_status) : RUN_EXIT_SELF);
+    leave_waiting();
 }
 
 static void attach(void)
@@ -712,21 +738,6 @@ static void attach(void)
 }
 
 /* ---- start ---- */
-
-static void watch_signals(void)
-{
-    static const int forwarded[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP};
-    uv_signal_t *ended = &run.signals[ARRAY_COUNT(forwarded)];
-
-    for (size_t i = 0; i < ARRAY_COUNT(forwarded); i++) {
-        if (forwarded[i] != SIGTERM && sigismember(&run.found.ignored, forwarded[i]) == 1)
-            continue; /* nohup, or a shell's background: the application ignores it as well */
-        CHECK(uv_signal_init(&run.loop, &run.signals[i]) == 0);
-        CHECK(uv_signal_start(&run.signals[i], forward, forwarded[i]) == 0);
-    }
-    CHECK(uv_signal_init(&run.loop, ended) == 0);
-    CHECK(uv_signal_start(ended, reap, SIGCHLD) == 0);
-}
 
 /* The same line was started again: its application runs, and is this program's from here on. */
 static void go_on_with_running(void)
@@ -762,20 +773,8 @@ int main(int argc, char **argv)
     run.child.keeper_fd = -1;
     CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0); /* for an application whose keeper is killed */
     run_input_open();
-    if (run_verb(argc, argv, &code))
+    if (run_answered(argc, argv, &run.options, &code))
         return code;
-    if (run_options_parse(argc, argv, &run.options, &err) != 0) {
-        run_say_error("%s", err.text);
-        run_usage(stderr);
-        return RUN_EXIT_SELF;
-    }
-    if (run.options.help || run.options.version) {
-        if (run.options.help)
-            run_usage(stdout);
-        else
-            printf("ckpt-run %s\n", build_text);
-        return EXIT_SUCCESS;
-    }
     run_say_quiet(run.options.quiet);
     run_inherited_name(run.options.command);
     signal(SIGPIPE, SIG_IGN);
@@ -785,11 +784,12 @@ int main(int argc, char **argv)
     }
     CHECK(uv_loop_init(&run.loop) == 0);
     run_note_open(&run.loop, run.work_dir);
+    run_comeback_open(&run.loop, run.options.stay, not_restarted);
     run_linger_open(&run.loop);
     for (size_t i = 0; i < ARRAY_COUNT(timers); i++)
         CHECK(uv_timer_init(&run.loop, timers[i]) == 0);
     run_terminal_open(&run.loop, &run.found);
-    watch_signals();
+    run_signals_open(&run.loop, &run.found, forward, reap);
     snprintf(address, sizeof(address), "unix:%s", run.options.socket);
     run.channel = rpc_channel_new(&run.loop, address, NULL);
     if (!run.options.replace)

@@ -1,11 +1,15 @@
 /* The verbs of ckpt-run, which run no application. See run_verbs.h. */
 #include "src/agent/run/run_verbs.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/agent/run/run_end.h"
 #include "src/agent/run/run_register.h"
+#include "src/agent/run/run_say.h"
 #include "src/agent/run/run_status.h"
+#include "src/base/build.h"
 #include "src/base/check.h"
 
 static const struct {
@@ -13,13 +17,26 @@ static const struct {
     int (*run)(int argc, char **argv);
 } verbs[] = {{"status", run_status}, {"end", run_end}, {"register", run_register}};
 
-bool run_verb(int argc, char **argv, int *ret_code)
+bool run_answered(int argc, char **argv, struct run_options *ret_options, int *ret_code)
 {
+    struct err err;
+
     for (size_t i = 0; argc > 1 && i < ARRAY_COUNT(verbs); i++) {
         if (strcmp(argv[1], verbs[i].name) == 0) {
             *ret_code = verbs[i].run(argc - 1, argv + 1);
             return true;
         }
     }
-    return false;
+    if (run_options_parse(argc, argv, ret_options, &err) != 0) {
+        run_say_error("%s", err.text);
+        run_usage(stderr);
+        *ret_code = RUN_EXIT_SELF;
+        return true;
+    }
+    if (ret_options->help)
+        run_usage(stdout);
+    else if (ret_options->version)
+        printf("ckpt-run %s\n", build_text);
+    *ret_code = EXIT_SUCCESS;
+    return ret_options->help || ret_options->version;
 }

@@ -7,13 +7,51 @@
 #include "fsm/begin.h"
 #include "fsm/ends.h"
 #include "fsm/level.h"
+#include "fsm/restart.h"
 #include "src/base/check.h"
+#include "src/base/text.h"
 #include "src/broker/api/access.h"
 #include "src/broker/api/methods.h"
+#include "src/broker/decide/restarter.h"
 #include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/explain/explain.h"
 
+enum { RESTART_WAITS_SHOWN = 256 };
+
 /* ---- reads ---- */
+
+/* An earlier failure has a cause as well, and an end for other reasons has none. */
+static bool failed_by_cause(const struct fsm_allocation *allocation)
+{
+    return allocation->cause_node_id[0] != '\0' &&
+           (allocation->reason == CKPT__V1__REASON__REASON_APPLICATION_EXITED ||
+            allocation->reason == CKPT__V1__REASON__REASON_NODE_DOWN);
+}
+
+/* The leader knows who waits for its restart; the state does not. */
+static void fill_restart(const struct broker *broker, const struct fsm_allocation *allocation,
+                         struct scratch *scratch, Ckpt__V1__Allocation *reply)
+{
+    const struct fsm *fsm = replica_fsm(broker->replica);
+    struct restarter_wait waits[RESTART_WAITS_SHOWN];
+    Ckpt__V1__RestartWait *items;
+
+    if (reply->restart_at_ms == 0)
+        return;
+    reply->restart_needed = fsm_restart_nodes(fsm, allocation).fewest;
+    reply->n_restart_waits =
+        restarter_waits(broker->restarter, allocation, waits, RESTART_WAITS_SHOWN);
+    items = scratch_take(scratch, reply->n_restart_waits, sizeof(*items));
+    reply->restart_waits =
+        scratch_take(scratch, reply->n_restart_waits, sizeof(*reply->restart_waits));
+    for (size_t i = 0; i < reply->n_restart_waits; i++) {
+        ckpt__v1__restart_wait__init(&items[i]);
+        items[i].node_id = text_message(fsm_node_name(fsm, waits[i].node_slot));
+        if (waits[i].status != FSM_OK)
+            items[i].refusal = text_message(fsm_status_text(waits[i].status));
+        reply->restart_waits[i] = &items[i];
+    }
+}
 
 /* One allocation, as the state has it. */
 static void get_allocation(struct request *request, struct scratch *scratch)
@@ -28,6 +66,7 @@ static void get_allocation(struct request *request, struct scratch *scratch)
         return;
     }
     translate_allocation(fsm, allocation, scratch, &reply);
+    fill_restart(request->broker, allocation, scratch, &reply);
     reply.applied_index = request_applied_index(request);
     reply.data_age_ms = request_data_age_ms(request);
     answer_reply(request->call, &reply.base);
@@ -281,6 +320,12 @@ static void get_restart_point(struct request *request, struct scratch *scratch)
     fill_next(fsm, allocation, scratch, &reply);
     fill_without(fsm, &asking, scratch, &reply);
     fill_silent(request, allocation, &reply);
+    reply.restarts = fsm_restart_awaited(fsm, allocation);
+    if (failed_by_cause(allocation)) {
+        reply.cause_node_id = translate_text(allocation->cause_node_id);
+        reply.cause_wait_status = allocation->cause_wait_status;
+    }
+    reply.restart_wait_ms = fsm_policy(fsm)->restart_wait_ms;
     checkpoint = asked->node_id[0] == '\0' ? fsm_begin_point(fsm, allocation)
                                            : fsm_begin_of_part(fsm, allocation);
     if (checkpoint != NULL) {

@@ -23,6 +23,7 @@
 #include "src/broker/daemon/metrics.h"
 #include "src/broker/daemon/process.h"
 #include "src/broker/decide/evaluator.h"
+#include "src/broker/decide/restarter.h"
 #include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/health/disk_watch.h"
 #include "src/broker/health/nodes.h"
@@ -278,6 +279,7 @@ static void daemon_replica_closed(void *context)
     storage_watch_free(broker->storage_watch);
     evaluator_free(broker->evaluator);
     dispatcher_free(broker->dispatcher);
+    restarter_free(broker->restarter);
     nodes_free(broker->nodes);
     watch_free(broker->watch);
     backup_free(broker->backup);
@@ -509,6 +511,7 @@ static void daemon_add_parts(struct daemon *daemon)
     broker->watch = watch_new(broker);
     broker->backup = backup_new(broker);
     broker->nodes = nodes_new(broker);
+    broker->restarter = restarter_new(broker);
     broker->dispatcher = dispatcher_new(broker);
     broker->evaluator = evaluator_new(broker);
     broker->storage_watch = storage_watch_new(broker);

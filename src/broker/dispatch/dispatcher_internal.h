@@ -46,5 +46,10 @@ void dispatcher_sessions_close(struct dispatcher *dispatcher);
  * stream: of the applied state alone. Replaces what is in ret_bytes. */
 void dispatcher_pack_orders(const struct dispatcher *dispatcher, uint32_t node_slot,
                             struct buf *ret_bytes);
+/* Runs on the node, by its heartbeat, of which the state still awaits the start: parts has
+ * room for FSM_RUNNING_PER_COMMAND_MAX; their texts are the heartbeat's. */
+size_t dispatcher_awaited(const struct fsm *fsm, uint32_t node_slot,
+                          const Ckpt__V1__AgentHeartbeat *heartbeat,
+                          Ckpt__Log__V1__RunningPart *parts);
 
 #endif

@@ -287,3 +287,23 @@ void dispatcher_pack_orders(const struct dispatcher *dispatcher, uint32_t node_s
                                buf_extend(ret_bytes, ckpt__v1__agent_down__get_packed_size(&down)));
     free_messages(&messages);
 }
+
+size_t dispatcher_awaited(const struct fsm *fsm, uint32_t node_slot,
+                          const Ckpt__V1__AgentHeartbeat *heartbeat,
+                          Ckpt__Log__V1__RunningPart *parts)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < heartbeat->n_running && count < FSM_RUNNING_PER_COMMAND_MAX; i++) {
+        const Ckpt__V1__RunningAllocation *item = heartbeat->running[i];
+        const struct fsm_allocation *allocation = fsm_allocation_find(fsm, item->allocation_id);
+
+        if (allocation == NULL || !fsm_part_awaits(allocation, node_slot, item->run))
+            continue;
+        ckpt__log__v1__running_part__init(&parts[count]);
+        parts[count].allocation_id = item->allocation_id;
+        parts[count].run = item->run;
+        count++;
+    }
+    return count;
+}

@@ -23,6 +23,7 @@
 #include "src/broker/api/access.h"
 #include "src/broker/api/answer.h"
 #include "src/broker/daemon/metrics.h"
+#include "src/broker/decide/restarter.h"
 #include "src/broker/dispatch/dispatcher_internal.h"
 #include "src/broker/explain/translate.h"
 #include "src/broker/health/nodes.h"
@@ -97,6 +98,7 @@ static void session_detach(struct session *session)
     CHECK(session->slot < dispatcher->slot_count);
     CHECK(dispatcher->by_slot[session->slot] == session);
     CHECK(dispatcher->attached_count > 0);
+    restarter_unheard(dispatcher->broker->restarter, session->slot);
     dispatcher->by_slot[session->slot] = NULL;
     dispatcher->attached_count--;
     session->slot = SLOT_NONE;
@@ -553,18 +555,8 @@ static void tell_awaited(struct session *session, const Ckpt__V1__AgentHeartbeat
     if (session->telling ||
         heartbeat->last_report_sequence != fsm_node_at(fsm, session->slot)->last_report_sequence)
         return;
-    for (size_t i = 0; i < heartbeat->n_running && count < FSM_RUNNING_PER_COMMAND_MAX; i++) {
-        const Ckpt__V1__RunningAllocation *item = heartbeat->running[i];
-        const struct fsm_allocation *allocation = fsm_allocation_find(fsm, item->allocation_id);
-
-        if (allocation == NULL || !fsm_part_awaits(allocation, session->slot, item->run))
-            continue;
-        ckpt__log__v1__running_part__init(&parts[count]);
-        parts[count].allocation_id = item->allocation_id;
-        parts[count].run = item->run;
-        pointers[count] = &parts[count];
-        count++;
-    }
+    for (size_t i = dispatcher_awaited(fsm, session->slot, heartbeat, parts); i-- > 0;)
+        pointers[count++] = &parts[i];
     if (count == 0)
         return;
     log_info("start_found", "node=%s count=%zu first=%s text=\"it runs, the report is lost\"",
@@ -604,6 +596,7 @@ static void take_heartbeat(struct session *session, const Ckpt__V1__AgentHeartbe
     if (session_node(session) == NULL || is_repeated(session, heartbeat->sequence))
         return;
     nodes_heard(session->dispatcher->broker->nodes, session->slot, heartbeat);
+    restarter_heard(session->dispatcher->broker->restarter, session->slot, heartbeat);
     tell_awaited(session, heartbeat);
 }
 

@@ -8,6 +8,7 @@
 
 #include "fsm/begin.h"
 #include "fsm/ends.h"
+#include "fsm/restart.h"
 #include "src/base/check.h"
 
 enum { SCRATCH_BLOCK_BYTES = 16384, PATH_MAX_BYTES = 4096, MINUTE_MS = 60000, PPM = 1000000 };
@@ -248,6 +249,8 @@ void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *al
         ret_allocation->silent_node_id = translate_text(silent->id);
         ret_allocation->silent_since_ms = fsm_node_silent_since_ms(silent);
     }
+    if (!fsm_restart_awaited(fsm, allocation))
+        ret_allocation->restart_at_ms = 0; /* its mode changed since, or another job continues it */
     ret_allocation->restart_checkpoint_id = allocation->restart_id;
     point = fsm_restart_point(fsm, allocation->id, 0);
     ret_allocation->next_restart_checkpoint_id = point == NULL ? 0 : point->id;

@@ -406,6 +406,11 @@ void replica_propose(struct replica *replica, Ckpt__Log__V1__Command *command,
         outcome.status = fsm_validate_new(command, &outcome);
     if (outcome.status == FSM_OK)
         outcome.status = level_check(replica, command, &outcome);
+    if (outcome.status == FSM_FEATURE_LEVEL && !replica->serving) {
+        if (done != NULL) /* of a state that is behind: the level may be in what follows */
+            done(data, &replica_not_leader, NULL);
+        return;
+    }
     if (outcome.status == FSM_OK && size > FSM_COMMAND_MAX_BYTES) {
         outcome.status = FSM_TOO_LARGE;
         outcome.current = size;

@@ -479,6 +479,28 @@ static void the_level_rises_when_all_members_know_it(void **state)
     assert_int_equal(answer.status, FSM_INVALID_ARGUMENT);
 }
 
+/* U-001: what a new leader has not applied yet may have raised the level. It says that it cannot
+ * answer, which is asked again, and refuses nothing. */
+static void a_leader_that_is_behind_refuses_nothing_for_the_level(void **state)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__NodeOff off = CKPT__LOG__V1__NODE_OFF__INIT;
+    struct answer answer = {0};
+    char id[] = "r1", node[] = "n1";
+
+    (void)state;
+    lead(1);
+    assert_int_equal(fsm_level(replica_fsm(replica)), 1);
+    assert_false(replica_serving(replica));
+    off.node_id = node;
+    command.request_id = id;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_OFF;
+    command.node_off = &off;
+    replica_propose(replica, &command, take_answer, &answer);
+    assert_int_equal(answer.count, 1);
+    assert_int_equal(answer.failed, ERR_UNAVAILABLE);
+}
+
 /* A member with an older build than the cluster's stops, and its data is not called damaged. */
 static void an_entry_of_a_newer_build_stops_the_member(void **state)
 {
@@ -594,6 +616,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(reads_wait_for_serving_and_fail_with_leadership, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(the_level_rises_when_all_members_know_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_leader_that_is_behind_refuses_nothing_for_the_level,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(an_entry_of_a_newer_build_stops_the_member, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_member_with_another_state_than_the_leader_stops, setup,

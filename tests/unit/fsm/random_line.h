@@ -3,6 +3,7 @@
 #ifndef CKPT_TESTS_FSM_RANDOM_LINE_H
 #define CKPT_TESTS_FSM_RANDOM_LINE_H
 
+#include "fsm/restart.h"
 #include "tests/unit/fsm/script.h"
 
 enum { RANDOM_JOBS = 12, RANDOM_NODES = 8 };
@@ -163,6 +164,33 @@ static inline void random_register(uint64_t *state, char *line, size_t size)
              (int)random_draw(state, 2), random_draw(state, 3) == 0 ? "borrowed home=hpc" : "",
              kinds[random_draw(state, 24) % 6 * (random_draw(state, 2))],
              restores[random_draw(state, 4)], continues);
+}
+
+/* A job that waits for its restart, on its old nodes or on others; false: none waits. */
+static inline bool random_choice(const struct script *script, uint64_t *state, char *line,
+                                 size_t size)
+{
+    for (uint32_t slot = 0; slot < fsm_allocation_slots(script->fsm); slot++) {
+        const struct fsm_allocation *job = fsm_allocation_find_slot(script->fsm, slot);
+        uint64_t first = random_draw(state, RANDOM_NODES);
+        size_t length;
+
+        if (job != NULL && job->restart_choice[0] != '\0' && job->node_count > 0 &&
+            job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING &&
+            random_draw(state, 4) == 0) {
+            snprintf(line, size, "choose %s absent=%s", job->id,
+                     fsm_node_name(script->fsm, job->nodes[0].node_slot));
+            return true;
+        }
+        if (job == NULL || !fsm_restart_awaited(script->fsm, job) || random_draw(state, 3) == 0)
+            continue;
+        length = (size_t)snprintf(line, size, "choose %s nodes=", job->id);
+        for (uint32_t i = 0; i < job->node_count && length < size; i++)
+            length += (size_t)snprintf(line + length, size - length, "%s%s%" PRIu64,
+                                       i == 0 ? "" : ",", "n", (first + i) % RANDOM_NODES);
+        return true;
+    }
+    return false;
 }
 
 /* A job that goes on, under a new id, from the checkpoints of one that has stopped; false: none
@@ -500,9 +528,11 @@ static inline void random_line(struct script *script, uint64_t *state, char *lin
     }
     if (random_start(script, state, job, line, size))
         return;
-    if (which < 8 && (random_draw(state, 3) != 0 || !random_continue(script, state, line, size)))
+    if (which < 8 && (random_draw(state, 3) != 0 || !random_continue(script, state, line, size))) {
         random_register(state, line, size);
-    else if (which < 8)
+        if (fsm_level(script->fsm) >= 2 && random_draw(state, 6) == 0)
+            snprintf(line + strlen(line), size - strlen(line), " broker=manual");
+    } else if (which < 8)
         return;
     else if (which < 20)
         snprintf(line, size,
@@ -524,6 +554,8 @@ static inline void random_line(struct script *script, uint64_t *state, char *lin
         random_preempt(state, line, size);
     else if (which < 76)
         snprintf(line, size, "migrate j%" PRIu64, job);
+    else if (which < 80 && random_draw(state, 2) == 0 && random_choice(script, state, line, size))
+        return;
     else if (which < 80)
         snprintf(line, size, "restart j%" PRIu64 " id=restart-%" PRIu64, job,
                  random_draw(state, 400));

@@ -6,8 +6,7 @@
  *          events since the last line.
  * Shapes   words are "name", "key=value" or a bare flag. `at MS` sets the leader's clock. Request
  *          ids are made up unless id=...
- * Errors   a line that is not understood, or a violated invariant, stops the program with the
- *          line. */
+ * Errors   a line that is not understood, or a violated invariant, ends the program with it. */
 #ifndef CKPT_TESTS_FSM_SCRIPT_H
 #define CKPT_TESTS_FSM_SCRIPT_H
 
@@ -100,6 +99,8 @@ static inline enum fsm_status script_register(struct script *script,
     spec.restore = (Ckpt__V1__RestoreMode)script_enum(script, &ckpt__v1__restore_mode__descriptor,
                                                       "RESTORE_MODE_", "restore", "unspecified");
     spec.max_requeue = (uint32_t)script_number(script, "max_requeue", 0);
+    spec.restart = (Ckpt__V1__RestartMode)script_enum(script, &ckpt__v1__restart_mode__descriptor,
+                                                      "RESTART_MODE_", "broker", "unspecified");
     spec.reactive_min_nodes = (uint32_t)script_number(script, "min", 0);
     spec.reactive_max_nodes = (uint32_t)script_number(script, "max", spec.reactive_min_nodes);
     spec.walltime_ms = script_number(script, "walltime", 0);
@@ -736,6 +737,7 @@ static const struct script_verb {
     {"orphans", 46, true, script_orphans},
     {"adopt", 47, true, script_adopt},
     {"node_off", 48, true, script_node_off},
+    {"choose", 49, false, script_choose},
 };
 
 enum { SCRIPT_VERBS = sizeof(script_verbs) / sizeof(script_verbs[0]) };

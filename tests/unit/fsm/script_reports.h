@@ -139,4 +139,22 @@ static inline enum fsm_status script_node_off(struct script *script,
     return script_apply(script, command);
 }
 
+/* choose J nodes= | absent= : the leader's choice, or the end of one. */
+static inline enum fsm_status script_choose(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__RestartChoice choice = CKPT__LOG__V1__RESTART_CHOICE__INIT;
+    struct script_shares shares;
+
+    choice.allocation_id = script_text(script_word(script, 1));
+    choice.absent_node_id = script_text(script_value(script, "absent", ""));
+    if (choice.absent_node_id[0] == '\0') {
+        script_nodes(script, &shares);
+        choice.n_nodes = shares.count;
+        choice.nodes = shares.pointers;
+    }
+    choice.reason = script_text("they wait");
+    SCRIPT_BODY(RESTART_CHOICE, restart_choice, &choice);
+    return script_apply(script, command);
+}
+
 #endif

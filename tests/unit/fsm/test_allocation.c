@@ -234,7 +234,7 @@ static void a_node_that_comes_back_is_not_asked_twice_nor_waited_for_without_end
     expect_ok(&script, "node n2 ready boot=a");
     assert_int_equal(orders_of(&script, "n2", &order), 0);
     expect_ok(&script, "node n3 down");
-    expect_job(&script, "j1", FAILED);
+    expect_job(&script, "j1", REQUEUED);
     expect_ok(&script, "register j2 nodes=n1,n2");
     expect_ok(&script, "node n1 down");
     expect_ok(&script, "node n1 ready boot=b");
@@ -352,27 +352,6 @@ static void a_verified_shard_that_changes_ends_the_attempt(void **unused)
 }
 
 /* I27: parts of two histories must never meet in one checkpoint. */
-static void a_part_that_dies_stops_the_others_instead_of_restarting_alone(void **unused)
-{
-    struct script script;
-
-    (void)unused;
-    script_start(&script);
-    expect_ok(&script, "register j1 nodes=n1,n2");
-    expect_ok(&script, "request j1");
-    expect_ok(&script, "grant 1-1");
-    expect_ok(&script, "report n1 started j1 ckpt=1-1");
-    expect_ok(&script, "report n1 application_exited j1 status=9 restart");
-    expect_checkpoint(&script, 1, SUPERSEDED);
-    assert_true(job_of(&script, "j1")->terminating);
-    expect_ok(&script, "report n1 terminated j1");
-    expect_job(&script, "j1", RUNNING);
-    expect_ok(&script, "report n2 terminated j1");
-    expect_job(&script, "j1", FAILED);
-    assert_int_equal(job_of(&script, "j1")->reason, CKPT__V1__REASON__REASON_APPLICATION_EXITED);
-    script_close(&script);
-}
-
 /* I30: a silent node holds the others for the grace and the slack, not longer */
 static void silent_nodes_are_given_up_at_the_deadline(void **unused)
 {
@@ -779,7 +758,6 @@ int main(void)
         cmocka_unit_test(a_node_that_comes_back_is_not_asked_twice_nor_waited_for_without_end),
         cmocka_unit_test(what_a_node_says_while_it_is_down_is_its_word),
         cmocka_unit_test(a_restart_in_place_counts_the_loss_and_fails_the_attempt),
-        cmocka_unit_test(a_part_that_dies_stops_the_others_instead_of_restarting_alone),
         cmocka_unit_test(parts_that_began_from_two_checkpoints_do_not_go_on),
         cmocka_unit_test(a_verified_shard_that_changes_ends_the_attempt),
         cmocka_unit_test(silent_nodes_are_given_up_at_the_deadline),

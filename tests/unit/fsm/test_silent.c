@@ -148,8 +148,37 @@ static void a_part_that_has_ended_is_not_silent(void **unused)
     script_close(&script);
 }
 
-/* A hung agent does not carry a stop out: its part counts as done at the deadline, and the silence
- * is only noticed. F-007 */
+/* A scheduler's word ends a job at once, whatever runs: of no part is known that it has ended. */
+static void a_part_has_ended_by_its_own_word_alone(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start(&script, "");
+    assert_false(fsm_part_unheard(script.fsm, job_of(&script, "j"), 0));
+    assert_true(fsm_part_unheard(script.fsm, job_of(&script, "j"), 1));
+    expect_ok(&script, "node_off n2");
+    assert_false(fsm_part_unheard(script.fsm, job_of(&script, "j"), 1));
+    expect_ok(&script, "register k nodes=n1,n3 requeue=always");
+    assert_false(fsm_part_unheard(script.fsm, job_of(&script, "k"), 0)); /* it runs */
+    expect_ok(&script, "report n3 application_exited k status=0");
+    expect_ok(&script, "end k failed");
+    expect_job(&script, "k", REQUEUED);
+    script_restore(&script);
+    assert_true(fsm_part_unheard(script.fsm, job_of(&script, "k"), 0));
+    assert_false(fsm_part_unheard(script.fsm, job_of(&script, "k"), 1));
+    expect_ok(&script, "node n2 ready boot=b2");
+    expect_ok(&script, "restart k nodes=n2 from_scratch"); /* its agents are heard, and end it */
+    expect_ok(&script, "node n2 degraded");
+    expect_ok(&script, "end k failed");
+    assert_string_equal(silent_of(&script, "k"), "n2");
+    expect_status(&script, NODE_SILENT, "restart k nodes=n1 from_scratch");
+    expect_ok(&script, "node n2 ready boot=b2");
+    expect_ok(&script, "restart k nodes=n1 from_scratch");
+    script_close(&script);
+}
+
+/* A hung agent does not carry a stop out: its part counts as done when its node is down. F-007 */
 static void a_stop_that_nobody_carries_out_leaves_a_silent_part(void **unused)
 {
     struct script script;
@@ -164,9 +193,10 @@ static void a_stop_that_nobody_carries_out_leaves_a_silent_part(void **unused)
     expect_ok(&script, "node n2 degraded");
     expect_ok(&script, "after 30000");
     expect_ok(&script, "tick");
+    expect_job(&script, "j", RUNNING); /* n2 may be the cause */
+    expect_ok(&script, "node n2 down");
     expect_job(&script, "j", REQUEUED);
     assert_string_equal(silent_of(&script, "j"), "n2");
-    expect_ok(&script, "node n2 down");
     expect_status(&script, NODE_SILENT, "restart j nodes=n1,n3 from_scratch");
     expect_ok(&script, "node n2 ready boot=b2");
     expect_ok(&script, "restart j nodes=n1,n3 from_scratch");
@@ -217,6 +247,7 @@ int main(void)
         cmocka_unit_test(no_way_leads_round_a_silent_node),
         cmocka_unit_test(a_removed_node_that_comes_back_is_heard),
         cmocka_unit_test(a_part_that_has_ended_is_not_silent),
+        cmocka_unit_test(a_part_has_ended_by_its_own_word_alone),
         cmocka_unit_test(a_stop_that_nobody_carries_out_leaves_a_silent_part),
         cmocka_unit_test(a_degraded_node_that_is_off_is_down_at_once),
         cmocka_unit_test(a_level_that_rises_finds_who_is_down)};

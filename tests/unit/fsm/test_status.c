@@ -55,6 +55,12 @@ static const struct row rows[] = {
     {"NODE_SILENT",
      {"node n1 ready", "node n2 ready", "register j1 nodes=n1", "node n1 down",
       "restart j1 nodes=n2 from_scratch"}},
+    {"NODE_DRAINING",
+     {"node n1 ready", "register j1 nodes=n1 requeue=always", "end j1 failed", "drain n1",
+      "choose j1 nodes=n1"}},
+    {"NODE_LEFT", /* S1-022 */
+     {"node n1 ready", "register j1 nodes=n1", "migrate j1", "grant 1-1",
+      "report n1 shard_verified j1 ckpt=1-1", "report n1 terminated j1", "choose j1 nodes=n1"}},
     {"NODE_HAS_JOBS", {"register j1 nodes=n1", "remove_node n1"}},
     {"INVALID_ARGUMENT", {"preempt class=3 need=0"}},
     {"ALLOCATION_EXISTS", {"register j1 nodes=n1", "register j1 nodes=n1"}},

@@ -1,0 +1,69 @@
+/* The first cause of a job's failure.
+ *
+ * Flow     An application that ends with an error, or a node that is lost, is the cause; the ends
+ *          that follow are its consequences. Ranks often end because their peer's node is off,
+ *          and are heard long before the node is known to be. So the plan of such a stop is open
+ *          while a node of the job is silent: when that node is lost, it is the cause (V-002).
+ */
+#include "fsm/core/registry.h"
+#include "fsm/ends.h"
+#include "fsm/job/job.h"
+#include "fsm/level.h"
+
+void fsm_cause_exited(struct fsm *fsm, struct allocation *allocation, const struct node *node,
+                      uint32_t wait_status)
+{
+    struct fsm_allocation *view = &allocation->view;
+
+    CHECK(view->id != NULL);
+    if (fsm_level(fsm) < 2)
+        return;
+    fsm_intern_set(fsm, &view->cause_node_id, node->view.id);
+    view->cause_at_ms = fsm->now_ms;
+    view->cause_wait_status = wait_status;
+}
+
+static void cause_lost(struct fsm *fsm, struct allocation *allocation, const struct node *node)
+{
+    uint64_t since_ms = fsm_node_silent_since_ms(&node->view);
+
+    fsm_cause_exited(fsm, allocation, node, 0);
+    if (fsm_level(fsm) >= 2 && since_ms != 0)
+        allocation->view.cause_at_ms = since_ms;
+}
+
+/* A stop for the end of an application, whose plan may become another one. */
+static bool cause_may_change(const struct fsm *fsm, const struct allocation *allocation)
+{
+    return fsm_level(fsm) >= 2 && allocation->view.terminating &&
+           allocation->plan_reason == CKPT__V1__REASON__REASON_APPLICATION_EXITED;
+}
+
+bool fsm_cause_open(const struct fsm *fsm, const struct allocation *allocation)
+{
+    CHECK(allocation->view.id != NULL);
+    for (uint32_t i = 0; i < allocation->view.node_count; i++) {
+        const struct node *node = node_at(fsm, allocation->view.nodes[i].node_slot);
+        const struct assignment *part = &allocation->assignments[i];
+
+        if (!part->terminated && !part->exited && node->view.silent_since_ms != 0 &&
+            node->view.state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+            return cause_may_change(fsm, allocation);
+    }
+    return false;
+}
+
+void fsm_cause_lost(struct fsm *fsm, struct allocation *allocation, struct assignment *part,
+                    struct fsm_plan plan)
+{
+    const struct node *node = node_at(fsm, allocation->view.nodes[part->share].node_slot);
+
+    CHECK(allocation->view.id != NULL);
+    if (!allocation->view.terminating)
+        cause_lost(fsm, allocation, node);
+    if (!cause_may_change(fsm, allocation) || part->terminated)
+        return;
+    cause_lost(fsm, allocation, node);
+    allocation->plan_state = (uint8_t)plan.state;
+    allocation->plan_reason = (uint8_t)plan.reason;
+}

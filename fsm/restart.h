@@ -1,0 +1,38 @@
+/* Restarts by the broker: which stopped jobs it starts again, when, and on which nodes.
+ *
+ * Flow     a job ends REQUEUED, or SUSPENDED by a preemption: from restart_at_ms on the leader
+ *          looks for nodes where a ckpt-run of the job waits, and proposes a RestartChoice. The
+ *          state decides: it takes the choice only while all of this still holds.
+ * Shapes   the leader knows who waits where (src/broker/decide/restarter.h); the state does not.
+ * Units    milliseconds of the state's clock; nodes are counted.
+ * Source   V-001, V-002, S1-022, S3-047, F-008, F-015.
+ */
+#ifndef CKPT_FSM_RESTART_H
+#define CKPT_FSM_RESTART_H
+
+#include "fsm/fsm.h"
+
+enum {
+    FSM_RESTART_BACKOFF_MS = 5000, /* before the second restart without progress; doubles */
+    FSM_RESTART_BACKOFF_MAX_MS = 600000,
+    FSM_PEERS_GRACE_MS = 1000 /* of parts whose peer has died: they hang in a collective */
+};
+
+/* The broker restarts it when it has stopped: it is neither sensitive, nor MANUAL, nor NEVER. */
+bool fsm_restart_is_auto(const struct fsm *fsm, const struct fsm_allocation *allocation);
+/* The job has stopped and the broker restarts it, from allocation->restart_at_ms on. */
+bool fsm_restart_awaited(const struct fsm *fsm, const struct fsm_allocation *allocation);
+/* So many nodes does its restart take: as before, or fewer where it can go on with fewer. */
+struct fsm_restart_nodes {
+    uint32_t most, fewest;
+};
+struct fsm_restart_nodes fsm_restart_nodes(const struct fsm *fsm,
+                                           const struct fsm_allocation *allocation);
+/* OK: the job may be restarted on the node now. Else why not: NODE_DOWN, NODE_DRAINING,
+ * NODE_UNLIKE, NODE_OUTSIDE_DOMAIN, NODE_LEFT (the job was moved away from it, or its nodes were
+ * taken and are not free again). */
+enum fsm_status fsm_restart_node_status(const struct fsm *fsm,
+                                        const struct fsm_allocation *allocation,
+                                        const struct fsm_node *node);
+
+#endif

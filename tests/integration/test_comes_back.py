@@ -1,0 +1,149 @@
+#!/usr/bin/python3
+"""Jobs that come back by themselves: nobody types anything (V-001, V-002, S1-022, S3-047, S3-061)."""
+import json
+import os
+import pathlib
+import re
+import signal
+import sys
+import time
+import uuid
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import BIN, Cluster, broker_pb2, common_pb2, operator_pb2, tap, wait_until  # noqa: E402
+from jobs import COMPLETED, ENDED_FAILED, MIB, REQUEUED, RUNNING, STARTING, SUSPENDED, complete  # noqa: E402
+from ranks_site import Ranked, site, threads, train  # noqa: E402
+
+AUTO = common_pb2.RESTART_MODE_AUTO
+RESTARTS = ("--max-restarts", "9")
+
+
+def says(run, pattern, timeout_s=20):
+    return wait_until(f"ckpt-run on {run.agent.name} says /{pattern}/", lambda: re.search(pattern, run.log.read_text()), timeout_s)
+
+
+def finishes(job, seconds=90):
+    """It is completed, with the result of a job that nothing has befallen, and no rank ever ran twice at a time."""
+    wait_until(f"{job.name} is completed", lambda: job.state() == COMPLETED, seconds, 0.1)
+    assert job.result() == job.program.expected(), job.logs()
+    job.one_writer()
+    job.complete_checkpoints()
+
+
+def chosen(cluster, name):
+    """What the state says of the broker's last restart."""
+    return cluster.allocation(name).restart_choice
+
+
+def a_rank_that_dies_brings_all_back():
+    """Twice, the second time with a leader that dies in the middle: the same nodes go on from one checkpoint. The peers hang in a collective."""
+    with site("ab") as cluster:
+        job = Ranked(cluster, "job", train(), "ab", restart=AUTO, options=RESTARTS)
+        job.computes()
+        job.checkpoint()
+        died = time.monotonic()
+        job.kill_rank(3)
+        wait_until("it was restarted", lambda: chosen(cluster, "job") == "its own a, b", 20, 0.02)
+        job.computes()
+        print(f"# from the death of a rank to all ranks computing: {time.monotonic() - died:.2f} s", flush=True)
+        says(job.runs["a"], "the cluster restarts it when enough nodes wait")
+        job.checkpoint()
+        job.kill_rank(0)
+        leader = cluster.wait_leader()
+        leader.kill()
+        finishes(job)
+        leader.start()
+        cluster.debug_check()
+
+
+def a_spare_takes_the_place_of_a_node_that_is_off():
+    """An operator's word is the second witness here. One more spare than needed is parked all the time, and ends when the job does."""
+    with site("abcd") as cluster:
+        job = Ranked(cluster, "job", threads(), "ab", restart=AUTO, options=(*RESTARTS, "--stay"), restore=common_pb2.RESTORE_MODE_ALL)
+        for spare in "cd":
+            job.runs[spare] = cluster.run_job(spare, "job", job.command, (*RESTARTS, "--stay"))
+        job.computes()
+        job.checkpoint()
+        job.lose("b")
+        wait_until("it is requeued", lambda: job.state() == REQUEUED, 30)
+        time.sleep(1)
+        assert job.state() == REQUEUED, "a spare began beside a node that is only silent"
+        cluster.ctl("node", "down", "b", "--is-off", "--yes")
+        wait_until("it was restarted", lambda: re.fullmatch(r"its own a; the spare [cd]", chosen(cluster, "job")), 20, 0.05)
+        assert "the broker's: its own a; the spare" in cluster.ctl("job", "job").stdout
+        finishes(job)
+        for name in "acd":
+            assert job.runs[name].process.wait(20) in (0, 125), job.runs[name].log.read_text()
+        cluster.debug_check()
+
+
+def a_job_without_progress_ends_with_its_own_status():
+    """One restart, and no more. The status is that of the rank that ended first, also where the cluster ended the others."""
+    with site("ab", restart_wait="20s") as cluster:
+        cluster.register("job", [("a", 1, MIB), ("b", 1, MIB)], restart=AUTO, max_requeue=1)
+        runs = [cluster.run_job(node, "job", ["sh", "-c", "sleep .3; exit 7"], RESTARTS) for node in "ab"]
+        for run in runs:
+            assert run.process.wait(60) == 7, run.log.read_text()
+        allocation = cluster.allocation("job")
+        assert allocation.state == ENDED_FAILED and allocation.restarts_without_progress == 1, allocation
+        assert allocation.cause_node_id in "ab" and allocation.cause_wait_status == 7 << 8, allocation
+        assert re.search(r"its last failure: the application on node [ab] ended with status 7 at", cluster.ctl("job", "job").stdout)
+        cluster.debug_check()
+
+
+def who_waits_in_vain_says_so_and_ends():
+    """Its peer's ckpt-run is gone: after restart_wait the other one ends with the first cause's status, and the job is still to be restarted. The same
+    line on both nodes brings it back."""
+    with site("ab", restart_wait="2s") as cluster:
+        cluster.register("job", [("a", 1, MIB), ("b", 1, MIB)], restart=AUTO)
+        command = ["sh", "-c", "sleep 600"]
+        runs = {node: cluster.run_job(node, "job", command, RESTARTS) for node in "ab"}
+        wait_until("it runs", lambda: cluster.allocation("job").state == RUNNING, 20)
+        runs["b"].process.send_signal(signal.SIGTERM)
+        runs["b"].process.wait(20)
+        wait_until("it ends", lambda: cluster.allocation("job").state in (ENDED_FAILED, REQUEUED), 20)
+        assert runs["a"].process.wait(30) in (128 + signal.SIGTERM, 128 + signal.SIGKILL), runs["a"].log.read_text()
+        cluster.debug_check()
+
+
+def a_job_that_is_preempted_goes_on_when_its_nodes_are_free():
+    """Its ckpt-run waits meanwhile; not before the one that came has gone."""
+    with site("a", restart_wait="60s", release_check="1ms") as cluster:
+        cluster.register("low", [("a", 1, MIB)], restart=AUTO, preemption_class=1)
+        heat = [str(BIN / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000", "--output", "/dev/null"]
+        low = cluster.run_job("a", "low", heat)
+        wait_until("it runs", lambda: cluster.allocation("low").state == RUNNING, 20)
+        complete(cluster, "low")
+        cluster.client.broker("RequestPreemption", broker_pb2.RequestPreemptionRequest(
+            request_id=uuid.uuid4().hex, preemption_class=5, nodes_needed=1, useful_nodes=["a"]))
+        wait_until("it is suspended", lambda: cluster.allocation("low").state == SUSPENDED, 40)
+        says(low, "the cluster restarts it")
+        time.sleep(1)
+        assert cluster.allocation("low").state == SUSPENDED, "it took back what others are to have"
+        cluster.register("high", [("a", 1, MIB)], preemption_class=5)
+        high = cluster.run_job("a", "high", ["sleep", "1"])
+        assert high.process.wait(20) == 0
+        wait_until("it runs again", lambda: cluster.allocation("low").state == RUNNING, 20)
+        assert low.running()
+        cluster.debug_check()
+
+
+def all_members_down_for_a_while():
+    with site("ab") as cluster:
+        job = Ranked(cluster, "job", threads(), "ab", restart=AUTO, options=RESTARTS)
+        job.computes()
+        job.checkpoint()
+        for member in cluster.members:
+            member.kill()
+        for pid in job.runs["a"].applications():
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(3)
+        for member in cluster.members:
+            member.start()
+        finishes(job)
+        cluster.debug_check()
+
+
+if __name__ == "__main__":
+    sys.exit(tap([a_rank_that_dies_brings_all_back, a_spare_takes_the_place_of_a_node_that_is_off, a_job_without_progress_ends_with_its_own_status,
+                  who_waits_in_vain_says_so_and_ends, a_job_that_is_preempted_goes_on_when_its_nodes_are_free, all_members_down_for_a_while]))

@@ -1,0 +1,450 @@
+/* Jobs that the broker starts again: which, when, on which nodes. F-008, F-015, S1-022, S3-047,
+ * V-001, V-002
+ */
+#include "tests/unit/fsm/expect.h"
+
+#include "fsm/restart.h"
+
+static void start(struct script *script, const char *level, const char *words)
+{
+    script_open(script);
+    expect_ok(script, "init %s", level);
+    expect_ok(script, "put vault prefix=/vault write=1000000000 pool=sensitive");
+    for (int i = 1; i <= 4; i++)
+        expect_ok(script, "node n%d ready boot=b%d", i, i);
+    expect_ok(script, "register j nodes=n1,n2 restore=all %s", words);
+}
+
+static const struct fsm_allocation *j_of(const struct script *script)
+{
+    return job_of(script, "j");
+}
+
+/* A rank of it dies; its ckpt-run would start it again. */
+static void die(struct script *script, const char *node, const char *peer)
+{
+    expect_ok(script, "report %s application_exited j status=1 restart", node);
+    expect_ok(script, "report %s terminated j", node);
+    expect_ok(script, "report %s terminated j", peer);
+}
+
+/* ON_NODE_FAILURE is the default, and a rank's death is none: its ckpt-run would start it again all
+ * the same, as on a single node. */
+static void a_rank_that_dies_brings_the_job_back(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start(&script, "", "");
+    die(&script, "n1", "n2");
+    expect_job(&script, "j", REQUEUED);
+    assert_true(fsm_restart_awaited(script.fsm, j_of(&script)));
+    assert_true(j_of(&script)->restart_at_ms == script.now_ms); /* the first comes at once */
+    script_restore(&script);
+    expect_ok(&script, "choose j nodes=n1,n2");
+    expect_job(&script, "j", STARTING);
+    assert_false(fsm_restart_awaited(script.fsm, j_of(&script)));
+    assert_string_equal(j_of(&script)->restart_choice, "they wait");
+    script_restore(&script);
+    assert_string_equal(j_of(&script)->restart_choice, "they wait");
+    expect_status(&script, NOT_RESTARTABLE, "choose j nodes=n1,n2"); /* twice */
+    script_close(&script);
+}
+
+/* At level 1, and where nobody is to start it again by himself. */
+static void who_restarts_by_hand_is_left_alone(void **unused)
+{
+    static const struct {
+        const char *level, *words, *state;
+    } rows[] = {{"level=1", "", "FAILED"},
+                {"level=1", "requeue=always", "REQUEUED"},
+                {"", "broker=manual requeue=always", "REQUEUED"},
+                {"", "requeue=never", "FAILED"},
+                {"", "requeue=always sensitive target=vault", "FAILED"}};
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct script script;
+
+        start(&script, rows[i].level, rows[i].words);
+        die(&script, "n1", "n2");
+        assert_string_equal(fsm_allocation_state_name(j_of(&script)->state), rows[i].state);
+        assert_true(j_of(&script)->restart_at_ms == 0);
+        assert_false(fsm_restart_awaited(script.fsm, j_of(&script)));
+        expect_status(&script, NOT_RESTARTABLE, "choose j nodes=n1,n2");
+        script_close(&script);
+    }
+}
+
+static void part_dies(const char *words, Ckpt__V1__AllocationState state)
+{
+    struct script script;
+
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2 %s", words);
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 started j1 ckpt=1-1");
+    expect_ok(&script, "report n1 application_exited j1 status=9 restart");
+    expect_checkpoint(&script, 1, SUPERSEDED);
+    assert_true(job_of(&script, "j1")->terminating);
+    expect_ok(&script, "report n1 terminated j1");
+    expect_job(&script, "j1", RUNNING);
+    expect_ok(&script, "report n2 terminated j1");
+    assert_int_equal(job_of(&script, "j1")->state, state);
+    assert_int_equal(job_of(&script, "j1")->reason, CKPT__V1__REASON__REASON_APPLICATION_EXITED);
+    script_close(&script);
+}
+
+/* All parts begin again together where the broker restarts the job (V-002). */
+static void a_part_that_dies_stops_the_others_instead_of_restarting_alone(void **unused)
+{
+    (void)unused;
+    part_dies("", CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED);
+    part_dies("broker=manual", CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED);
+}
+
+/* Without progress each pause doubles, less up to a quarter, and the limit of requeues ends the
+ * chain; a complete checkpoint begins it anew. */
+static void a_job_without_progress_waits_longer_and_ends(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start(&script, "", "max_requeue=3");
+    for (uint64_t time = 0; time < 3; time++) {
+        uint64_t pause = time == 0 ? 0 : 5000u << (time - 1);
+
+        die(&script, "n1", "n2");
+        expect_job(&script, "j", REQUEUED);
+        assert_int_equal(j_of(&script)->restarts_without_progress, time);
+        assert_true(j_of(&script)->restart_at_ms >= script.now_ms + pause - pause / 4);
+        assert_true(j_of(&script)->restart_at_ms <= script.now_ms + pause);
+        if (pause > 0)
+            expect_status(&script, NOT_RESTARTABLE, "choose j nodes=n1,n2");
+        script_restore(&script);
+        expect_ok(&script, "after %" PRIu64, pause);
+        expect_ok(&script, "choose j nodes=n1,n2");
+        expect_ok(&script, "report n1 application_started j");
+        expect_ok(&script, "report n2 application_started j");
+    }
+    die(&script, "n1", "n2");
+    expect_job(&script, "j", FAILED);
+    script_close(&script);
+
+    start(&script, "", "max_requeue=1");
+    for (unsigned time = 1; time <= 3; time++) {
+        expect_ok(&script, "request j");
+        expect_ok(&script, "grant 1-%u", time);
+        expect_ok(&script, "report n1 shard_verified j ckpt=1-%u", time);
+        expect_ok(&script, "report n2 shard_verified j ckpt=1-%u", time);
+        assert_int_equal(j_of(&script)->restarts_without_progress, 0);
+        assert_int_equal(j_of(&script)->requeue_count, 0);
+        die(&script, "n2", "n1");
+        expect_job(&script, "j", REQUEUED);
+        expect_ok(&script, "choose j nodes=n1,n2");
+        for (int node = 1; node <= 2; node++) {
+            expect_ok(&script, "report n%d restored j restored=1-%u", node, time);
+            expect_ok(&script, "report n%d application_started j restored=1-%u", node, time);
+        }
+    }
+    script_close(&script);
+}
+
+/* The state looks again, since it may have changed. */
+static void a_choice_is_checked_again(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start(&script, "", "");
+    expect_ok(&script, "node n9 ready boot=b9 machine=arm");
+    expect_ok(&script, "request j");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "node n1 ready boot=b1 machine=x86");
+    expect_ok(&script, "node n2 ready boot=b2 machine=x86");
+    expect_ok(&script, "report n1 shard_verified j ckpt=1-1");
+    expect_ok(&script, "report n2 shard_verified j ckpt=1-1");
+    die(&script, "n1", "n2");
+    expect_status(&script, TOO_FEW_NODES, "choose j nodes=n1");
+    expect_status(&script, TOO_FEW_NODES, "choose j nodes=n1,n2,n3");
+    expect_status(&script, NODE_NOT_FOUND, "choose j nodes=n1,n7");
+    expect_status(&script, NODE_UNLIKE, "choose j nodes=n1,n9");
+    expect_ok(&script, "node n3 down");
+    expect_status(&script, NODE_DOWN, "choose j nodes=n1,n3");
+    expect_ok(&script, "drain n4");
+    expect_status(&script, NODE_DRAINING, "choose j nodes=n1,n4");
+    assert_string_equal(script.outcome.subject, "n4");
+    expect_ok(&script, "drain n4 undo");
+    expect_ok(&script, "choose j nodes=n1,n4");
+    expect_job(&script, "j", STARTING);
+    script_close(&script);
+}
+
+/* A job that goes on from another one's checkpoints has something to lose before its own first. */
+static void a_job_that_continues_begins_from_what_it_continues(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start(&script, "", "");
+    expect_ok(&script, "request j");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 shard_verified j ckpt=1-1");
+    expect_ok(&script, "report n2 shard_verified j ckpt=1-1");
+    expect_ok(&script, "end j");
+    expect_ok(&script, "report n1 terminated j");
+    expect_ok(&script, "report n2 terminated j");
+    expect_ok(&script, "register k nodes=n1,n2 restore=all continues=j");
+    for (int node = 1; node <= 2; node++) {
+        expect_ok(&script, "report n%d restored k restored=1-1", node);
+        expect_ok(&script, "report n%d application_started k restored=1-1", node);
+    }
+    expect_ok(&script, "report n1 application_exited k status=1 restart");
+    expect_ok(&script, "report n1 terminated k");
+    expect_ok(&script, "report n2 terminated k");
+    expect_job(&script, "k", REQUEUED);
+    expect_ok(&script, "choose k nodes=n1,n2");
+    assert_true(job_of(&script, "k")->restart_id == checkpoint_of(&script, 1)->id);
+    script_close(&script);
+}
+
+/* A chosen node's ckpt-run has gone: the others do not wait for it for ever. */
+static void a_choice_whose_node_left_is_made_again(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start(&script, "", "");
+    expect_status(&script, NOT_RESTARTABLE, "choose j absent=n1"); /* it runs */
+    die(&script, "n1", "n2");
+    expect_status(&script, NOT_RESTARTABLE, "choose j absent=n1"); /* none was chosen */
+    expect_ok(&script, "choose j nodes=n1,n2");
+    expect_ok(&script, "report n1 application_started j");
+    expect_status(&script, NOT_RESTARTABLE, "choose j absent=n1"); /* it has begun */
+    expect_status(&script, NOT_RESTARTABLE, "choose j absent=n3");
+    expect_status(&script, NODE_NOT_FOUND, "choose j absent=n7");
+    expect_ok(&script, "choose j absent=n2");
+    assert_true(j_of(&script)->terminating);
+    expect_status(&script, NOT_RESTARTABLE, "choose j absent=n2");
+    expect_ok(&script, "report n1 terminated j");
+    expect_ok(&script, "report n2 terminated j");
+    expect_job(&script, "j", REQUEUED);
+    expect_reason(&script, "j", "not_attached");
+    assert_int_equal(j_of(&script)->requeue_count, 2);
+    assert_true(j_of(&script)->restart_at_ms > script.now_ms);
+    script_close(&script);
+
+    start(&script, "", "broker=manual requeue=always"); /* somebody's own restart waits for him */
+    die(&script, "n1", "n2");
+    expect_ok(&script, "restart j from_scratch");
+    expect_status(&script, NOT_RESTARTABLE, "choose j absent=n1");
+    script_close(&script);
+}
+
+/* Another node takes a lost one's place and share; not while that is only silent. */
+static void a_spare_takes_the_place_of_a_lost_node(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start(&script, "", "gpus=4");
+    expect_ok(&script, "node n2 degraded");
+    expect_ok(&script, "node n2 down");
+    expect_ok(&script, "report n1 terminated j");
+    expect_job(&script, "j", REQUEUED);
+    expect_status(&script, NODE_SILENT, "choose j nodes=n1,n3");
+    expect_ok(&script, "node_off n2");
+    expect_ok(&script, "choose j nodes=n1,n3");
+    expect_job(&script, "j", STARTING);
+    assert_int_equal(j_of(&script)->gpu_count, 8);
+    assert_int_equal(j_of(&script)->node_count, 2);
+    script_close(&script);
+}
+
+/* A reactive job comes back with as many as its minimum. */
+static void an_elastic_job_comes_back_smaller(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start(&script, "", "min=1 max=2");
+    die(&script, "n1", "n2");
+    assert_int_equal(fsm_restart_nodes(script.fsm, j_of(&script)).fewest, 1);
+    assert_int_equal(fsm_restart_nodes(script.fsm, j_of(&script)).most, 2);
+    expect_ok(&script, "choose j nodes=n2");
+    assert_int_equal(j_of(&script)->node_count, 1);
+    script_close(&script);
+}
+
+/* Nodes that a preemption took are free again when their next job has given them back. */
+static void a_victim_waits_until_its_nodes_are_free_again(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_open(&script);
+    expect_ok(&script, "init");
+    for (int i = 1; i <= 2; i++)
+        expect_ok(&script, "node n%d ready boot=b%d", i, i);
+    expect_ok(&script, "policy zeros=268435456");
+    expect_ok(&script, "register j nodes=n1 class=1 restore=all gpus=4");
+    expect_complete(&script, "j", 1);
+    expect_ok(&script, "after 400000");
+    expect_ok(&script, "preempt class=5 need=1 useful=n1");
+    expect_victims(&script, "j");
+    expect_ok(&script, "grant 1-2 bytes=1");
+    expect_ok(&script, "report n1 shard_verified j ckpt=1-2");
+    expect_ok(&script, "report n1 terminated j");
+    expect_job(&script, "j", SUSPENDED);
+    assert_true(j_of(&script)->restart_at_ms != 0);
+    expect_status(&script, NODE_LEFT, "choose j nodes=n1");
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "register k nodes=n1 class=5");
+    expect_status(&script, NODE_LEFT, "choose j nodes=n1");
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "end k");
+    expect_ok(&script, "report n1 terminated k");
+    script_restore(&script);
+    expect_ok(&script, "choose j nodes=n1");
+    expect_job(&script, "j", STARTING);
+    script_close(&script);
+}
+
+/* S1-022: the node that a job was moved away from is not where it goes on. */
+static void a_job_that_moved_does_not_come_back_to_its_node(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_open(&script);
+    expect_ok(&script, "init");
+    for (int i = 1; i <= 2; i++)
+        expect_ok(&script, "node n%d ready boot=b%d", i, i);
+    expect_ok(&script, "register j nodes=n1 restore=all");
+    expect_ok(&script, "migrate j");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 shard_verified j ckpt=1-1");
+    expect_ok(&script, "report n1 terminated j");
+    expect_job(&script, "j", REQUEUED);
+    expect_status(&script, NODE_LEFT, "choose j nodes=n1");
+    expect_ok(&script, "choose j nodes=n2");
+    script_close(&script);
+}
+
+/* V-002: ranks end because their peer's node is off, and are heard first: the node is the cause,
+ * and the job is requeued as its policy says of lost nodes. */
+static void exits_of_peers_are_not_the_cause(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    for (int nodes_first = 0; nodes_first < 2; nodes_first++) {
+        start(&script, "", "broker=manual requeue=on_node_failure");
+        if (nodes_first != 0) {
+            expect_ok(&script, "node n2 degraded");
+            expect_ok(&script, "node n2 down");
+            expect_ok(&script, "report n1 application_exited j status=256");
+        } else {
+            expect_ok(&script, "report n1 application_exited j status=256");
+            assert_string_equal(j_of(&script)->cause_node_id, "n1");
+            assert_int_equal(j_of(&script)->cause_wait_status, 256);
+            expect_ok(&script, "after %d", 1000 + FSM_TERMINATE_SLACK_MS - 1);
+            expect_ok(&script, "node n2 degraded");
+            expect_ok(&script, "after 1");
+            expect_ok(&script, "tick");
+            assert_true(j_of(&script)->terminating); /* n2 may be the cause */
+            script_restore(&script);
+            expect_ok(&script, "after %d", FSM_CAUSE_AGAIN_MS);
+            expect_ok(&script, "tick");
+            assert_true(j_of(&script)->terminating);
+            expect_ok(&script, "node n2 down");
+        }
+        expect_job(&script, "j", REQUEUED);
+        expect_reason(&script, "j", "node_down");
+        assert_string_equal(j_of(&script)->cause_node_id, "n2");
+        assert_int_equal(j_of(&script)->cause_wait_status, 0);
+        assert_true(j_of(&script)->cause_at_ms != 0);
+        script_close(&script);
+    }
+}
+
+/* A silent node that is heard again was not the cause; nor is one whose application ended first. */
+static void a_node_that_is_heard_again_was_not_the_cause(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start(&script, "", "broker=manual requeue=on_node_failure");
+    expect_ok(&script, "report n1 application_exited j status=256");
+    expect_ok(&script, "after %d", 1000 + FSM_TERMINATE_SLACK_MS);
+    expect_ok(&script, "node n2 degraded");
+    expect_ok(&script, "tick");
+    expect_ok(&script, "node n2 ready boot=b2");
+    expect_ok(&script, "report n2 terminated j");
+    expect_job(&script, "j", FAILED);
+    assert_string_equal(j_of(&script)->cause_node_id, "n1");
+    script_close(&script);
+
+    start(&script, "", "broker=manual requeue=on_node_failure");
+    expect_ok(&script, "report n2 application_exited j status=256");
+    expect_ok(&script, "node n2 degraded");
+    expect_ok(&script, "node n2 down");
+    expect_ok(&script, "report n1 terminated j");
+    expect_job(&script, "j", FAILED);
+    expect_reason(&script, "j", "application_exited");
+    assert_string_equal(j_of(&script)->cause_node_id, "n2");
+    assert_int_equal(j_of(&script)->cause_wait_status, 256);
+    script_close(&script);
+
+    start(&script, "level=1", "requeue=on_node_failure");
+    expect_ok(&script, "report n1 application_exited j status=256");
+    expect_ok(&script, "node n2 down");
+    expect_job(&script, "j", FAILED);
+    assert_string_equal(j_of(&script)->cause_node_id, "");
+    script_close(&script);
+}
+
+/* Ranks whose peer has died hang in a collective; others have their grace. */
+static void peers_of_a_dead_rank_are_ended_at_once(void **unused)
+{
+    struct fsm_order order;
+    struct script script;
+
+    (void)unused;
+    start(&script, "", "");
+    expect_ok(&script, "report n1 application_exited j status=1 restart");
+    assert_int_equal(
+        fsm_orders_for_node(script.fsm, fsm_node_find(script.fsm, "n2")->slot, &order, 1), 1);
+    assert_int_equal(order.kind, FSM_ORDER_TERMINATE);
+    assert_true(order.grace_ms == 1000);
+    script_close(&script);
+    start(&script, "level=1", "");
+    expect_ok(&script, "report n1 application_exited j status=1 restart");
+    assert_int_equal(
+        fsm_orders_for_node(script.fsm, fsm_node_find(script.fsm, "n2")->slot, &order, 1), 1);
+    assert_true(order.grace_ms == 30000);
+    script_close(&script);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rank_that_dies_brings_the_job_back),
+        cmocka_unit_test(who_restarts_by_hand_is_left_alone),
+        cmocka_unit_test(a_part_that_dies_stops_the_others_instead_of_restarting_alone),
+        cmocka_unit_test(a_job_without_progress_waits_longer_and_ends),
+        cmocka_unit_test(a_choice_is_checked_again),
+        cmocka_unit_test(a_job_that_continues_begins_from_what_it_continues),
+        cmocka_unit_test(a_choice_whose_node_left_is_made_again),
+        cmocka_unit_test(a_spare_takes_the_place_of_a_lost_node),
+        cmocka_unit_test(an_elastic_job_comes_back_smaller),
+        cmocka_unit_test(a_victim_waits_until_its_nodes_are_free_again),
+        cmocka_unit_test(a_job_that_moved_does_not_come_back_to_its_node),
+        cmocka_unit_test(exits_of_peers_are_not_the_cause),
+        cmocka_unit_test(a_node_that_is_heard_again_was_not_the_cause),
+        cmocka_unit_test(peers_of_a_dead_rank_are_ended_at_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
