@@ -12,7 +12,7 @@ import uuid
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import BIN, Cluster, broker_pb2, common_pb2, operator_pb2, tap, wait_until  # noqa: E402
 from jobs import COMPLETED, ENDED_FAILED, MIB, REQUEUED, RUNNING, STARTING, SUSPENDED, complete  # noqa: E402
-from ranks_site import Ranked, site, threads, train  # noqa: E402
+from ranks_site import HEARTBEAT_MS, RANKS_POLICY, Ranked, site, threads, train  # noqa: E402
 
 AUTO = common_pb2.RESTART_MODE_AUTO
 RESTARTS = ("--max-restarts", "9")
@@ -91,6 +91,25 @@ def a_job_without_progress_ends_with_its_own_status():
         cluster.debug_check()
 
 
+def the_sites_command_hears_of_each_restart():
+    """Once for a restart; it may fail, which hinders nothing (S3-061)."""
+    with Cluster(agents="ab", policy=RANKS_POLICY, heartbeat_ms=HEARTBEAT_MS) as cluster:
+        heard, hook, mark = (cluster.dir / name for name in ("heard", "hook", "mark"))
+        hook.write_text(f'#!/bin/sh\necho "$1 $2 $CKPT_EVENT $CKPT_ALLOC_ID $CKPT_CHECKPOINT $CKPT_TEXT" >> "{heard}"; exit 1\n')
+        hook.chmod(0o755)
+        cluster.config.write_text(cluster.config.read_text() + f'restart_hook: "{hook}"\n')
+        cluster.start()
+        cluster.register("job", [("a", 1, MIB), ("b", 1, MIB)], restart=AUTO)
+        command = ["sh", "-c", f'[ $CKPT_PART = 1 ] || [ -e "{mark}" ] || {{ touch "{mark}"; exit 3; }}; sleep 2']
+        runs = [cluster.run_job(node, "job", command, RESTARTS) for node in "ab"]
+        for run in runs:
+            assert run.process.wait(30) == 0, run.log.read_text()
+        wait_until("it is completed", lambda: cluster.allocation("job").state == COMPLETED, 20)
+        assert heard.read_text() == "restart job restart job 0-0 its own a, b\n", heard.read_text()
+        assert any("event=hook_failed allocation=job status=1" in member.log.read_text() for member in cluster.members)
+        cluster.debug_check()
+
+
 def who_waits_in_vain_says_so_and_ends():
     """Its peer's ckpt-run is gone: after restart_wait the other one ends with the first cause's status, and the job is still to be restarted. The same
     line on both nodes brings it back."""
@@ -146,4 +165,5 @@ def all_members_down_for_a_while():
 
 if __name__ == "__main__":
     sys.exit(tap([a_rank_that_dies_brings_all_back, a_spare_takes_the_place_of_a_node_that_is_off, a_job_without_progress_ends_with_its_own_status,
+                  the_sites_command_hears_of_each_restart,
                   who_waits_in_vain_says_so_and_ends, a_job_that_is_preempted_goes_on_when_its_nodes_are_free, all_members_down_for_a_while]))

@@ -12,6 +12,7 @@
 #include "src/base/log.h"
 #include "src/base/text.h"
 #include "src/broker/broker.h"
+#include "src/broker/daemon/hook.h"
 #include "src/broker/health/nodes.h"
 
 enum { REASON_BYTES = FSM_DETAIL_BYTES };
@@ -53,6 +54,7 @@ struct restarter {
 struct choice {
     struct restarter *restarter;
     char id[ID_MAX_BYTES + 1], reason[REASON_BYTES];
+    bool withdraws; /* ... an earlier one */
 };
 
 /* A node that may take the job; the lowest rank is taken first. */
@@ -328,15 +330,32 @@ static void describe_choice(const struct fsm_allocation *job, const struct candi
     }
 }
 
+/* The site's command is for the owner: a choice that was taken back is no news for him. */
+static void tell_hook(const struct restarter *restarter, const struct choice *choice,
+                      uint64_t checkpoint_id)
+{
+    const struct fsm_allocation *job = fsm_allocation_find(state_of(restarter), choice->id);
+
+    if (job == NULL || choice->withdraws)
+        return;
+    hook_call(restarter->broker->hook, &(struct hook_news){.event = "restart",
+                                                           .allocation_id = job->id,
+                                                           .owner = job->owner,
+                                                           .tenant = job->tenant,
+                                                           .text = choice->reason,
+                                                           .checkpoint_id = checkpoint_id});
+}
+
 static void on_chosen(void *data, const struct err *failed, const struct fsm_outcome *outcome)
 {
     struct choice *choice = data;
     struct restarter *restarter = choice->restarter;
 
-    if (failed == NULL && outcome->status == FSM_OK)
+    if (failed == NULL && outcome->status == FSM_OK) {
         log_info("restart_chosen", "allocation=%s checkpoint=%" PRIu64 " text=\"%s\"", choice->id,
                  outcome->checkpoint_id, choice->reason);
-    else if (failed == NULL)
+        tell_hook(restarter, choice, outcome->checkpoint_id);
+    } else if (failed == NULL)
         log_info("restart_refused", "allocation=%s status=%s text=\"%s\"", choice->id,
                  fsm_status_name(outcome->status), choice->reason);
     free(choice);
@@ -390,6 +409,7 @@ static void propose_absence(struct restarter *restarter, const struct fsm_alloca
     struct choice *choice = check_calloc(1, sizeof(*choice));
 
     snprintf(choice->reason, sizeof(choice->reason), "nobody is left on %s to begin", node->id);
+    choice->withdraws = true;
     message.absent_node_id = text_message(node->id);
     choice_propose(restarter, job, &message, choice);
 }
