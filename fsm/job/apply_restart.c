@@ -309,6 +309,8 @@ enum fsm_status fsm_apply_restart(struct fsm *fsm, const fsm_command *command,
     if (allocation == NULL)
         return FSM_ALLOCATION_NOT_FOUND;
     status = fsm_restart_by(fsm, allocation, request, outcome);
+    if (status == FSM_OK)
+        allocation->view.cause_count = 0; /* somebody has looked at it */
     if (status == FSM_OK && allocation->view.restart_choice[0] != '\0')
         fsm_intern_set(fsm, &allocation->view.restart_choice, ""); /* these are somebody else's */
     return status;

@@ -72,6 +72,7 @@ void fsm_restart_progress(const struct fsm *fsm, struct allocation *allocation)
     if (fsm_level(fsm) < 2)
         return;
     allocation->view.restarts_without_progress = 0;
+    allocation->view.cause_count = 0;
     allocation->view.requeue_count = 0;
 }
 
@@ -113,6 +114,12 @@ static bool restart_left(const struct fsm *fsm, const struct fsm_allocation *vie
     return restart_was_preempted(allocation) &&
            (node->allocation_count > 0 ||
             node_at(fsm, node->slot)->released_at_ms <= view->state_since_ms);
+}
+
+bool fsm_restart_failed_on(const struct fsm_allocation *view, const struct fsm_node *node)
+{
+    CHECK(node->id != NULL);
+    return view->cause_count >= FSM_FAILED_ON_MIN && strcmp(view->cause_node_id, node->id) == 0;
 }
 
 enum fsm_status fsm_restart_node_status(const struct fsm *fsm, const struct fsm_allocation *view,

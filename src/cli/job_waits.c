@@ -105,6 +105,9 @@ static void print_cause(struct cli *cli, const Ckpt__V1__Allocation *job)
         fprintf(cli->out, " its last failure: the application on node %s ended %s %d at %s\n", node,
                 WIFSIGNALED(status) ? "by signal" : "with status",
                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), at);
+    if (job->cause_count >= 2)
+        fprintf(cli->out, " %u failures in a row began there: the broker takes other nodes first\n",
+                job->cause_count);
 }
 
 static void print_restart(struct cli *cli, const Ckpt__V1__Allocation *job)

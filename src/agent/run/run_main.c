@@ -572,12 +572,12 @@ static void take_end(const Ckpt__V1__AttachEnd *end)
         return;
     }
     run_say("the allocation is over on this node: %s", end->reason);
-    if (run.state == RUN_ATTACHING) {
-        stay_on();
-        return;
-    }
-    run.ended_by_cluster = true;
     run.ended = true;
+    run.ended_by_cluster = !end->for_good || run.options.stay;
+    if (run.state == RUN_ATTACHING && run.ended_by_cluster)
+        stay_on();
+    else if (run.state == RUN_ATTACHING)
+        leave_waiting();
 }
 
 /* The wait for the cluster's restart begins with its first word. */

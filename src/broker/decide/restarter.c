@@ -63,7 +63,7 @@ struct candidate {
     uint32_t rank;
 };
 
-enum { RANK_SPARE = 1, RANK_ELSEWHERE = 2, RANK_UNWELL = 4 };
+enum { RANK_SPARE = 1, RANK_ELSEWHERE = 2, RANK_UNWELL = 4, RANK_FAILED = 8 };
 
 static const struct fsm *state_of(const struct restarter *restarter)
 {
@@ -248,6 +248,8 @@ static uint32_t rank_of(const struct restarter *restarter, const struct fsm_allo
         rank += RANK_ELSEWHERE;
     if (nodes_hazard_factor(restarter->broker->nodes, node->slot) > 1)
         rank += RANK_UNWELL;
+    if (fsm_restart_failed_on(job, node))
+        rank += RANK_FAILED;
     return rank;
 }
 

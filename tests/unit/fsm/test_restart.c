@@ -242,6 +242,35 @@ static void a_choice_whose_node_left_is_made_again(void **unused)
     script_close(&script);
 }
 
+/* Two failures in a row that began on one node: others come first. Progress, a failure elsewhere
+ * and a person's restart begin the count anew. */
+static void a_node_that_failed_the_job_twice_comes_last(void **unused)
+{
+    struct script script;
+    const struct fsm_node *n1;
+
+    (void)unused;
+    start(&script, "", "max_requeue=9");
+    n1 = fsm_node_find(script.fsm, "n1");
+    for (uint32_t time = 1; time <= 2; time++) {
+        die(&script, "n1", "n2");
+        assert_int_equal(j_of(&script)->cause_count, time);
+        assert_int_equal(fsm_restart_failed_on(j_of(&script), n1), time == 2);
+        expect_ok(&script, "after 10000");
+        expect_ok(&script, "choose j nodes=n1,n2"); /* nobody else waits */
+        expect_ok(&script, "report n1 application_started j");
+        expect_ok(&script, "report n2 application_started j");
+    }
+    script_restore(&script);
+    assert_int_equal(j_of(&script)->cause_count, 2);
+    die(&script, "n2", "n1");
+    assert_int_equal(j_of(&script)->cause_count, 1);
+    assert_false(fsm_restart_failed_on(j_of(&script), n1));
+    expect_ok(&script, "restart j from_scratch");
+    assert_int_equal(j_of(&script)->cause_count, 0);
+    script_close(&script);
+}
+
 /* Another node takes a lost one's place and share; not while that is only silent. */
 static void a_spare_takes_the_place_of_a_lost_node(void **unused)
 {
@@ -437,6 +466,7 @@ int main(void)
         cmocka_unit_test(a_choice_is_checked_again),
         cmocka_unit_test(a_job_that_continues_begins_from_what_it_continues),
         cmocka_unit_test(a_choice_whose_node_left_is_made_again),
+        cmocka_unit_test(a_node_that_failed_the_job_twice_comes_last),
         cmocka_unit_test(a_spare_takes_the_place_of_a_lost_node),
         cmocka_unit_test(an_elastic_job_comes_back_smaller),
         cmocka_unit_test(a_victim_waits_until_its_nodes_are_free_again),
