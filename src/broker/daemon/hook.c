@@ -16,7 +16,7 @@ enum { ENVIRONMENT_MAX = 256, WORD_BYTES = 512 };
 struct hook {
     uv_loop_t *loop;
     char *path;
-    struct list calls; /* that run */
+    struct list calls; /* running ones */
     unsigned open;     /* calls whose handles are not closed yet */
     bool freed;        /* the last call frees it */
 };

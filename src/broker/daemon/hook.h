@@ -28,7 +28,7 @@ struct hook_news {
 
 /* path: absolute; "": there is no command, NULL is returned. Copied. */
 struct hook *hook_new(uv_loop_t *loop, const char *path);
-/* NULL allowed. What still runs is left to itself. */
+/* NULL allowed. A call that still runs is left to itself. */
 void hook_free(struct hook *hook);
 void hook_call(struct hook *hook, const struct hook_news *news); /* NULL allowed */
 
