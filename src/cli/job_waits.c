@@ -101,6 +101,10 @@ static void print_cause(struct cli *cli, const Ckpt__V1__Allocation *job)
     human_clock(job->cause_at_ms, at);
     if (status == 0)
         fprintf(cli->out, " its last failure: node %s was lost, silent since %s\n", node, at);
+    else if (status == -1)
+        fprintf(cli->out,
+                " its last failure: the application on node %s ended at %s, nobody saw how\n", node,
+                at);
     else
         fprintf(cli->out, " its last failure: the application on node %s ended %s %d at %s\n", node,
                 WIFSIGNALED(status) ? "by signal" : "with status",

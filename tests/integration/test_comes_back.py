@@ -91,6 +91,20 @@ def a_job_without_progress_ends_with_its_own_status():
         cluster.debug_check()
 
 
+def a_job_of_one_node_comes_back_beyond_its_restarts_in_place():
+    """ckpt-run stays where its own restarts are used up, the cluster restarts the job all the same, and it leaves with its own status at the end."""
+    with site("a", restart_wait="20s") as cluster:
+        cluster.register("job", [("a", 1, MIB)], restart=AUTO, requeue_policy=common_pb2.REQUEUE_POLICY_ALWAYS, max_requeue=1)
+        run = cluster.run_job("a", "job", ["sh", "-c", "sleep .3; exit 9"], ("--max-restarts", "0"))
+        assert run.process.wait(30) == 9, run.log.read_text()
+        assert run.log.read_text().count("started pid") == 2 and "the cluster restarts it" in run.log.read_text(), run.log.read_text()
+        assert cluster.allocation("job").state == ENDED_FAILED
+        cluster.register("once", [("a", 1, MIB)], restart=AUTO)
+        run = cluster.run_job("a", "once", ["sh", "-c", "exit 4"], ("--max-restarts", "0"))
+        assert run.process.wait(10) == 4 and len(run.log.read_text().splitlines()) <= 3, run.log.read_text()
+        cluster.debug_check()
+
+
 def the_sites_command_hears_of_each_restart():
     """Once for a restart; it may fail, which hinders nothing (S3-061)."""
     with Cluster(agents="ab", policy=RANKS_POLICY, heartbeat_ms=HEARTBEAT_MS) as cluster:
@@ -165,5 +179,5 @@ def all_members_down_for_a_while():
 
 if __name__ == "__main__":
     sys.exit(tap([a_rank_that_dies_brings_all_back, a_spare_takes_the_place_of_a_node_that_is_off, a_job_without_progress_ends_with_its_own_status,
-                  the_sites_command_hears_of_each_restart,
+                  a_job_of_one_node_comes_back_beyond_its_restarts_in_place, the_sites_command_hears_of_each_restart,
                   who_waits_in_vain_says_so_and_ends, a_job_that_is_preempted_goes_on_when_its_nodes_are_free, all_members_down_for_a_while]))

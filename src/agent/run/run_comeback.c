@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "src/agent/run/run_say.h"
 #include "src/base/check.h"
 
 enum comeback_state { COMEBACK_NONE, COMEBACK_ASKED, COMEBACK_TOLD };
@@ -18,6 +19,8 @@ static struct comeback {
 static void comeback_over(uv_timer_t *timer)
 {
     CHECK(timer == &comeback.timer);
+    run_say("the allocation was not restarted in time (restart_wait); it goes on when the same "
+            "line is started again");
     comeback.over();
 }
 
@@ -63,7 +66,7 @@ void run_comeback_told(uint64_t restart_wait_ms)
 
 void run_comeback_cause(uint32_t wait_status)
 {
-    comeback.cause_status = (int)wait_status;
+    comeback.cause_status = (int)wait_status > 0 ? (int)wait_status : 0; /* -1: nobody saw it */
 }
 
 int run_comeback_status(int own_wait_status)

@@ -2,7 +2,8 @@
  *
  * Flow     run_comeback_ask() when the run of the allocation has ended: the agent answers whether
  *          the cluster restarts it. run_comeback_told() with that answer, for so long as it says.
- *          run_comeback_stop() when a run begins. over() when none has begun in time.
+ *          run_comeback_stop() when a run begins. over() when none has begun in time,
+ *          which is said.
  * States   NONE ─ ask ─► ASKED ─ told ─► TOLD; NONE again by stop. A ckpt-run that was started
  *          before the restart goes from NONE to TOLD.
  * Units    milliseconds.

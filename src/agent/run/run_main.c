@@ -535,6 +535,8 @@ static void take_ready(const Ckpt__V1__AttachReady *ready)
         send_exited();
     else if (run.state == RUN_ATTACHING) {
         uv_timer_stop(&run.patience);
+        if (run.restart_count > 1 && ready->checkpoint_id > run.began_from)
+            run.restart_count = 1; /* the first since progress: a new complete checkpoint */
         start_application(ready);
     } else if (run.state == RUN_RUNNING) {
         if (!run.confirmed)
@@ -542,13 +544,6 @@ static void take_ready(const Ckpt__V1__AttachReady *ready)
         run.confirmed = true;
         reap(NULL, SIGCHLD);
     }
-}
-
-static void not_restarted(void)
-{
-    run_say("the allocation was not restarted in time (restart_wait); it goes on when the same "
-            "line is started again");
-    leave_waiting();
 }
 
 /* Another run of it may come: as if this program were started now. Without --stay it waits for the
@@ -566,11 +561,6 @@ static void stay_on(void)
 
 static void take_end(const Ckpt__V1__AttachEnd *end)
 {
-    if (run.state == RUN_ATTACHING && run.options.stay) {
-        run_say_waiting("the run here is over (%s); waiting for another one (--stay)", end->reason);
-        stay_on();
-        return;
-    }
     run_say("the allocation is over on this node: %s", end->reason);
     run.ended = true;
     run.ended_by_cluster = !end->for_good || run.options.stay;
@@ -662,6 +652,14 @@ static void say_unreachable(const char *message)
                     run.options.socket, message, run_unreachable_advice(run.options.socket), again);
 }
 
+/* The cluster has ended it, or it has failed here for the last time: the cluster may restart it. */
+static bool may_come_back(void)
+{
+    if (run.ended_by_cluster)
+        return run_input_again();
+    return run.wait_status != 0 && !run.ended && !run.failed && run_input_unread();
+}
+
 static void on_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
 {
     (void)call;
@@ -683,12 +681,12 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
         run.state = RUN_ENDED; /* it may not have arrived */
     if (run.state != RUN_TOLD)
         wait_ms(run.refused ? REFUSED_AGAIN_MS : ATTACH_AGAIN_MS, attach_fire);
-    else if (run.ended_by_cluster && run_input_again()) {
+    else if (run.will_restart && !run.ended_by_cluster)
+        next_run();
+    else if (may_come_back()) {
         stay_on(); /* also when the next run was decided upon before */
         wait_ms(0, attach_fire);
-    } else if (run.will_restart && !run.ended_by_cluster)
-        next_run();
-    else
+    } else
         leave(run_exit_code(run.wait_status));
 }
 
@@ -784,7 +782,7 @@ int main(int argc, char **argv)
     }
     CHECK(uv_loop_init(&run.loop) == 0);
     run_note_open(&run.loop, run.work_dir);
-    run_comeback_open(&run.loop, run.options.stay, not_restarted);
+    run_comeback_open(&run.loop, run.options.stay, leave_waiting);
     run_linger_open(&run.loop);
     for (size_t i = 0; i < ARRAY_COUNT(timers); i++)
         CHECK(uv_timer_init(&run.loop, timers[i]) == 0);

@@ -398,6 +398,24 @@ static void exits_of_peers_are_not_the_cause(void **unused)
     }
 }
 
+/* Its ckpt-run and its application are gone together, as when a node loses all its processes and is
+ * back before it was called down: the policy for lost nodes holds. */
+static void an_end_that_nobody_saw_is_a_nodes(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    for (int level = 1; level <= 2; level++) {
+        start(&script, level == 1 ? "level=1" : "", "requeue=on_node_failure");
+        expect_ok(&script, "report n1 application_exited j status=-1");
+        expect_ok(&script, "report n2 terminated j");
+        assert_string_equal(fsm_allocation_state_name(j_of(&script)->state),
+                            level == 1 ? "FAILED" : "REQUEUED");
+        expect_reason(&script, "j", "application_exited");
+        script_close(&script);
+    }
+}
+
 /* A silent node that is heard again was not the cause; nor is one whose application ended first. */
 static void a_node_that_is_heard_again_was_not_the_cause(void **unused)
 {
@@ -472,6 +490,7 @@ int main(void)
         cmocka_unit_test(a_victim_waits_until_its_nodes_are_free_again),
         cmocka_unit_test(a_job_that_moved_does_not_come_back_to_its_node),
         cmocka_unit_test(exits_of_peers_are_not_the_cause),
+        cmocka_unit_test(an_end_that_nobody_saw_is_a_nodes),
         cmocka_unit_test(a_node_that_is_heard_again_was_not_the_cause),
         cmocka_unit_test(peers_of_a_dead_rank_are_ended_at_once),
     };
