@@ -106,6 +106,23 @@ def who_waits_in_vain_says_so_and_ends():
         cluster.debug_check()
 
 
+def who_is_told_to_end_does_not_start_again():
+    """Ctrl-C at one node. Its rank takes a moment to end, and its peer ends before, with an error: the cluster ends the run as well, and restarts the job."""
+    with site("ab", restart_wait="20s") as cluster:
+        starts = cluster.dir / "starts"
+        starts.mkdir(mode=0o777)
+        command = ["bash", "-c", f"""trap 'touch {starts}/told; sleep 1; exit 1' INT TERM; echo $CKPT_RUN >> {starts}/$CKPT_PART
+            until [ $CKPT_PART = 1 -a -e {starts}/told ]; do sleep .05; done; rm {starts}/told; exit 1"""]
+        cluster.register("job", [("a", 1, MIB), ("b", 1, MIB)], restart=AUTO)
+        runs = {node: cluster.run_job(node, "job", command, RESTARTS) for node in "ab"}
+        wait_until("it runs", lambda: cluster.allocation("job").state == RUNNING and (starts / "0").exists() and (starts / "1").exists(), 20)
+        runs["a"].process.send_signal(signal.SIGINT)
+        assert runs["a"].process.wait(10) in (1, 137), runs["a"].log.read_text()
+        time.sleep(4)
+        assert len((starts / "0").read_text().split()) == 1, runs["a"].log.read_text()
+        cluster.debug_check()
+
+
 def a_job_that_is_preempted_goes_on_when_its_nodes_are_free():
     """Its ckpt-run waits meanwhile; not before the one that came has gone."""
     with site("a", restart_wait="60s", release_check="1ms") as cluster:
@@ -146,4 +163,4 @@ def all_members_down_for_a_while():
 
 if __name__ == "__main__":
     sys.exit(tap([a_rank_that_dies_brings_all_back, a_spare_takes_the_place_of_a_node_that_is_off, a_job_without_progress_ends_with_its_own_status,
-                  who_waits_in_vain_says_so_and_ends, a_job_that_is_preempted_goes_on_when_its_nodes_are_free, all_members_down_for_a_while]))
+                  who_waits_in_vain_says_so_and_ends, who_is_told_to_end_does_not_start_again, a_job_that_is_preempted_goes_on_when_its_nodes_are_free, all_members_down_for_a_while]))

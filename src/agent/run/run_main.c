@@ -88,6 +88,7 @@ static struct run {
     bool refused;          /* ... and will not have the application that runs */
     bool ended;            /* the allocation is over, or somebody asked to stop: no restart */
     bool ended_by_cluster; /* ... and it was the cluster that ended the last run */
+    bool end_wished;       /* somebody asked to stop: whatever the cluster says, no run follows */
     bool ran;              /* an application was started before */
     bool told_to_end;      /* this run, by a signal that was passed on */
     bool will_restart;
@@ -251,7 +252,7 @@ static void application_ended(int wait_status)
 
     if (run_terminal_end(wait_status)) {
         run_say("the application was ended at the terminal");
-        run.told_to_end = run.ended = true;
+        run.told_to_end = run.ended = run.end_wished = true;
         run.options.stay = run.ended_by_cluster = false;
     }
     run.wait_status = wait_status;
@@ -315,7 +316,7 @@ static void application_changed(int wait_status)
 /* No start will follow, whoever said so. */
 static void take_end_wish(void)
 {
-    run.ended = true;
+    run.ended = run.end_wished = true;
     run.options.stay = run.ended_by_cluster = false;
     if (run.state == RUN_RUNNING)
         run.told_to_end = true;
@@ -576,7 +577,7 @@ static void take_end(const Ckpt__V1__AttachEnd *end)
         stay_on();
         return;
     }
-    run.ended_by_cluster = true;
+    run.ended_by_cluster = !run.end_wished; /* it may be the consequence of that wish */
     run.ended = true;
 }
 
