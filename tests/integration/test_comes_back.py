@@ -123,6 +123,23 @@ def who_is_told_to_end_does_not_start_again():
         cluster.debug_check()
 
 
+def what_is_over_is_said_once():
+    """One node has ended its part; on the other one the agent hangs, and the whole run ends later. ckpt-run asks again and again meanwhile."""
+    with site("ab", node_down_after="20s") as cluster:
+        cluster.register("job", [("a", 1, MIB), ("b", 1, MIB)], restart=AUTO)
+        runs = {node: cluster.run_job(node, "job", ["sleep", "600"], RESTARTS) for node in "ab"}
+        wait_until("it runs", lambda: cluster.allocation("job").state == RUNNING, 20)
+        time.sleep(3)  # an agent that has just begun takes its time
+        cluster.agents["b"].process.send_signal(signal.SIGSTOP)
+        os.kill(runs["a"].application_pid(), signal.SIGKILL)
+        time.sleep(4)
+        cluster.agents["b"].process.send_signal(signal.SIGCONT)
+        wait_until("it was restarted", lambda: cluster.allocation("job").restart_choice and cluster.allocation("job").state == RUNNING, 20)
+        said = [line for line in runs["a"].log.read_text().splitlines() if "over" in line]
+        assert 0 < len(said) <= 3, runs["a"].log.read_text()
+        cluster.debug_check()
+
+
 def a_job_that_is_preempted_goes_on_when_its_nodes_are_free():
     """Its ckpt-run waits meanwhile; not before the one that came has gone."""
     with site("a", restart_wait="60s", release_check="1ms") as cluster:
@@ -163,4 +180,5 @@ def all_members_down_for_a_while():
 
 if __name__ == "__main__":
     sys.exit(tap([a_rank_that_dies_brings_all_back, a_spare_takes_the_place_of_a_node_that_is_off, a_job_without_progress_ends_with_its_own_status,
-                  who_waits_in_vain_says_so_and_ends, who_is_told_to_end_does_not_start_again, a_job_that_is_preempted_goes_on_when_its_nodes_are_free, all_members_down_for_a_while]))
+                  who_waits_in_vain_says_so_and_ends, who_is_told_to_end_does_not_start_again, what_is_over_is_said_once,
+                  a_job_that_is_preempted_goes_on_when_its_nodes_are_free, all_members_down_for_a_while]))

@@ -567,16 +567,13 @@ static void stay_on(void)
 
 static void take_end(const Ckpt__V1__AttachEnd *end)
 {
-    if (run.state == RUN_ATTACHING && run.options.stay) {
-        run_say_waiting("the run here is over (%s); waiting for another one (--stay)", end->reason);
+    if (run.state == RUN_ATTACHING) { /* perhaps once more, while other nodes still end it */
+        run_say_waiting("the run here is over (%s); waiting for another one%s", end->reason,
+                        run.options.stay ? " (--stay)" : "");
         stay_on();
         return;
     }
     run_say("the allocation is over on this node: %s", end->reason);
-    if (run.state == RUN_ATTACHING) {
-        stay_on();
-        return;
-    }
     run.ended_by_cluster = !run.end_wished; /* it may be the consequence of that wish */
     run.ended = true;
 }
