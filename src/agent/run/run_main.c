@@ -489,13 +489,13 @@ static void release_application(void)
 
 /* ---- down ---- */
 
-/* What runs well is not ended because its agent cannot have it: it is asked again, and the application goes on. */
 /* No run will follow. */
 static void leave_waiting(void)
 {
     leave(run.ran ? run_exit_code(run_comeback_status(run.wait_status)) : RUN_EXIT_SELF);
 }
 
+/* What runs well is not ended because its agent cannot have it: it is asked again, and the application goes on. */
 static void take_refusal(const Ckpt__V1__AttachReady *ready)
 {
     if (run.state == RUN_ATTACHING && run.options.stay && ready->may_come) {
