@@ -140,6 +140,24 @@ def what_is_over_is_said_once():
         cluster.debug_check()
 
 
+def nobody_leads_when_the_run_has_ended():
+    """For longer than an agent takes to answer. Whoever waits does so until somebody has said for how long it is worth it."""
+    with site("ab", restart_wait="60s") as cluster:
+        cluster.register("job", [("a", 1, MIB), ("b", 1, MIB)], restart=AUTO)
+        runs = {node: cluster.run_job(node, "job", ["sh", "-c", "trap '' TERM; while :; do sleep .1; done"], RESTARTS) for node in "ab"}
+        wait_until("it runs", lambda: cluster.allocation("job").state == RUNNING, 20)
+        time.sleep(3)  # an agent that has just begun takes its time
+        os.kill(runs["a"].application_pid(), signal.SIGKILL)
+        says(runs["b"], "is over on this node")
+        for member in cluster.members:
+            member.process.send_signal(signal.SIGSTOP)
+        time.sleep(20)
+        for member in cluster.members:
+            member.process.send_signal(signal.SIGCONT)
+        wait_until("it was restarted", lambda: cluster.allocation("job").restart_choice and cluster.allocation("job").state == RUNNING, 40)
+        cluster.debug_check()
+
+
 def a_job_that_is_preempted_goes_on_when_its_nodes_are_free():
     """Its ckpt-run waits meanwhile; not before the one that came has gone."""
     with site("a", restart_wait="60s", release_check="1ms") as cluster:
@@ -181,4 +199,4 @@ def all_members_down_for_a_while():
 if __name__ == "__main__":
     sys.exit(tap([a_rank_that_dies_brings_all_back, a_spare_takes_the_place_of_a_node_that_is_off, a_job_without_progress_ends_with_its_own_status,
                   who_waits_in_vain_says_so_and_ends, who_is_told_to_end_does_not_start_again, what_is_over_is_said_once,
-                  a_job_that_is_preempted_goes_on_when_its_nodes_are_free, all_members_down_for_a_while]))
+                  nobody_leads_when_the_run_has_ended, a_job_that_is_preempted_goes_on_when_its_nodes_are_free, all_members_down_for_a_while]))

@@ -37,11 +37,6 @@ void run_comeback_open(uv_loop_t *loop, bool endless, void (*over)(void))
     comeback.over = over;
 }
 
-void run_comeback_ask(void)
-{
-    comeback_enter(COMEBACK_ASKED, COMEBACK_ANSWER_MS);
-}
-
 /* A scheduler that holds nodes for this program could give them to others. */
 static uint64_t comeback_wait_ms(uint64_t wait_ms)
 {
@@ -54,11 +49,21 @@ static uint64_t comeback_wait_ms(uint64_t wait_ms)
     return wait_ms;
 }
 
+void run_comeback_ask(void)
+{
+    comeback_enter(COMEBACK_ASKED, comeback_wait_ms(COMEBACK_ANSWER_MS));
+}
+
 void run_comeback_told(uint64_t restart_wait_ms)
 {
     CHECK(restart_wait_ms > 0);
     if (comeback.state != COMEBACK_TOLD)
         comeback_enter(COMEBACK_TOLD, comeback_wait_ms(restart_wait_ms));
+}
+
+bool run_comeback_known(void)
+{
+    return comeback.state == COMEBACK_TOLD;
 }
 
 void run_comeback_cause(uint32_t wait_status)

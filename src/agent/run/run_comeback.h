@@ -16,8 +16,8 @@
 #include <uv.h>
 
 enum {
-    COMEBACK_ANSWER_MS = 15000, /* until the cluster has said whether it restarts the allocation */
-    COMEBACK_BATCH_MS = 120000  /* within a scheduler's job, whose nodes are held meanwhile */
+    COMEBACK_ANSWER_MS = 600000, /* while nobody says whether the cluster restarts the allocation */
+    COMEBACK_BATCH_MS = 120000   /* within a scheduler's job, whose nodes are held meanwhile */
 };
 
 /* endless (--stay): over() never comes. */
@@ -32,5 +32,7 @@ int run_comeback_status(int own_wait_status);
 void run_comeback_stop(void);
 /* ASKED or TOLD. */
 bool run_comeback_wanted(void);
+/* TOLD. */
+bool run_comeback_known(void);
 
 #endif

@@ -547,8 +547,9 @@ static void take_ready(const Ckpt__V1__AttachReady *ready)
 
 static void not_restarted(void)
 {
-    run_say("the allocation was not restarted in time (restart_wait); it goes on when the same "
-            "line is started again");
+    run_say("%s; it goes on when the same line is started again",
+            run_comeback_known() ? "the allocation was not restarted in time (restart_wait)"
+                                 : "nobody has said in time whether the cluster restarts it");
     leave_waiting();
 }
 
