@@ -143,15 +143,19 @@ struct fsm_node_share *fsm_allocation_shares(struct allocation *allocation)
 /* The runs of its parts begin here: of all, or of those that have none yet. The number of the
  * command is a clock that all members share and that never stands still: a later run has a higher
  * number, in a restored cluster by its epoch. */
-void fsm_allocation_begin_runs(const struct fsm *fsm, struct allocation *allocation, bool all)
+void fsm_allocation_begin_runs(struct fsm *fsm, struct allocation *allocation, bool all)
 {
     struct fsm_node_share *shares = fsm_allocation_shares(allocation);
 
     CHECK(allocation->view.id != NULL);
     CHECK(fsm->command_count >> CHECKPOINT_SEQUENCE_BITS == 0);
-    for (uint32_t i = 0; i < allocation->view.node_count; i++)
-        if (all || shares[i].run == 0)
-            shares[i].run = run_make(fsm->epoch, fsm->command_count);
+    for (uint32_t i = 0; i < allocation->view.node_count; i++) {
+        if (!all && shares[i].run != 0)
+            continue;
+        shares[i].run = run_make(fsm->epoch, fsm->command_count);
+        if (fsm_level(fsm) >= 2)
+            node_edit(fsm, node_at(fsm, shares[i].node_slot))->placed_at_ms = fsm->now_ms;
+    }
 }
 
 /* The sums are read for each decision, and change with the shares alone. */
@@ -212,8 +216,6 @@ void fsm_allocation_release(struct fsm *fsm, struct allocation *allocation)
         CHECK(node->view.allocation_count > 0);
         list_remove(&allocation->assignments[i].in_node);
         node->view.allocation_count--;
-        if (fsm_level(fsm) >= 2)
-            node->released_at_ms = fsm->now_ms;
     }
     allocation->assigned = false;
 }

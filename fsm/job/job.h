@@ -47,7 +47,7 @@ struct fsm_node_share *fsm_allocation_set_shares(struct fsm *fsm, struct allocat
 void fsm_allocation_name_nodes(struct fsm *fsm, struct allocation *allocation);
 /* Counts it on its nodes as one that has not ended, or no more. */
 void fsm_allocation_count_going(struct fsm *fsm, struct allocation *allocation, bool going);
-void fsm_allocation_begin_runs(const struct fsm *fsm, struct allocation *allocation, bool all);
+void fsm_allocation_begin_runs(struct fsm *fsm, struct allocation *allocation, bool all);
 /* The view's, to write. */
 struct fsm_node_share *fsm_allocation_shares(struct allocation *allocation);
 void fsm_allocation_sum_shares(struct allocation *allocation);

@@ -100,7 +100,8 @@ uint32_t fsm_restart_place(const struct fsm_allocation *view, const struct fsm_n
 }
 
 /* A job of one node that moved does not come back to it by itself. Nodes that a preemption took are
- * free again when whoever had them since has given them back. */
+ * free again when whoever came since has given them back: not when another job goes that was there
+ * all the time, as another victim of the same preemption. */
 static bool restart_left(const struct fsm *fsm, const struct fsm_allocation *view,
                          const struct fsm_node *node)
 {
@@ -113,7 +114,7 @@ static bool restart_left(const struct fsm *fsm, const struct fsm_allocation *vie
         return true;
     return restart_was_preempted(allocation) &&
            (node->allocation_count > 0 ||
-            node_at(fsm, node->slot)->released_at_ms <= view->state_since_ms);
+            node_at(fsm, node->slot)->placed_at_ms < view->state_since_ms);
 }
 
 bool fsm_restart_failed_on(const struct fsm_allocation *view, const struct fsm_node *node)

@@ -139,6 +139,58 @@ def who_waits_in_vain_says_so_and_ends():
         cluster.debug_check()
 
 
+def who_is_told_to_end_does_not_start_again():
+    """Ctrl-C at one node. Its rank takes a moment to end, and its peer ends before, with an error: the cluster ends the run as well, and restarts the job."""
+    with site("ab", restart_wait="20s") as cluster:
+        starts = cluster.dir / "starts"
+        starts.mkdir(mode=0o777)
+        command = ["bash", "-c", f"""trap 'touch {starts}/told; sleep 1; exit 1' INT TERM; echo $CKPT_RUN >> {starts}/$CKPT_PART
+            until [ $CKPT_PART = 1 -a -e {starts}/told ]; do sleep .05; done; rm {starts}/told; exit 1"""]
+        cluster.register("job", [("a", 1, MIB), ("b", 1, MIB)], restart=AUTO)
+        runs = {node: cluster.run_job(node, "job", command, RESTARTS) for node in "ab"}
+        wait_until("it runs", lambda: cluster.allocation("job").state == RUNNING and (starts / "0").exists() and (starts / "1").exists(), 20)
+        runs["a"].process.send_signal(signal.SIGINT)
+        assert runs["a"].process.wait(10) in (1, 137), runs["a"].log.read_text()
+        time.sleep(4)
+        assert len((starts / "0").read_text().split()) == 1, runs["a"].log.read_text()
+        cluster.debug_check()
+
+
+def what_is_over_is_said_once():
+    """One node has ended its part; on the other one the agent hangs, and the whole run ends later. ckpt-run asks again and again meanwhile."""
+    with site("ab", node_down_after="20s") as cluster:
+        cluster.register("job", [("a", 1, MIB), ("b", 1, MIB)], restart=AUTO)
+        runs = {node: cluster.run_job(node, "job", ["sleep", "600"], RESTARTS) for node in "ab"}
+        wait_until("it runs", lambda: cluster.allocation("job").state == RUNNING, 20)
+        time.sleep(3)  # an agent that has just begun takes its time
+        cluster.agents["b"].process.send_signal(signal.SIGSTOP)
+        os.kill(runs["a"].application_pid(), signal.SIGKILL)
+        time.sleep(4)
+        cluster.agents["b"].process.send_signal(signal.SIGCONT)
+        wait_until("it was restarted", lambda: cluster.allocation("job").restart_choice and cluster.allocation("job").state == RUNNING, 20)
+        said = [line for line in runs["a"].log.read_text().splitlines() if "over" in line]
+        assert 0 < len(said) <= 3, runs["a"].log.read_text()
+        cluster.debug_check()
+
+
+def nobody_leads_when_the_run_has_ended():
+    """For longer than an agent takes to answer. Whoever waits does so until somebody has said for how long it is worth it."""
+    with site("ab", restart_wait="60s") as cluster:
+        cluster.register("job", [("a", 1, MIB), ("b", 1, MIB)], restart=AUTO)
+        runs = {node: cluster.run_job(node, "job", ["sh", "-c", "trap '' TERM; while :; do sleep .1; done"], RESTARTS) for node in "ab"}
+        wait_until("it runs", lambda: cluster.allocation("job").state == RUNNING, 20)
+        time.sleep(3)  # an agent that has just begun takes its time
+        os.kill(runs["a"].application_pid(), signal.SIGKILL)
+        says(runs["b"], "is over on this node")
+        for member in cluster.members:
+            member.process.send_signal(signal.SIGSTOP)
+        time.sleep(20)
+        for member in cluster.members:
+            member.process.send_signal(signal.SIGCONT)
+        wait_until("it was restarted", lambda: cluster.allocation("job").restart_choice and cluster.allocation("job").state == RUNNING, 40)
+        cluster.debug_check()
+
+
 def a_job_that_is_preempted_goes_on_when_its_nodes_are_free():
     """Its ckpt-run waits meanwhile; not before the one that came has gone."""
     with site("a", restart_wait="60s", release_check="1ms") as cluster:
@@ -180,4 +232,5 @@ def all_members_down_for_a_while():
 if __name__ == "__main__":
     sys.exit(tap([a_rank_that_dies_brings_all_back, a_spare_takes_the_place_of_a_node_that_is_off, a_job_without_progress_ends_with_its_own_status,
                   a_job_of_one_node_comes_back_beyond_its_restarts_in_place, the_sites_command_hears_of_each_restart,
-                  who_waits_in_vain_says_so_and_ends, a_job_that_is_preempted_goes_on_when_its_nodes_are_free, all_members_down_for_a_while]))
+                  who_waits_in_vain_says_so_and_ends, who_is_told_to_end_does_not_start_again, what_is_over_is_said_once,
+                  nobody_leads_when_the_run_has_ended, a_job_that_is_preempted_goes_on_when_its_nodes_are_free, all_members_down_for_a_while]))

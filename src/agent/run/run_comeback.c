@@ -19,8 +19,10 @@ static struct comeback {
 static void comeback_over(uv_timer_t *timer)
 {
     CHECK(timer == &comeback.timer);
-    run_say("the allocation was not restarted in time (restart_wait); it goes on when the same "
-            "line is started again");
+    run_say("%s; it goes on when the same line is started again",
+            comeback.state == COMEBACK_TOLD
+                ? "the allocation was not restarted in time (restart_wait)"
+                : "nobody has said in time whether the cluster restarts it");
     comeback.over();
 }
 
@@ -40,11 +42,6 @@ void run_comeback_open(uv_loop_t *loop, bool endless, void (*over)(void))
     comeback.over = over;
 }
 
-void run_comeback_ask(void)
-{
-    comeback_enter(COMEBACK_ASKED, COMEBACK_ANSWER_MS);
-}
-
 /* A scheduler that holds nodes for this program could give them to others. */
 static uint64_t comeback_wait_ms(uint64_t wait_ms)
 {
@@ -55,6 +52,13 @@ static uint64_t comeback_wait_ms(uint64_t wait_ms)
         if (getenv(jobs[i]) != NULL && wait_ms > COMEBACK_BATCH_MS)
             return COMEBACK_BATCH_MS;
     return wait_ms;
+}
+
+void run_comeback_ask(bool by_cluster)
+{
+    uint64_t wait_ms = by_cluster ? COMEBACK_ANSWER_MS : COMEBACK_FAILED_MS;
+
+    comeback_enter(COMEBACK_ASKED, comeback_wait_ms(wait_ms));
 }
 
 void run_comeback_told(uint64_t restart_wait_ms)

@@ -88,6 +88,7 @@ static struct run {
     bool refused;          /* ... and will not have the application that runs */
     bool ended;            /* the allocation is over, or somebody asked to stop: no restart */
     bool ended_by_cluster; /* ... and it was the cluster that ended the last run */
+    bool end_wished;       /* somebody asked to stop: whatever the cluster says, no run follows */
     bool ran;              /* an application was started before */
     bool told_to_end;      /* this run, by a signal that was passed on */
     bool will_restart;
@@ -251,7 +252,7 @@ static void application_ended(int wait_status)
 
     if (run_terminal_end(wait_status)) {
         run_say("the application was ended at the terminal");
-        run.told_to_end = run.ended = true;
+        run.told_to_end = run.ended = run.end_wished = true;
         run.options.stay = run.ended_by_cluster = false;
     }
     run.wait_status = wait_status;
@@ -315,7 +316,7 @@ static void application_changed(int wait_status)
 /* No start will follow, whoever said so. */
 static void take_end_wish(void)
 {
-    run.ended = true;
+    run.ended = run.end_wished = true;
     run.options.stay = run.ended_by_cluster = false;
     if (run.state == RUN_RUNNING)
         run.told_to_end = true;
@@ -488,13 +489,13 @@ static void release_application(void)
 
 /* ---- down ---- */
 
-/* What runs well is not ended because its agent cannot have it: it is asked again, and the application goes on. */
 /* No run will follow. */
 static void leave_waiting(void)
 {
     leave(run.ran ? run_exit_code(run_comeback_status(run.wait_status)) : RUN_EXIT_SELF);
 }
 
+/* What runs well is not ended because its agent cannot have it: it is asked again, and the application goes on. */
 static void take_refusal(const Ckpt__V1__AttachReady *ready)
 {
     if (run.state == RUN_ATTACHING && run.options.stay && ready->may_come) {
@@ -548,10 +549,10 @@ static void take_ready(const Ckpt__V1__AttachReady *ready)
 
 /* Another run of it may come: as if this program were started now. Without --stay it waits for the
  * cluster's own restart only. */
-static void stay_on(void)
+static void stay_on(bool by_cluster)
 {
     run.ended = run.ended_by_cluster = false;
-    run_comeback_ask();
+    run_comeback_ask(by_cluster);
     run_child_done(&run.child);
     run.restart_count = 0;
     run.pid = 0;
@@ -561,13 +562,19 @@ static void stay_on(void)
 
 static void take_end(const Ckpt__V1__AttachEnd *end)
 {
+    bool stays = !end->for_good || run.options.stay;
+
+    if (run.state == RUN_ATTACHING && stays) { /* perhaps once more, while others still end it */
+        run_say_waiting("the run here is over (%s); waiting for another one%s", end->reason,
+                        run.options.stay ? " (--stay)" : "");
+        stay_on(true);
+        return;
+    }
     run_say("the allocation is over on this node: %s", end->reason);
-    run.ended = true;
-    run.ended_by_cluster = !end->for_good || run.options.stay;
-    if (run.state == RUN_ATTACHING && run.ended_by_cluster)
-        stay_on();
-    else if (run.state == RUN_ATTACHING)
+    if (run.state == RUN_ATTACHING)
         leave_waiting();
+    run.ended_by_cluster = stays && !run.end_wished; /* it may be the consequence of that wish */
+    run.ended = true;
 }
 
 /* The wait for the cluster's restart begins with its first word. */
@@ -625,7 +632,7 @@ static void start_over(void)
     run.pid = 0;
     run.state = RUN_ATTACHING;
     if (run.ended_by_cluster)
-        stay_on();
+        stay_on(true);
     wait_ms(0, attach_fire);
 }
 
@@ -641,23 +648,12 @@ static const char *name_end(char text[RUN_END_BYTES])
 
 static void say_unreachable(const char *message)
 {
-    const char *again = "";
+    bool moment = run.state != RUN_ATTACHING && !run.will_restart && !run.ended_by_cluster;
     char end[RUN_END_BYTES];
 
-    if (run.state != RUN_ATTACHING && !run.will_restart && !run.ended_by_cluster)
-        again = " for a moment";
-    else if (run.options.wait_for_ms == 0)
-        again = " until it answers (--wait-for limits that)";
     run_say_waiting("%scannot reach the agent at %s: %s; %s; trying again%s", name_end(end),
-                    run.options.socket, message, run_unreachable_advice(run.options.socket), again);
-}
-
-/* The cluster has ended it, or it has failed here for the last time: the cluster may restart it. */
-static bool may_come_back(void)
-{
-    if (run.ended_by_cluster)
-        return run_input_again();
-    return run.wait_status != 0 && !run.ended && !run.failed && run_input_unread();
+                    run.options.socket, message, run_unreachable_advice(run.options.socket),
+                    run_again_for(moment, run.options.wait_for_ms));
 }
 
 static void on_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
@@ -683,8 +679,10 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
         wait_ms(run.refused ? REFUSED_AGAIN_MS : ATTACH_AGAIN_MS, attach_fire);
     else if (run.will_restart && !run.ended_by_cluster)
         next_run();
-    else if (may_come_back()) {
-        stay_on(); /* also when the next run was decided upon before */
+    else if (run.ended_by_cluster ? run_input_again()
+                                  : run.wait_status != 0 && !run.ended && !run.failed &&
+                                        run_input_unread()) { /* it failed for the last time here */
+        stay_on(run.ended_by_cluster); /* also when the next run was decided upon before */
         wait_ms(0, attach_fire);
     } else
         leave(run_exit_code(run.wait_status));

@@ -39,6 +39,12 @@ struct wait {
     bool begins;
 };
 
+/* A job whose choice the state has refused: it is not proposed again at once. */
+struct refused {
+    char id[ID_MAX_BYTES + 1];
+    uint64_t until_ms;
+};
+
 struct restarter {
     struct broker *broker;
     struct replica_observer observer;
@@ -48,6 +54,8 @@ struct restarter {
     uint32_t node_count;
     size_t caller_count;
     uint32_t in_flight;
+    struct refused refused[RESTARTER_REFUSED_MAX]; /* a ring: the newest ones */
+    uint32_t refused_at;
 };
 
 /* A proposal in flight. */
@@ -348,6 +356,25 @@ static void tell_hook(const struct restarter *restarter, const struct choice *ch
                                                            .checkpoint_id = checkpoint_id});
 }
 
+static void remember_refused(struct restarter *restarter, const char *id)
+{
+    struct refused *refused = &restarter->refused[restarter->refused_at];
+
+    restarter->refused_at = (restarter->refused_at + 1) % RESTARTER_REFUSED_MAX;
+    snprintf(refused->id, sizeof(refused->id), "%s", id);
+    refused->until_ms = replica_state_ms(restarter->broker->replica) + RESTARTER_REFUSED_MS;
+}
+
+static bool lately_refused(const struct restarter *restarter, const char *id)
+{
+    uint64_t now_ms = replica_state_ms(restarter->broker->replica);
+
+    for (uint32_t i = 0; i < RESTARTER_REFUSED_MAX; i++)
+        if (now_ms < restarter->refused[i].until_ms && strcmp(restarter->refused[i].id, id) == 0)
+            return true;
+    return false;
+}
+
 static void on_chosen(void *data, const struct err *failed, const struct fsm_outcome *outcome)
 {
     struct choice *choice = data;
@@ -357,9 +384,11 @@ static void on_chosen(void *data, const struct err *failed, const struct fsm_out
         log_info("restart_chosen", "allocation=%s checkpoint=%" PRIu64 " text=\"%s\"", choice->id,
                  outcome->checkpoint_id, choice->reason);
         tell_hook(restarter, choice, outcome->checkpoint_id);
-    } else if (failed == NULL)
+    } else if (failed == NULL) {
+        remember_refused(restarter, choice->id);
         log_info("restart_refused", "allocation=%s status=%s text=\"%s\"", choice->id,
                  fsm_status_name(outcome->status), choice->reason);
+    }
     free(choice);
     CHECK(restarter->in_flight > 0);
     restarter->in_flight--;
@@ -485,6 +514,8 @@ static void consider_job(struct restarter *restarter, const struct wait *waits, 
     const struct fsm_allocation *job = fsm_allocation_find(fsm, waits[0].id);
 
     if (job == NULL)
+        return;
+    if (lately_refused(restarter, job->id))
         return;
     if (fsm_restart_awaited(fsm, job))
         consider_stopped(restarter, job, waits, count);

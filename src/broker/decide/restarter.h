@@ -39,6 +39,8 @@ enum {
     RESTARTER_LOOK_MS = 250,
     RESTARTER_SETTLE_MS = 2000,
     RESTARTER_ABSENT_MS = 20000,
+    RESTARTER_REFUSED_MS = 2000,  /* before a refused choice is made again */
+    RESTARTER_REFUSED_MAX = 256,  /* remembered */
     RESTARTER_CALLERS_MAX = 1024, /* of one node; more are not heard */
     RESTARTER_IN_FLIGHT_MAX = 64  /* proposals of one look */
 };

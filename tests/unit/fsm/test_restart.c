@@ -340,6 +340,40 @@ static void a_victim_waits_until_its_nodes_are_free_again(void **unused)
     script_close(&script);
 }
 
+/* Whoever was there all the time, as another victim of the same preemption, gives no node back. */
+static void a_victim_does_not_come_back_when_another_one_goes(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_open(&script);
+    expect_ok(&script, "init");
+    expect_ok(&script, "node n1 ready boot=b1");
+    expect_ok(&script, "policy zeros=268435456");
+    expect_ok(&script, "register j nodes=n1 class=1 restore=all gpus=4");
+    expect_ok(&script, "register o nodes=n1 class=8 gpus=4");
+    expect_complete(&script, "j", 1);
+    expect_ok(&script, "after 400000");
+    expect_ok(&script, "preempt class=5 need=0 gpus=4 useful=n1");
+    expect_victims(&script, "j");
+    expect_ok(&script, "grant 1-2 bytes=1");
+    expect_ok(&script, "report n1 shard_verified j ckpt=1-2");
+    expect_ok(&script, "report n1 terminated j");
+    expect_job(&script, "j", SUSPENDED);
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "end o");
+    expect_ok(&script, "report n1 terminated o");
+    expect_status(&script, NODE_LEFT, "choose j nodes=n1");
+    expect_ok(&script, "register k nodes=n1 class=5");
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "end k");
+    expect_ok(&script, "report n1 terminated k");
+    script_restore(&script);
+    expect_ok(&script, "choose j nodes=n1");
+    expect_job(&script, "j", STARTING);
+    script_close(&script);
+}
+
 /* S1-022: the node that a job was moved away from is not where it goes on. */
 static void a_job_that_moved_does_not_come_back_to_its_node(void **unused)
 {
@@ -488,6 +522,7 @@ int main(void)
         cmocka_unit_test(a_spare_takes_the_place_of_a_lost_node),
         cmocka_unit_test(an_elastic_job_comes_back_smaller),
         cmocka_unit_test(a_victim_waits_until_its_nodes_are_free_again),
+        cmocka_unit_test(a_victim_does_not_come_back_when_another_one_goes),
         cmocka_unit_test(a_job_that_moved_does_not_come_back_to_its_node),
         cmocka_unit_test(exits_of_peers_are_not_the_cause),
         cmocka_unit_test(an_end_that_nobody_saw_is_a_nodes),
