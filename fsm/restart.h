@@ -15,6 +15,7 @@
 enum {
     FSM_RESTART_BACKOFF_MS = 5000, /* before the second restart without progress; doubles */
     FSM_RESTART_BACKOFF_MAX_MS = 600000,
+    FSM_FAILED_ON_MIN = 2,    /* failures in a row, after which other nodes come first */
     FSM_PEERS_GRACE_MS = 1000 /* of parts whose peer has died: they hang in a collective */
 };
 
@@ -28,6 +29,9 @@ struct fsm_restart_nodes {
 };
 struct fsm_restart_nodes fsm_restart_nodes(const struct fsm *fsm,
                                            const struct fsm_allocation *allocation);
+/* The node was the cause of the job's last failures, without progress between: others come first.
+ * A person's restart begins the count anew. */
+bool fsm_restart_failed_on(const struct fsm_allocation *allocation, const struct fsm_node *node);
 /* OK: the job may be restarted on the node now. Else why not: NODE_DOWN, NODE_DRAINING,
  * NODE_UNLIKE, NODE_OUTSIDE_DOMAIN, NODE_LEFT (the job was moved away from it, or its nodes were
  * taken and are not free again). */

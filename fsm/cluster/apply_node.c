@@ -244,6 +244,7 @@ enum fsm_status fsm_apply_drain_node(struct fsm *fsm, const fsm_command *command
         return FSM_OK;
     }
     node_set_state(fsm, node, NODE(DRAINING));
+    fsm_node_emptied(fsm, node);
     if (!command->drain_node->urgent)
         return FSM_OK;
     count = node_allocations(fsm, node, &items);

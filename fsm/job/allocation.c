@@ -143,15 +143,19 @@ struct fsm_node_share *fsm_allocation_shares(struct allocation *allocation)
 /* The runs of its parts begin here: of all, or of those that have none yet. The number of the
  * command is a clock that all members share and that never stands still: a later run has a higher
  * number, in a restored cluster by its epoch. */
-void fsm_allocation_begin_runs(const struct fsm *fsm, struct allocation *allocation, bool all)
+void fsm_allocation_begin_runs(struct fsm *fsm, struct allocation *allocation, bool all)
 {
     struct fsm_node_share *shares = fsm_allocation_shares(allocation);
 
     CHECK(allocation->view.id != NULL);
     CHECK(fsm->command_count >> CHECKPOINT_SEQUENCE_BITS == 0);
-    for (uint32_t i = 0; i < allocation->view.node_count; i++)
-        if (all || shares[i].run == 0)
-            shares[i].run = run_make(fsm->epoch, fsm->command_count);
+    for (uint32_t i = 0; i < allocation->view.node_count; i++) {
+        if (!all && shares[i].run != 0)
+            continue;
+        shares[i].run = run_make(fsm->epoch, fsm->command_count);
+        if (fsm_level(fsm) >= 2)
+            node_edit(fsm, node_at(fsm, shares[i].node_slot))->placed_at_ms = fsm->now_ms;
+    }
 }
 
 /* The sums are read for each decision, and change with the shares alone. */
@@ -212,10 +216,20 @@ void fsm_allocation_release(struct fsm *fsm, struct allocation *allocation)
         CHECK(node->view.allocation_count > 0);
         list_remove(&allocation->assignments[i].in_node);
         node->view.allocation_count--;
-        if (fsm_level(fsm) >= 2)
-            node->released_at_ms = fsm->now_ms;
     }
     allocation->assigned = false;
+}
+
+/* L-002: a draining node is drained when its last job has given it back. */
+void fsm_node_emptied(struct fsm *fsm, const struct node *node)
+{
+    const struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_DRAINED,
+                                    .subject = node->view.id};
+
+    CHECK(node->view.id != NULL);
+    if (fsm_level(fsm) >= 2 && node->view.allocation_count == 0 &&
+        node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING)
+        fsm_event_emit(fsm, &event);
 }
 
 /* All parts of a new run are to start; the counters of states follow when the job moves. */

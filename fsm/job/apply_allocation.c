@@ -16,12 +16,22 @@
 
 #define ENDS(name) CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
 
-/* Room for the nodes that are named for the first time. */
+/* Room for the nodes that are named for the first time, and none of the others draining, but for
+ * those that the job holds (of; NULL: none). L-001 */
 enum fsm_status fsm_shares_check(struct fsm *fsm, size_t count, fsm_share_message **messages,
-                                 struct fsm_outcome *outcome)
+                                 const struct allocation *of, struct fsm_outcome *outcome)
 {
     uint32_t unknown = 0;
 
+    for (size_t i = 0; fsm_level(fsm) >= 2 && i < count; i++) {
+        const struct node *node = node_find(fsm, messages[i]->node_id);
+
+        outcome->subject = messages[i]->node_id;
+        if (node != NULL && node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING &&
+            (of == NULL || fsm_allocation_part(of, node->view.slot) == NULL))
+            return FSM_NODE_DRAINING;
+    }
+    outcome->subject = NULL;
     for (size_t i = 0; i < count; i++)
         unknown += node_find_any(fsm, messages[i]->node_id) == NULL;
     outcome->current = fsm->nodes.used;
@@ -138,7 +148,7 @@ static enum fsm_status register_check(struct fsm *fsm, const Ckpt__V1__Allocatio
         outcome->limit = FSM_ALLOCATIONS_MAX;
         return FSM_ALLOCATIONS_FULL;
     }
-    return fsm_shares_check(fsm, spec->n_nodes, spec->nodes, outcome);
+    return fsm_shares_check(fsm, spec->n_nodes, spec->nodes, NULL, outcome);
 }
 
 /* Runs begin before the nodes learn of the job, and the account opens when the nodes are held: its
@@ -299,7 +309,7 @@ static enum fsm_status update_nodes(struct fsm *fsm, struct allocation *allocati
     if (view->terminating || view->state == ENDS(CHECKPOINTING_TO_STOP) ||
         (view->next_count > 0 && (!request->force || view->leaving || view->preemption_id != 0)))
         return FSM_CHECKPOINTING; /* */
-    status = fsm_shares_check(fsm, request->n_nodes, request->nodes, outcome);
+    status = fsm_shares_check(fsm, request->n_nodes, request->nodes, allocation, outcome);
     if (status != FSM_OK)
         return status;
     status = update_growth_check(fsm, view, request, outcome);

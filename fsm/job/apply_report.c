@@ -270,6 +270,14 @@ static bool report_finished(const struct report *report)
            report->message->will_restart == 0;
 }
 
+/* Its ckpt-run went with it, as when a node loses all its processes: nobody saw how it ended, and
+ * the policy for lost nodes holds. */
+static bool report_end_unseen(const struct fsm *fsm, const struct report *report)
+{
+    CHECK(report->node != NULL);
+    return fsm_level(fsm) >= 2 && report->message->exit_status == -1;
+}
+
 /* In this order: a stop takes any end for its own; a restart in place is none; an end with an error
  * ends the whole job; an end with status 0 waits for the other parts. Deaths are counted only where
  * nobody had asked for them. */
@@ -288,7 +296,8 @@ static void report_exited(struct fsm *fsm, const struct report *report)
         report_restarting(fsm, report);
     else if (!report->part->exited)
         fsm_terminate_without(fsm, allocation, report->part,
-                              fsm_plan_failure(fsm, allocation, REASON(APPLICATION_EXITED), false));
+                              fsm_plan_failure(fsm, allocation, REASON(APPLICATION_EXITED),
+                                               report_end_unseen(fsm, report)));
     else if (fsm_terminate_finished(allocation)) /* F-021 */
         fsm_allocation_end(fsm, allocation, ENDS(COMPLETED), REASON(NONE));
 }

@@ -62,8 +62,10 @@ static const struct node *restart_node(const struct fsm *fsm, const struct alloc
     return node_at(fsm, allocation->view.nodes[restart->old[i]].node_slot);
 }
 
-static bool restart_node_is_there(const struct node *node)
+static bool restart_node_is_there(const struct fsm *fsm, const struct node *node)
 {
+    if (fsm_level(fsm) >= 2)
+        return fsm_node_serves(fsm, node->view.slot);
     return !node->removed && node->view.state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN;
 }
 
@@ -87,7 +89,7 @@ static void restart_old_nodes(const struct fsm *fsm, const struct allocation *al
     CHECK(view->id != NULL);
     restart->old = check_calloc(view->node_count, sizeof(*restart->old));
     for (uint32_t i = 0; i < view->node_count && count < minimum; i++)
-        if (restart_node_is_there(node_at(fsm, view->nodes[i].node_slot)))
+        if (restart_node_is_there(fsm, node_at(fsm, view->nodes[i].node_slot)))
             restart->old[count++] = i;
     restart->count = count;
     if (minimum > 0 && count == minimum && !restart_needs_all_parts(allocation, restart))
@@ -115,8 +117,13 @@ static enum fsm_status restart_nodes_check(struct fsm *fsm, const struct allocat
             return FSM_NODE_NOT_FOUND; /* it was removed when this job had failed */
         if (node != NULL && node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
             return FSM_NODE_DOWN;
+        if (node != NULL && fsm_level(fsm) >= 2 &&
+            node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING) {
+            outcome->subject = node->view.id;
+            return FSM_NODE_DRAINING;
+        }
     }
-    return fsm_shares_check(fsm, request->n_nodes, request->nodes, outcome);
+    return fsm_shares_check(fsm, request->n_nodes, request->nodes, NULL, outcome);
 }
 
 /* A second copy would compute beside the first one. On the same node the agent ends what it finds
@@ -302,6 +309,8 @@ enum fsm_status fsm_apply_restart(struct fsm *fsm, const fsm_command *command,
     if (allocation == NULL)
         return FSM_ALLOCATION_NOT_FOUND;
     status = fsm_restart_by(fsm, allocation, request, outcome);
+    if (status == FSM_OK)
+        allocation->view.cause_count = 0; /* somebody has looked at it */
     if (status == FSM_OK && allocation->view.restart_choice[0] != '\0')
         fsm_intern_set(fsm, &allocation->view.restart_choice, ""); /* these are somebody else's */
     return status;

@@ -18,6 +18,9 @@ void fsm_cause_exited(struct fsm *fsm, struct allocation *allocation, const stru
     CHECK(view->id != NULL);
     if (fsm_level(fsm) < 2)
         return;
+    if (strcmp(view->cause_node_id, node->view.id) != 0)
+        view->cause_count = 0;
+    view->cause_count += view->cause_count < UINT32_MAX;
     fsm_intern_set(fsm, &view->cause_node_id, node->view.id);
     view->cause_at_ms = fsm->now_ms;
     view->cause_wait_status = wait_status;

@@ -47,7 +47,7 @@ struct fsm_node_share *fsm_allocation_set_shares(struct fsm *fsm, struct allocat
 void fsm_allocation_name_nodes(struct fsm *fsm, struct allocation *allocation);
 /* Counts it on its nodes as one that has not ended, or no more. */
 void fsm_allocation_count_going(struct fsm *fsm, struct allocation *allocation, bool going);
-void fsm_allocation_begin_runs(const struct fsm *fsm, struct allocation *allocation, bool all);
+void fsm_allocation_begin_runs(struct fsm *fsm, struct allocation *allocation, bool all);
 /* The view's, to write. */
 struct fsm_node_share *fsm_allocation_shares(struct allocation *allocation);
 void fsm_allocation_sum_shares(struct allocation *allocation);
@@ -63,6 +63,8 @@ void fsm_allocation_parts_start(struct fsm *fsm, struct allocation *allocation,
  * it is to stop. */
 void fsm_allocation_part_starting(struct fsm *fsm, struct allocation *allocation,
                                   struct assignment *part, bool starting);
+/* A job has given it back, or it is to be drained: event NODE_DRAINED when that is so. */
+void fsm_node_emptied(struct fsm *fsm, const struct node *node);
 void fsm_allocation_changed(struct fsm *fsm, const struct allocation *allocation);
 void fsm_allocation_arm(struct fsm *fsm, struct allocation *allocation); /* due.c */
 uint64_t fsm_allocation_grace_ms(const struct fsm *fsm, const struct allocation *allocation);
@@ -333,7 +335,7 @@ const char *fsm_writes_broken(const struct target *target);
 /* apply_allocation.c: what a request says of its nodes. check: there is room for those that are
  * named for the first time. fill: makes these. take: they are the job's then. */
 enum fsm_status fsm_shares_check(struct fsm *fsm, size_t count, fsm_share_message **messages,
-                                 struct fsm_outcome *outcome);
+                                 const struct allocation *of, struct fsm_outcome *outcome);
 void fsm_shares_fill(struct fsm *fsm, struct fsm_node_share *shares, size_t count,
                      fsm_share_message **messages);
 void fsm_shares_take(struct fsm *fsm, struct allocation *allocation,

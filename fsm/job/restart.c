@@ -72,6 +72,7 @@ void fsm_restart_progress(const struct fsm *fsm, struct allocation *allocation)
     if (fsm_level(fsm) < 2)
         return;
     allocation->view.restarts_without_progress = 0;
+    allocation->view.cause_count = 0;
     allocation->view.requeue_count = 0;
 }
 
@@ -99,7 +100,8 @@ uint32_t fsm_restart_place(const struct fsm_allocation *view, const struct fsm_n
 }
 
 /* A job of one node that moved does not come back to it by itself. Nodes that a preemption took are
- * free again when whoever had them since has given them back. */
+ * free again when whoever came since has given them back: not when another job goes that was there
+ * all the time, as another victim of the same preemption. */
 static bool restart_left(const struct fsm *fsm, const struct fsm_allocation *view,
                          const struct fsm_node *node)
 {
@@ -112,7 +114,13 @@ static bool restart_left(const struct fsm *fsm, const struct fsm_allocation *vie
         return true;
     return restart_was_preempted(allocation) &&
            (node->allocation_count > 0 ||
-            node_at(fsm, node->slot)->released_at_ms <= view->state_since_ms);
+            node_at(fsm, node->slot)->placed_at_ms < view->state_since_ms);
+}
+
+bool fsm_restart_failed_on(const struct fsm_allocation *view, const struct fsm_node *node)
+{
+    CHECK(node->id != NULL);
+    return view->cause_count >= FSM_FAILED_ON_MIN && strcmp(view->cause_node_id, node->id) == 0;
 }
 
 enum fsm_status fsm_restart_node_status(const struct fsm *fsm, const struct fsm_allocation *view,

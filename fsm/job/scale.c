@@ -227,6 +227,9 @@ static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
         allocation->joined_count += allocation->assignments[i].joined;
     }
     fsm_allocation_name_nodes(fsm, allocation);
+    for (uint32_t i = 0; i < known_count; i++)
+        if (fsm_allocation_part(allocation, known[i].node_slot) == NULL)
+            fsm_node_emptied(fsm, node_at(fsm, known[i].node_slot));
     if (anew)
         fsm_allocation_parts_start(fsm, allocation, view->restart_id);
     fsm_allocation_begin_runs(fsm, allocation, anew);

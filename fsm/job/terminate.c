@@ -85,6 +85,8 @@ void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
     fsm_allocation_release(fsm, allocation);
     fsm_account_update(fsm, allocation);
     fsm_allocation_move(fsm, allocation, state, reason);
+    for (uint32_t i = 0; i < view->node_count; i++)
+        fsm_node_emptied(fsm, node_at(fsm, view->nodes[i].node_slot));
     fsm_restart_awaits(fsm, allocation);
     fsm_preemption_released(fsm, allocation);
     fsm_retention_review(fsm, allocation);

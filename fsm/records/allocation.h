@@ -69,6 +69,7 @@
     FIELD(uint32_t, restart_count, RECORD_ANY)                                                     \
     FIELD(uint32_t, restarts_without_progress, RECORD_ANY)                                         \
     FIELD(uint32_t, cause_wait_status, RECORD_ANY) /* of that cause; 0: the node was lost */       \
+    FIELD(uint32_t, cause_count, RECORD_ANY) /* so often in a row it was that node's */            \
     FIELD(bool, unresponsive, true)                                                                \
         /* it did not answer when it was asked last, and has written no checkpoint since */
 

@@ -58,7 +58,7 @@
 
 /* ... and what the state machine alone needs of it. */
 #define FSM_NODE_INSIDE(FIELD, TEXT)                                                               \
-    FIELD(uint64_t, released_at_ms, FSM_TIME_MAX_MS)   /* a job last gave it back; 0: not known */ \
+    FIELD(uint64_t, placed_at_ms, FSM_TIME_MAX_MS)     /* a run last began there; 0: not known */  \
     FIELD(bool, removed, true)   /* it is gone, but for its name, which the records have */
 
 #define FSM_TARGET_SPEC(FIELD, TEXT)                                                               \

@@ -118,6 +118,7 @@ struct broker {
     struct scrubber *scrubber;
     struct quotas *quotas;
     struct restarter *restarter; /* NULL in tests: nobody is restarted */
+    struct hook *hook;           /* NULL: the site has no command for news of jobs */
     struct scanner *scanner;
     struct telemetry *telemetry;   /* NULL in tests and in the simulator: nobody is asked */
     struct accounting *accounting; /* NULL in tests and in the simulator */

@@ -204,7 +204,7 @@ static void print_restart(const struct cli *cli, const Ckpt__V1__Allocation *job
             job->restart_checkpoint_id == 0 ? "scratch"
                                             : human_checkpoint(job->restart_checkpoint_id, a),
             job->next_restart_checkpoint_id == 0
-                ? "scratch, and only with --from-scratch"
+                ? job->restart_at_ms != 0 ? "scratch" : "scratch, and only with --from-scratch"
                 : human_checkpoint(job->next_restart_checkpoint_id, b));
     if (job->unresponsive)
         fprintf(cli->out,

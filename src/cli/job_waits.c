@@ -101,10 +101,17 @@ static void print_cause(struct cli *cli, const Ckpt__V1__Allocation *job)
     human_clock(job->cause_at_ms, at);
     if (status == 0)
         fprintf(cli->out, " its last failure: node %s was lost, silent since %s\n", node, at);
+    else if (status == -1)
+        fprintf(cli->out,
+                " its last failure: the application on node %s ended at %s, nobody saw how\n", node,
+                at);
     else
         fprintf(cli->out, " its last failure: the application on node %s ended %s %d at %s\n", node,
                 WIFSIGNALED(status) ? "by signal" : "with status",
                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), at);
+    if (job->cause_count >= 2)
+        fprintf(cli->out, " %u failures in a row began there: the broker takes other nodes first\n",
+                job->cause_count);
 }
 
 static void print_restart(struct cli *cli, const Ckpt__V1__Allocation *job)

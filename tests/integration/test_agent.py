@@ -634,12 +634,13 @@ def what_was_named_last_starts_in_an_outage():
         never.kill()
         cluster.members[0].start()
         allocation_in(cluster, "fresh", COMPLETED)
-        ends(again)
         says(again, "the allocation is over on this node")
         gone(pid)
-        assert cluster.allocation("again").state == common_pb2.ALLOCATION_STATE_STARTING
-        assert ends(cluster.run_job("a", "again", ["true"], ("--from-scratch",))) == 0
+        allocation_in(cluster, "again", RUNNING)  # the same ckpt-run stays, and begins the new run
+        assert again.application_pid() != pid
+        cluster.client.broker("EndAllocation", broker_pb2.EndAllocationRequest(request_id=uuid.uuid4().hex, allocation_id="again"))
         allocation_in(cluster, "again", COMPLETED)
+        ends(again)
         cluster.debug_check()
 
 

@@ -12,7 +12,7 @@ import uuid
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import BIN, Cluster, broker_pb2, common_pb2, operator_pb2, tap, wait_until  # noqa: E402
 from jobs import COMPLETED, ENDED_FAILED, MIB, REQUEUED, RUNNING, STARTING, SUSPENDED, complete  # noqa: E402
-from ranks_site import Ranked, site, threads, train  # noqa: E402
+from ranks_site import HEARTBEAT_MS, RANKS_POLICY, Ranked, site, threads, train  # noqa: E402
 
 AUTO = common_pb2.RESTART_MODE_AUTO
 RESTARTS = ("--max-restarts", "9")
@@ -91,6 +91,39 @@ def a_job_without_progress_ends_with_its_own_status():
         cluster.debug_check()
 
 
+def a_job_of_one_node_comes_back_beyond_its_restarts_in_place():
+    """ckpt-run stays where its own restarts are used up, the cluster restarts the job all the same, and it leaves with its own status at the end."""
+    with site("a", restart_wait="20s") as cluster:
+        cluster.register("job", [("a", 1, MIB)], restart=AUTO, requeue_policy=common_pb2.REQUEUE_POLICY_ALWAYS, max_requeue=1)
+        run = cluster.run_job("a", "job", ["sh", "-c", "sleep .3; exit 9"], ("--max-restarts", "0"))
+        assert run.process.wait(30) == 9, run.log.read_text()
+        assert run.log.read_text().count("started pid") == 2 and "the cluster restarts it" in run.log.read_text(), run.log.read_text()
+        assert cluster.allocation("job").state == ENDED_FAILED
+        cluster.register("once", [("a", 1, MIB)], restart=AUTO)
+        run = cluster.run_job("a", "once", ["sh", "-c", "exit 4"], ("--max-restarts", "0"))
+        assert run.process.wait(10) == 4 and len(run.log.read_text().splitlines()) <= 3, run.log.read_text()
+        cluster.debug_check()
+
+
+def the_sites_command_hears_of_each_restart():
+    """Once for a restart; it may fail, which hinders nothing (S3-061)."""
+    with Cluster(agents="ab", policy=RANKS_POLICY, heartbeat_ms=HEARTBEAT_MS) as cluster:
+        heard, hook, mark = (cluster.dir / name for name in ("heard", "hook", "mark"))
+        hook.write_text(f'#!/bin/sh\necho "$1 $2 $CKPT_EVENT $CKPT_ALLOC_ID $CKPT_CHECKPOINT $CKPT_TEXT" >> "{heard}"; exit 1\n')
+        hook.chmod(0o755)
+        cluster.config.write_text(cluster.config.read_text() + f'restart_hook: "{hook}"\n')
+        cluster.start()
+        cluster.register("job", [("a", 1, MIB), ("b", 1, MIB)], restart=AUTO)
+        command = ["sh", "-c", f'[ $CKPT_PART = 1 ] || [ -e "{mark}" ] || {{ touch "{mark}"; exit 3; }}; sleep 2']
+        runs = [cluster.run_job(node, "job", command, RESTARTS) for node in "ab"]
+        for run in runs:
+            assert run.process.wait(30) == 0, run.log.read_text()
+        wait_until("it is completed", lambda: cluster.allocation("job").state == COMPLETED, 20)
+        assert heard.read_text() == "restart job restart job 0-0 its own a, b\n", heard.read_text()
+        assert any("event=hook_failed allocation=job status=1" in member.log.read_text() for member in cluster.members)
+        cluster.debug_check()
+
+
 def who_waits_in_vain_says_so_and_ends():
     """Its peer's ckpt-run is gone: after restart_wait the other one ends with the first cause's status, and the job is still to be restarted. The same
     line on both nodes brings it back."""
@@ -103,6 +136,58 @@ def who_waits_in_vain_says_so_and_ends():
         runs["b"].process.wait(20)
         wait_until("it ends", lambda: cluster.allocation("job").state in (ENDED_FAILED, REQUEUED), 20)
         assert runs["a"].process.wait(30) in (128 + signal.SIGTERM, 128 + signal.SIGKILL), runs["a"].log.read_text()
+        cluster.debug_check()
+
+
+def who_is_told_to_end_does_not_start_again():
+    """Ctrl-C at one node. Its rank takes a moment to end, and its peer ends before, with an error: the cluster ends the run as well, and restarts the job."""
+    with site("ab", restart_wait="20s") as cluster:
+        starts = cluster.dir / "starts"
+        starts.mkdir(mode=0o777)
+        command = ["bash", "-c", f"""trap 'touch {starts}/told; sleep 1; exit 1' INT TERM; echo $CKPT_RUN >> {starts}/$CKPT_PART
+            until [ $CKPT_PART = 1 -a -e {starts}/told ]; do sleep .05; done; rm {starts}/told; exit 1"""]
+        cluster.register("job", [("a", 1, MIB), ("b", 1, MIB)], restart=AUTO)
+        runs = {node: cluster.run_job(node, "job", command, RESTARTS) for node in "ab"}
+        wait_until("it runs", lambda: cluster.allocation("job").state == RUNNING and (starts / "0").exists() and (starts / "1").exists(), 20)
+        runs["a"].process.send_signal(signal.SIGINT)
+        assert runs["a"].process.wait(10) in (1, 137), runs["a"].log.read_text()
+        time.sleep(4)
+        assert len((starts / "0").read_text().split()) == 1, runs["a"].log.read_text()
+        cluster.debug_check()
+
+
+def what_is_over_is_said_once():
+    """One node has ended its part; on the other one the agent hangs, and the whole run ends later. ckpt-run asks again and again meanwhile."""
+    with site("ab", node_down_after="20s") as cluster:
+        cluster.register("job", [("a", 1, MIB), ("b", 1, MIB)], restart=AUTO)
+        runs = {node: cluster.run_job(node, "job", ["sleep", "600"], RESTARTS) for node in "ab"}
+        wait_until("it runs", lambda: cluster.allocation("job").state == RUNNING, 20)
+        time.sleep(3)  # an agent that has just begun takes its time
+        cluster.agents["b"].process.send_signal(signal.SIGSTOP)
+        os.kill(runs["a"].application_pid(), signal.SIGKILL)
+        time.sleep(4)
+        cluster.agents["b"].process.send_signal(signal.SIGCONT)
+        wait_until("it was restarted", lambda: cluster.allocation("job").restart_choice and cluster.allocation("job").state == RUNNING, 20)
+        said = [line for line in runs["a"].log.read_text().splitlines() if "over" in line]
+        assert 0 < len(said) <= 3, runs["a"].log.read_text()
+        cluster.debug_check()
+
+
+def nobody_leads_when_the_run_has_ended():
+    """For longer than an agent takes to answer. Whoever waits does so until somebody has said for how long it is worth it."""
+    with site("ab", restart_wait="60s") as cluster:
+        cluster.register("job", [("a", 1, MIB), ("b", 1, MIB)], restart=AUTO)
+        runs = {node: cluster.run_job(node, "job", ["sh", "-c", "trap '' TERM; while :; do sleep .1; done"], RESTARTS) for node in "ab"}
+        wait_until("it runs", lambda: cluster.allocation("job").state == RUNNING, 20)
+        time.sleep(3)  # an agent that has just begun takes its time
+        os.kill(runs["a"].application_pid(), signal.SIGKILL)
+        says(runs["b"], "is over on this node")
+        for member in cluster.members:
+            member.process.send_signal(signal.SIGSTOP)
+        time.sleep(20)
+        for member in cluster.members:
+            member.process.send_signal(signal.SIGCONT)
+        wait_until("it was restarted", lambda: cluster.allocation("job").restart_choice and cluster.allocation("job").state == RUNNING, 40)
         cluster.debug_check()
 
 
@@ -146,4 +231,6 @@ def all_members_down_for_a_while():
 
 if __name__ == "__main__":
     sys.exit(tap([a_rank_that_dies_brings_all_back, a_spare_takes_the_place_of_a_node_that_is_off, a_job_without_progress_ends_with_its_own_status,
-                  who_waits_in_vain_says_so_and_ends, a_job_that_is_preempted_goes_on_when_its_nodes_are_free, all_members_down_for_a_while]))
+                  a_job_of_one_node_comes_back_beyond_its_restarts_in_place, the_sites_command_hears_of_each_restart,
+                  who_waits_in_vain_says_so_and_ends, who_is_told_to_end_does_not_start_again, what_is_over_is_said_once,
+                  nobody_leads_when_the_run_has_ended, a_job_that_is_preempted_goes_on_when_its_nodes_are_free, all_members_down_for_a_while]))

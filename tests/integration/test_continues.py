@@ -25,7 +25,8 @@ def first_step(job):
 
 
 def register(cluster, job, node, *more, owner=None, check=True):
-    return cluster.ctl("register", "--alloc", job, *SPEC, "--owner", owner or own_name(), "--node", f"{node}:1:1MiB", "--new-node", *more, check=check)
+    return cluster.ctl("register", "--alloc", job, *SPEC, "--owner", owner or own_name(), "--node", f"{node}:1:1MiB", "--new-node",
+                       "--restart", "MANUAL", *more, check=check)
 
 
 def saved_twice(cluster, job, node):

@@ -12,7 +12,7 @@ import termios
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import BIN, Cluster, Job, parent_of, tap, wait_until  # noqa: E402
-from jobs import COMPLETE, COMPLETED, ENDED_FAILED, MIB, POLICY, allocation_in, ends_in, heat, hint  # noqa: E402
+from jobs import COMPLETE, COMPLETED, ENDED_FAILED, MIB, POLICY, REQUEUED, allocation_in, ends_in, heat, hint  # noqa: E402
 
 
 class ShellJob(Job):
@@ -275,7 +275,7 @@ def a_killed_keeper_is_no_loss_to_its_ckpt_run():
         os.kill(parent_of(pid), signal.SIGKILL)
         os.kill(pid, signal.SIGKILL)
         assert later.process.wait(20) == 125 and "nobody knows how: its keeper was killed" in later.log.read_text()
-        allocation_in(cluster, "later", ENDED_FAILED)
+        allocation_in(cluster, "later", REQUEUED)  # an end that nobody saw is the node's
         job = ShellJob(cluster, "job", ["sh", "-c", COUNTS], 'exec "$@"')
         pid = wait_until("it runs", job.known_to_run, 20)
         os.kill(parent_of(pid), signal.SIGKILL)

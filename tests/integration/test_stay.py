@@ -29,7 +29,7 @@ def a_spare_node_takes_over_without_anybody_on_it():
         cluster.register("job", [("a", 1, MIB), ("b", 1, MIB)], requeue_policy=common_pb2.REQUEUE_POLICY_ALWAYS)
         heat = [str(BIN / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000", "--output", "/dev/null"]
         jobs = {name: cluster.run_job(name, "job", heat, ("--stay", "--max-restarts", "0")) for name in "abc"}
-        says(jobs["c"], r"ckpt-run: allocation job is not registered on node c but on a and others; .*; waiting for that \(--stay\)")
+        says(jobs["c"], r"ckpt-run: allocation job runs on a and others, and c is a spare for it; waiting for that \(--stay\)")
         identifier = cluster.request_checkpoint("job")
         wait_until("it is complete", lambda: any(c.checkpoint_id == identifier and c.state == common_pb2.CHECKPOINT_STATE_COMPLETE
                                                  for c in cluster.checkpoints("job")), 20)

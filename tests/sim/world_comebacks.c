@@ -47,8 +47,8 @@ struct comeback {
 
 struct comeback_checks {
     struct comeback jobs[WORLD_JOBS_MAX];
-    uint32_t max_requeue;                   /* the policy's, before this entry */
-    uint64_t released_ms[WORLD_AGENTS_MAX]; /* a job that had ended gave the node back last */
+    uint32_t max_requeue;                 /* the policy's, before this entry */
+    uint64_t placed_ms[WORLD_AGENTS_MAX]; /* a job came to the node last */
     uint64_t looked_us;
     char unsettled[160];
 };
@@ -123,13 +123,22 @@ static uint32_t new_nodes(const struct world *world, const struct fsm *fsm, cons
     return mask;
 }
 
+/* Nodes that join it later are not told here: they would be free more often, never less. */
+static void job_placed(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
+{
+    const struct fsm_allocation *view = fsm_allocation_find(fsm, event->allocation_id);
+
+    for (uint32_t i = 0; view != NULL && i < view->node_count; i++) {
+        int agent = world_agent_number(fsm_node_name(fsm, view->nodes[i].node_slot));
+        CHECK(agent >= 0);
+        world->comebacks->placed_ms[agent] = event->at_ms;
+    }
+}
+
 static void job_moved(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event,
                       struct comeback *comeback)
 {
     if (state_holds_nodes(event->old_state) && !state_holds_nodes(event->new_state)) {
-        for (unsigned agent = 0; agent < world->options.agents; agent++)
-            if (state_checks_has_node(world, event->allocation_id, agent))
-                world->comebacks->released_ms[agent] = event->at_ms;
         comeback->stopped_ms = event->at_ms;
         comeback->reason = event->reason;
         comeback->state = event->new_state;
@@ -141,6 +150,7 @@ static void job_moved(struct world *world, const struct fsm *fsm, const Ckpt__V1
     if (!state_holds_nodes(event->old_state) && state_holds_nodes(event->new_state)) {
         comeback->joined = new_nodes(world, fsm, event->allocation_id);
         comeback->by_broker = false;
+        job_placed(world, fsm, event);
     }
 }
 
@@ -196,6 +206,8 @@ void comebacks_event(struct world *world, const struct fsm *fsm, const Ckpt__V1_
     comeback = &world->comebacks->jobs[job - world->jobs];
     if (event->kind == EVENT(ALLOCATION_STATE))
         job_moved(world, fsm, event, comeback);
+    else if (event->kind == EVENT(ALLOCATION_REGISTERED))
+        job_placed(world, fsm, event);
     else if (event->kind == EVENT(PREEMPTION))
         comeback->taken = true;
     else if (event->kind == EVENT(RESTART_CHOSEN))
@@ -232,7 +244,7 @@ static bool has_node(const struct fsm_allocation *view, uint32_t slot)
     return false;
 }
 
-/* Nodes that a preemption took are free when somebody else had them and has given them back. */
+/* Nodes that a preemption took are free when somebody came since and has given them back. */
 static bool may_take(const struct world *world, const struct fsm *fsm,
                      const struct fsm_allocation *view, unsigned agent, const struct fsm_node *node)
 {
@@ -248,7 +260,7 @@ static bool may_take(const struct world *world, const struct fsm *fsm,
         return false;
     return !comeback->taken ||
            (node->allocation_count == 0 &&
-            (!own || world->comebacks->released_ms[agent] > comeback->stopped_ms));
+            (!own || world->comebacks->placed_ms[agent] > comeback->stopped_ms));
 }
 
 static uint32_t count_waits(const struct world *world, const struct fsm *fsm,
@@ -278,7 +290,8 @@ static bool can_begin(const struct fsm *fsm, const struct fsm_allocation *view, 
                           ? view->reactive_min_nodes
                           : view->node_count;
 
-    if (fsm_allocation_silent(fsm, view) != NULL || fsm_destination(fsm, view) == NULL)
+    if (fsm_allocation_silent(fsm, view) != NULL || fsm_destination(fsm, view) == NULL ||
+        (view->continued_by[0] != '\0' && view->last_complete_id == 0)) /* by another job */
         return false;
     if (point == NULL)
         return view->complete_count == 0 && waits >= fewest;
@@ -297,7 +310,8 @@ static bool is_due(struct world *world, unsigned number, uint64_t *ret_left_ms)
 
     if (!job->comes_back || job->sensitive || comeback->never || view == NULL ||
         !(view->state == ALLOCATION(REQUEUED) ||
-          (view->state == ALLOCATION(SUSPENDED) && comeback->taken)) ||
+          (view->state == ALLOCATION(SUSPENDED) && comeback->taken &&
+           view->reason != REASON(NONE))) || /* else somebody else suspended it */
         !can_begin(fsm, view, count_waits(world, fsm, view)))
         return false;
     *ret_left_ms = now_ms < due_ms ? due_ms - now_ms : 0;

@@ -210,6 +210,7 @@ void app_stream_send_end(struct app_stream *stream, Ckpt__V1__Reason reason)
 
     words_enum(&ckpt__v1__reason__descriptor, (int)reason, text);
     end.reason = text;
+    end.for_good = reason == CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED;
     down.body_case = CKPT__V1__ATTACH_DOWN__BODY_END;
     down.end = &end;
     stream_send(stream, &down);

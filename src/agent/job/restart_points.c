@@ -76,6 +76,10 @@ static const char *cause_text(const Ckpt__V1__RestartPoint *point, char text[RES
         return text;
     if (status == 0)
         snprintf(text, RESTORE_TEXT_BYTES, " since node %.64s was lost", point->cause_node_id);
+    else if (status == -1)
+        snprintf(text, RESTORE_TEXT_BYTES,
+                 " since its application on node %.64s ended, and nobody saw how",
+                 point->cause_node_id);
     else if (WIFSIGNALED(status))
         snprintf(text, RESTORE_TEXT_BYTES,
                  " since its application on node %.64s ended by signal %d", point->cause_node_id,
@@ -106,6 +110,12 @@ static void not_running_text(const struct restore *restore, const Ckpt__V1__Rest
         snprintf(text, RESTORE_TEXT_BYTES,
                  "allocation %s is %s%.120s; the cluster restarts it when enough nodes wait", id,
                  state, cause);
+    else if (point->silent_node_id[0] != '\0' && point->restarts)
+        snprintf(text, RESTORE_TEXT_BYTES,
+                 "allocation %.48s is %s, and may run on at node %.48s, silent for %s: the cluster "
+                 "restarts it when that is heard, or is off (ckptctl node down %.48s --is-off)",
+                 id, state, point->silent_node_id, words_duration(point->silent_for_ms, silence),
+                 point->silent_node_id);
     else if (point->silent_node_id[0] != '\0')
         snprintf(text, RESTORE_TEXT_BYTES,
                  "allocation %.48s is %s, and may run on at node %.48s, silent for %s: ckptctl "
@@ -161,6 +171,10 @@ static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint 
 
     if (!allocation_runs(point->allocation_state))
         not_running_text(restore, point, text);
+    else if (!point_names_node(restore, point, &restore->place) && restore->wait == WAIT(ANY))
+        snprintf(text, sizeof(text), "allocation %s runs on %s%s, and %s is a spare for it",
+                 restore->allocation_id, point->n_node_ids > 0 ? point->node_ids[0] : "no node",
+                 point->n_node_ids > 1 ? " and others" : "", restore->agent->node_id);
     else if (!point_names_node(restore, point, &restore->place))
         snprintf(text, sizeof(text),
                  "allocation %s is not registered on node %s but on %s%s; start it there, or "

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "src/agent/run/run_say.h"
 #include "src/base/check.h"
 
 enum comeback_state { COMEBACK_NONE, COMEBACK_ASKED, COMEBACK_TOLD };
@@ -18,6 +19,10 @@ static struct comeback {
 static void comeback_over(uv_timer_t *timer)
 {
     CHECK(timer == &comeback.timer);
+    run_say("%s; it goes on when the same line is started again",
+            comeback.state == COMEBACK_TOLD
+                ? "the allocation was not restarted in time (restart_wait)"
+                : "nobody has said in time whether the cluster restarts it");
     comeback.over();
 }
 
@@ -37,11 +42,6 @@ void run_comeback_open(uv_loop_t *loop, bool endless, void (*over)(void))
     comeback.over = over;
 }
 
-void run_comeback_ask(void)
-{
-    comeback_enter(COMEBACK_ASKED, COMEBACK_ANSWER_MS);
-}
-
 /* A scheduler that holds nodes for this program could give them to others. */
 static uint64_t comeback_wait_ms(uint64_t wait_ms)
 {
@@ -54,6 +54,13 @@ static uint64_t comeback_wait_ms(uint64_t wait_ms)
     return wait_ms;
 }
 
+void run_comeback_ask(bool by_cluster)
+{
+    uint64_t wait_ms = by_cluster ? COMEBACK_ANSWER_MS : COMEBACK_FAILED_MS;
+
+    comeback_enter(COMEBACK_ASKED, comeback_wait_ms(wait_ms));
+}
+
 void run_comeback_told(uint64_t restart_wait_ms)
 {
     CHECK(restart_wait_ms > 0);
@@ -63,7 +70,7 @@ void run_comeback_told(uint64_t restart_wait_ms)
 
 void run_comeback_cause(uint32_t wait_status)
 {
-    comeback.cause_status = (int)wait_status;
+    comeback.cause_status = (int)wait_status > 0 ? (int)wait_status : 0; /* -1: nobody saw it */
 }
 
 int run_comeback_status(int own_wait_status)

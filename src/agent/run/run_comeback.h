@@ -2,7 +2,8 @@
  *
  * Flow     run_comeback_ask() when the run of the allocation has ended: the agent answers whether
  *          the cluster restarts it. run_comeback_told() with that answer, for so long as it says.
- *          run_comeback_stop() when a run begins. over() when none has begun in time.
+ *          run_comeback_stop() when a run begins. over() when none has begun in time,
+ *          which is said.
  * States   NONE ─ ask ─► ASKED ─ told ─► TOLD; NONE again by stop. A ckpt-run that was started
  *          before the restart goes from NONE to TOLD.
  * Units    milliseconds.
@@ -16,13 +17,14 @@
 #include <uv.h>
 
 enum {
-    COMEBACK_ANSWER_MS = 15000, /* until the cluster has said whether it restarts the allocation */
-    COMEBACK_BATCH_MS = 120000  /* within a scheduler's job, whose nodes are held meanwhile */
+    COMEBACK_ANSWER_MS = 600000, /* while nobody says whether the cluster restarts the allocation */
+    COMEBACK_FAILED_MS = 5000,   /* the same, of an application that ended by itself */
+    COMEBACK_BATCH_MS = 120000   /* within a scheduler's job, whose nodes are held meanwhile */
 };
 
 /* endless (--stay): over() never comes. */
 void run_comeback_open(uv_loop_t *loop, bool endless, void (*over)(void));
-void run_comeback_ask(void);
+void run_comeback_ask(bool by_cluster); /* it had ended the run */
 /* Only the first answer counts: the wait does not begin anew with each. */
 void run_comeback_told(uint64_t restart_wait_ms);
 /* The cluster's word of what ended first and took the others along, as of waitpid(2); 0: none. */

@@ -116,11 +116,16 @@ static void say_refused(int inherited)
                       input_kind_name(input.mark.kind), why);
 }
 
+bool run_input_unread(void)
+{
+    return !input.foreign && stdin_again() && run_inherited_again() < 0;
+}
+
 bool run_input_again(void)
 {
     int inherited = run_inherited_again();
 
-    if (!input.foreign && stdin_again() && inherited < 0)
+    if (run_input_unread())
         return true;
     if (!input.refused)
         say_refused(stdin_again() ? inherited : -1);

@@ -35,6 +35,8 @@ void run_input_goes_on(bool other);
 void run_input_prepare(bool may_restart);
 /* False: the application would not find what it found at first; why, and what helps, is said. */
 bool run_input_again(void);
+/* The same, without a word. */
+bool run_input_unread(void);
 void run_input_close(void);
 
 #endif

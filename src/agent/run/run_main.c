@@ -88,6 +88,7 @@ static struct run {
     bool refused;          /* ... and will not have the application that runs */
     bool ended;            /* the allocation is over, or somebody asked to stop: no restart */
     bool ended_by_cluster; /* ... and it was the cluster that ended the last run */
+    bool end_wished;       /* somebody asked to stop: whatever the cluster says, no run follows */
     bool ran;              /* an application was started before */
     bool told_to_end;      /* this run, by a signal that was passed on */
     bool will_restart;
@@ -251,7 +252,7 @@ static void application_ended(int wait_status)
 
     if (run_terminal_end(wait_status)) {
         run_say("the application was ended at the terminal");
-        run.told_to_end = run.ended = true;
+        run.told_to_end = run.ended = run.end_wished = true;
         run.options.stay = run.ended_by_cluster = false;
     }
     run.wait_status = wait_status;
@@ -315,7 +316,7 @@ static void application_changed(int wait_status)
 /* No start will follow, whoever said so. */
 static void take_end_wish(void)
 {
-    run.ended = true;
+    run.ended = run.end_wished = true;
     run.options.stay = run.ended_by_cluster = false;
     if (run.state == RUN_RUNNING)
         run.told_to_end = true;
@@ -488,13 +489,13 @@ static void release_application(void)
 
 /* ---- down ---- */
 
-/* What runs well is not ended because its agent cannot have it: it is asked again, and the application goes on. */
 /* No run will follow. */
 static void leave_waiting(void)
 {
     leave(run.ran ? run_exit_code(run_comeback_status(run.wait_status)) : RUN_EXIT_SELF);
 }
 
+/* What runs well is not ended because its agent cannot have it: it is asked again, and the application goes on. */
 static void take_refusal(const Ckpt__V1__AttachReady *ready)
 {
     if (run.state == RUN_ATTACHING && run.options.stay && ready->may_come) {
@@ -535,6 +536,8 @@ static void take_ready(const Ckpt__V1__AttachReady *ready)
         send_exited();
     else if (run.state == RUN_ATTACHING) {
         uv_timer_stop(&run.patience);
+        if (run.restart_count > 1 && ready->checkpoint_id > run.began_from)
+            run.restart_count = 1; /* the first since progress: a new complete checkpoint */
         start_application(ready);
     } else if (run.state == RUN_RUNNING) {
         if (!run.confirmed)
@@ -544,19 +547,12 @@ static void take_ready(const Ckpt__V1__AttachReady *ready)
     }
 }
 
-static void not_restarted(void)
-{
-    run_say("the allocation was not restarted in time (restart_wait); it goes on when the same "
-            "line is started again");
-    leave_waiting();
-}
-
 /* Another run of it may come: as if this program were started now. Without --stay it waits for the
  * cluster's own restart only. */
-static void stay_on(void)
+static void stay_on(bool by_cluster)
 {
     run.ended = run.ended_by_cluster = false;
-    run_comeback_ask();
+    run_comeback_ask(by_cluster);
     run_child_done(&run.child);
     run.restart_count = 0;
     run.pid = 0;
@@ -566,17 +562,18 @@ static void stay_on(void)
 
 static void take_end(const Ckpt__V1__AttachEnd *end)
 {
-    if (run.state == RUN_ATTACHING && run.options.stay) {
-        run_say_waiting("the run here is over (%s); waiting for another one (--stay)", end->reason);
-        stay_on();
+    bool stays = !end->for_good || run.options.stay;
+
+    if (run.state == RUN_ATTACHING && stays) { /* perhaps once more, while others still end it */
+        run_say_waiting("the run here is over (%s); waiting for another one%s", end->reason,
+                        run.options.stay ? " (--stay)" : "");
+        stay_on(true);
         return;
     }
     run_say("the allocation is over on this node: %s", end->reason);
-    if (run.state == RUN_ATTACHING) {
-        stay_on();
-        return;
-    }
-    run.ended_by_cluster = true;
+    if (run.state == RUN_ATTACHING)
+        leave_waiting();
+    run.ended_by_cluster = stays && !run.end_wished; /* it may be the consequence of that wish */
     run.ended = true;
 }
 
@@ -635,7 +632,7 @@ static void start_over(void)
     run.pid = 0;
     run.state = RUN_ATTACHING;
     if (run.ended_by_cluster)
-        stay_on();
+        stay_on(true);
     wait_ms(0, attach_fire);
 }
 
@@ -651,15 +648,12 @@ static const char *name_end(char text[RUN_END_BYTES])
 
 static void say_unreachable(const char *message)
 {
-    const char *again = "";
+    bool moment = run.state != RUN_ATTACHING && !run.will_restart && !run.ended_by_cluster;
     char end[RUN_END_BYTES];
 
-    if (run.state != RUN_ATTACHING && !run.will_restart && !run.ended_by_cluster)
-        again = " for a moment";
-    else if (run.options.wait_for_ms == 0)
-        again = " until it answers (--wait-for limits that)";
     run_say_waiting("%scannot reach the agent at %s: %s; %s; trying again%s", name_end(end),
-                    run.options.socket, message, run_unreachable_advice(run.options.socket), again);
+                    run.options.socket, message, run_unreachable_advice(run.options.socket),
+                    run_again_for(moment, run.options.wait_for_ms));
 }
 
 static void on_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
@@ -683,12 +677,14 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
         run.state = RUN_ENDED; /* it may not have arrived */
     if (run.state != RUN_TOLD)
         wait_ms(run.refused ? REFUSED_AGAIN_MS : ATTACH_AGAIN_MS, attach_fire);
-    else if (run.ended_by_cluster && run_input_again()) {
-        stay_on(); /* also when the next run was decided upon before */
-        wait_ms(0, attach_fire);
-    } else if (run.will_restart && !run.ended_by_cluster)
+    else if (run.will_restart && !run.ended_by_cluster)
         next_run();
-    else
+    else if (run.ended_by_cluster ? run_input_again()
+                                  : run.wait_status != 0 && !run.ended && !run.failed &&
+                                        run_input_unread()) { /* it failed for the last time here */
+        stay_on(run.ended_by_cluster); /* also when the next run was decided upon before */
+        wait_ms(0, attach_fire);
+    } else
         leave(run_exit_code(run.wait_status));
 }
 
@@ -784,7 +780,7 @@ int main(int argc, char **argv)
     }
     CHECK(uv_loop_init(&run.loop) == 0);
     run_note_open(&run.loop, run.work_dir);
-    run_comeback_open(&run.loop, run.options.stay, not_restarted);
+    run_comeback_open(&run.loop, run.options.stay, leave_waiting);
     run_linger_open(&run.loop);
     for (size_t i = 0; i < ARRAY_COUNT(timers); i++)
         CHECK(uv_timer_init(&run.loop, timers[i]) == 0);

@@ -42,3 +42,10 @@ const char *run_end_name(int wait_status, bool will_restart, bool noted, char te
                           : "");
     return text;
 }
+
+const char *run_again_for(bool moment, uint64_t wait_for_ms)
+{
+    if (moment)
+        return " for a moment";
+    return wait_for_ms == 0 ? " until it answers (--wait-for limits that)" : "";
+}

@@ -18,4 +18,7 @@ const char *run_checkpoint_name(const Ckpt__V1__AttachReady *ready, char text[RU
 enum { RUN_END_BYTES = 256 };
 const char *run_end_name(int wait_status, bool will_restart, bool noted, char text[RUN_END_BYTES]);
 
+/* How long it tries again; moment: only for the last word. wait_for_ms 0: for ever. */
+const char *run_again_for(bool moment, uint64_t wait_for_ms);
+
 #endif

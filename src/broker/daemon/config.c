@@ -270,6 +270,11 @@ static int check_together(struct config *config, struct err *err)
         return err_set(err, ERR_INVALID, "%s: cluster_id is missing", config->path);
     if (config->member_count == 0)
         return err_set(err, ERR_INVALID, "%s: members is missing; list at least one", config->path);
+    if (config->restart_hook[0] != '\0' &&
+        (config->restart_hook[0] != '/' || access(config->restart_hook, X_OK) != 0))
+        return settings_complain(&config->settings, CONFIG_ROOT, "restart_hook", 0, err,
+                                 "must be the absolute path of a program that ckptd's user can "
+                                 "run");
     if (check_tls(config, err) != 0 || check_backups(config, err) != 0)
         return -1;
     for (size_t i = 0; i < config->member_count; i++) {

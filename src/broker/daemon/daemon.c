@@ -19,6 +19,7 @@
 #include "src/broker/api/watch.h"
 #include "src/broker/broker.h"
 #include "src/broker/daemon/credentials.h"
+#include "src/broker/daemon/hook.h"
 #include "src/broker/daemon/http_pages.h"
 #include "src/broker/daemon/metrics.h"
 #include "src/broker/daemon/process.h"
@@ -280,6 +281,7 @@ static void daemon_replica_closed(void *context)
     evaluator_free(broker->evaluator);
     dispatcher_free(broker->dispatcher);
     restarter_free(broker->restarter);
+    hook_free(broker->hook);
     nodes_free(broker->nodes);
     watch_free(broker->watch);
     backup_free(broker->backup);
@@ -511,6 +513,7 @@ static void daemon_add_parts(struct daemon *daemon)
     broker->watch = watch_new(broker);
     broker->backup = backup_new(broker);
     broker->nodes = nodes_new(broker);
+    broker->hook = hook_new(&daemon->loop, broker->config->restart_hook);
     broker->restarter = restarter_new(broker);
     broker->dispatcher = dispatcher_new(broker);
     broker->evaluator = evaluator_new(broker);

@@ -12,6 +12,7 @@
 #include "src/base/log.h"
 #include "src/base/text.h"
 #include "src/broker/broker.h"
+#include "src/broker/daemon/hook.h"
 #include "src/broker/health/nodes.h"
 
 enum { REASON_BYTES = FSM_DETAIL_BYTES };
@@ -38,6 +39,12 @@ struct wait {
     bool begins;
 };
 
+/* A job whose choice the state has refused: it is not proposed again at once. */
+struct refused {
+    char id[ID_MAX_BYTES + 1];
+    uint64_t until_ms;
+};
+
 struct restarter {
     struct broker *broker;
     struct replica_observer observer;
@@ -47,12 +54,15 @@ struct restarter {
     uint32_t node_count;
     size_t caller_count;
     uint32_t in_flight;
+    struct refused refused[RESTARTER_REFUSED_MAX]; /* a ring: the newest ones */
+    uint32_t refused_at;
 };
 
 /* A proposal in flight. */
 struct choice {
     struct restarter *restarter;
     char id[ID_MAX_BYTES + 1], reason[REASON_BYTES];
+    bool withdraws; /* ... an earlier one */
 };
 
 /* A node that may take the job; the lowest rank is taken first. */
@@ -61,7 +71,7 @@ struct candidate {
     uint32_t rank;
 };
 
-enum { RANK_SPARE = 1, RANK_ELSEWHERE = 2, RANK_UNWELL = 4 };
+enum { RANK_SPARE = 1, RANK_ELSEWHERE = 2, RANK_UNWELL = 4, RANK_FAILED = 8 };
 
 static const struct fsm *state_of(const struct restarter *restarter)
 {
@@ -246,6 +256,8 @@ static uint32_t rank_of(const struct restarter *restarter, const struct fsm_allo
         rank += RANK_ELSEWHERE;
     if (nodes_hazard_factor(restarter->broker->nodes, node->slot) > 1)
         rank += RANK_UNWELL;
+    if (fsm_restart_failed_on(job, node))
+        rank += RANK_FAILED;
     return rank;
 }
 
@@ -328,17 +340,55 @@ static void describe_choice(const struct fsm_allocation *job, const struct candi
     }
 }
 
+/* The site's command is for the owner: a choice that was taken back is no news for him. */
+static void tell_hook(const struct restarter *restarter, const struct choice *choice,
+                      uint64_t checkpoint_id)
+{
+    const struct fsm_allocation *job = fsm_allocation_find(state_of(restarter), choice->id);
+
+    if (job == NULL || choice->withdraws)
+        return;
+    hook_call(restarter->broker->hook, &(struct hook_news){.event = "restart",
+                                                           .allocation_id = job->id,
+                                                           .owner = job->owner,
+                                                           .tenant = job->tenant,
+                                                           .text = choice->reason,
+                                                           .checkpoint_id = checkpoint_id});
+}
+
+static void remember_refused(struct restarter *restarter, const char *id)
+{
+    struct refused *refused = &restarter->refused[restarter->refused_at];
+
+    restarter->refused_at = (restarter->refused_at + 1) % RESTARTER_REFUSED_MAX;
+    snprintf(refused->id, sizeof(refused->id), "%s", id);
+    refused->until_ms = replica_state_ms(restarter->broker->replica) + RESTARTER_REFUSED_MS;
+}
+
+static bool lately_refused(const struct restarter *restarter, const char *id)
+{
+    uint64_t now_ms = replica_state_ms(restarter->broker->replica);
+
+    for (uint32_t i = 0; i < RESTARTER_REFUSED_MAX; i++)
+        if (now_ms < restarter->refused[i].until_ms && strcmp(restarter->refused[i].id, id) == 0)
+            return true;
+    return false;
+}
+
 static void on_chosen(void *data, const struct err *failed, const struct fsm_outcome *outcome)
 {
     struct choice *choice = data;
     struct restarter *restarter = choice->restarter;
 
-    if (failed == NULL && outcome->status == FSM_OK)
+    if (failed == NULL && outcome->status == FSM_OK) {
         log_info("restart_chosen", "allocation=%s checkpoint=%" PRIu64 " text=\"%s\"", choice->id,
                  outcome->checkpoint_id, choice->reason);
-    else if (failed == NULL)
+        tell_hook(restarter, choice, outcome->checkpoint_id);
+    } else if (failed == NULL) {
+        remember_refused(restarter, choice->id);
         log_info("restart_refused", "allocation=%s status=%s text=\"%s\"", choice->id,
                  fsm_status_name(outcome->status), choice->reason);
+    }
     free(choice);
     CHECK(restarter->in_flight > 0);
     restarter->in_flight--;
@@ -390,6 +440,7 @@ static void propose_absence(struct restarter *restarter, const struct fsm_alloca
     struct choice *choice = check_calloc(1, sizeof(*choice));
 
     snprintf(choice->reason, sizeof(choice->reason), "nobody is left on %s to begin", node->id);
+    choice->withdraws = true;
     message.absent_node_id = text_message(node->id);
     choice_propose(restarter, job, &message, choice);
 }
@@ -463,6 +514,8 @@ static void consider_job(struct restarter *restarter, const struct wait *waits, 
     const struct fsm_allocation *job = fsm_allocation_find(fsm, waits[0].id);
 
     if (job == NULL)
+        return;
+    if (lately_refused(restarter, job->id))
         return;
     if (fsm_restart_awaited(fsm, job))
         consider_stopped(restarter, job, waits, count);

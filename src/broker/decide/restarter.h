@@ -6,6 +6,7 @@
  *          RestartChoice for each. The state judges it anew.
  * Choice   First come the job's own nodes, where its copies are the nearest, then spares; among
  *          each kind first the nodes with healthy hardware, then those of its checkpoint's domain.
+ *          A node that was the cause of the job's last two failures comes last of all.
  *          A spare does not take the place of an own node that is there and may still come, before
  *          RESTARTER_SETTLE_MS have passed since the job stopped. Nor does a job that could go on
  *          with fewer nodes come back smaller before that.
@@ -38,6 +39,8 @@ enum {
     RESTARTER_LOOK_MS = 250,
     RESTARTER_SETTLE_MS = 2000,
     RESTARTER_ABSENT_MS = 20000,
+    RESTARTER_REFUSED_MS = 2000,  /* before a refused choice is made again */
+    RESTARTER_REFUSED_MAX = 256,  /* remembered */
     RESTARTER_CALLERS_MAX = 1024, /* of one node; more are not heard */
     RESTARTER_IN_FLIGHT_MAX = 64  /* proposals of one look */
 };

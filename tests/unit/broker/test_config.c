@@ -279,6 +279,8 @@ static const struct refusal mistakes[] = {
     {HEAD ONE "targets:\n  - {id: a, prefix: /a, write_bytes_per_s: 1}\n"
               "  - {id: b, prefix: /b, write_bytes_per_s: 1}\n",
      {"line 5", "default: yes"}},
+    {HEAD ONE "restart_hook: mail\n", {"line 4", "restart_hook", "mail", "absolute path"}},
+    {HEAD ONE "restart_hook: /no/such\n", {"line 4", "restart_hook", "/no/such", "can run"}},
     {HEAD ONE "policy: {owner_rule: nobody}\n",
      {"line 4", "policy.owner_rule", "nobody", "registered or first"}},
     {HEAD ONE "policy: {domain_rule: nobody}\n",

@@ -242,6 +242,35 @@ static void a_choice_whose_node_left_is_made_again(void **unused)
     script_close(&script);
 }
 
+/* Two failures in a row that began on one node: others come first. Progress, a failure elsewhere
+ * and a person's restart begin the count anew. */
+static void a_node_that_failed_the_job_twice_comes_last(void **unused)
+{
+    struct script script;
+    const struct fsm_node *n1;
+
+    (void)unused;
+    start(&script, "", "max_requeue=9");
+    n1 = fsm_node_find(script.fsm, "n1");
+    for (uint32_t time = 1; time <= 2; time++) {
+        die(&script, "n1", "n2");
+        assert_int_equal(j_of(&script)->cause_count, time);
+        assert_int_equal(fsm_restart_failed_on(j_of(&script), n1), time == 2);
+        expect_ok(&script, "after 10000");
+        expect_ok(&script, "choose j nodes=n1,n2"); /* nobody else waits */
+        expect_ok(&script, "report n1 application_started j");
+        expect_ok(&script, "report n2 application_started j");
+    }
+    script_restore(&script);
+    assert_int_equal(j_of(&script)->cause_count, 2);
+    die(&script, "n2", "n1");
+    assert_int_equal(j_of(&script)->cause_count, 1);
+    assert_false(fsm_restart_failed_on(j_of(&script), n1));
+    expect_ok(&script, "restart j from_scratch");
+    assert_int_equal(j_of(&script)->cause_count, 0);
+    script_close(&script);
+}
+
 /* Another node takes a lost one's place and share; not while that is only silent. */
 static void a_spare_takes_the_place_of_a_lost_node(void **unused)
 {
@@ -311,6 +340,40 @@ static void a_victim_waits_until_its_nodes_are_free_again(void **unused)
     script_close(&script);
 }
 
+/* Whoever was there all the time, as another victim of the same preemption, gives no node back. */
+static void a_victim_does_not_come_back_when_another_one_goes(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_open(&script);
+    expect_ok(&script, "init");
+    expect_ok(&script, "node n1 ready boot=b1");
+    expect_ok(&script, "policy zeros=268435456");
+    expect_ok(&script, "register j nodes=n1 class=1 restore=all gpus=4");
+    expect_ok(&script, "register o nodes=n1 class=8 gpus=4");
+    expect_complete(&script, "j", 1);
+    expect_ok(&script, "after 400000");
+    expect_ok(&script, "preempt class=5 need=0 gpus=4 useful=n1");
+    expect_victims(&script, "j");
+    expect_ok(&script, "grant 1-2 bytes=1");
+    expect_ok(&script, "report n1 shard_verified j ckpt=1-2");
+    expect_ok(&script, "report n1 terminated j");
+    expect_job(&script, "j", SUSPENDED);
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "end o");
+    expect_ok(&script, "report n1 terminated o");
+    expect_status(&script, NODE_LEFT, "choose j nodes=n1");
+    expect_ok(&script, "register k nodes=n1 class=5");
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "end k");
+    expect_ok(&script, "report n1 terminated k");
+    script_restore(&script);
+    expect_ok(&script, "choose j nodes=n1");
+    expect_job(&script, "j", STARTING);
+    script_close(&script);
+}
+
 /* S1-022: the node that a job was moved away from is not where it goes on. */
 static void a_job_that_moved_does_not_come_back_to_its_node(void **unused)
 {
@@ -365,6 +428,24 @@ static void exits_of_peers_are_not_the_cause(void **unused)
         assert_string_equal(j_of(&script)->cause_node_id, "n2");
         assert_int_equal(j_of(&script)->cause_wait_status, 0);
         assert_true(j_of(&script)->cause_at_ms != 0);
+        script_close(&script);
+    }
+}
+
+/* Its ckpt-run and its application are gone together, as when a node loses all its processes and is
+ * back before it was called down: the policy for lost nodes holds. */
+static void an_end_that_nobody_saw_is_a_nodes(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    for (int level = 1; level <= 2; level++) {
+        start(&script, level == 1 ? "level=1" : "", "requeue=on_node_failure");
+        expect_ok(&script, "report n1 application_exited j status=-1");
+        expect_ok(&script, "report n2 terminated j");
+        assert_string_equal(fsm_allocation_state_name(j_of(&script)->state),
+                            level == 1 ? "FAILED" : "REQUEUED");
+        expect_reason(&script, "j", "application_exited");
         script_close(&script);
     }
 }
@@ -437,11 +518,14 @@ int main(void)
         cmocka_unit_test(a_choice_is_checked_again),
         cmocka_unit_test(a_job_that_continues_begins_from_what_it_continues),
         cmocka_unit_test(a_choice_whose_node_left_is_made_again),
+        cmocka_unit_test(a_node_that_failed_the_job_twice_comes_last),
         cmocka_unit_test(a_spare_takes_the_place_of_a_lost_node),
         cmocka_unit_test(an_elastic_job_comes_back_smaller),
         cmocka_unit_test(a_victim_waits_until_its_nodes_are_free_again),
+        cmocka_unit_test(a_victim_does_not_come_back_when_another_one_goes),
         cmocka_unit_test(a_job_that_moved_does_not_come_back_to_its_node),
         cmocka_unit_test(exits_of_peers_are_not_the_cause),
+        cmocka_unit_test(an_end_that_nobody_saw_is_a_nodes),
         cmocka_unit_test(a_node_that_is_heard_again_was_not_the_cause),
         cmocka_unit_test(peers_of_a_dead_rank_are_ended_at_once),
     };
