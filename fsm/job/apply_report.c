@@ -275,7 +275,24 @@ static bool report_finished(const struct report *report)
 static bool report_end_unseen(const struct fsm *fsm, const struct report *report)
 {
     CHECK(report->node != NULL);
-    return fsm_level(fsm) >= 2 && report->message->exit_status == -1;
+    return fsm_level(fsm) >= 2 &&
+           report->message->end == CKPT__V1__APPLICATION_END__APPLICATION_END_UNSEEN;
+}
+
+/* Its peers, which end with it, may have been heard first: what somebody asked for is no failure
+ * that the broker makes good, and the policy alone says what follows. */
+static void report_end_asked(const struct fsm *fsm, const struct report *report)
+{
+    struct allocation *allocation = report->allocation;
+    struct fsm_plan plan;
+
+    CHECK(report->node != NULL);
+    if (fsm_level(fsm) < 2 || !allocation->view.terminating ||
+        allocation->plan_reason != REASON(APPLICATION_EXITED) ||
+        report->message->end != CKPT__V1__APPLICATION_END__APPLICATION_END_ASKED)
+        return;
+    plan = fsm_plan_failure(fsm, allocation, REASON(APPLICATION_EXITED), false);
+    allocation->plan_state = (uint8_t)plan.state;
 }
 
 /* In this order: a stop takes any end for its own; a restart in place is none; an end with an error
@@ -286,6 +303,7 @@ static void report_exited(struct fsm *fsm, const struct report *report)
     struct allocation *allocation = report->allocation;
 
     report_mark_exited(report, report_finished(report));
+    report_end_asked(fsm, report);
     if (!allocation->view.terminating && !report->part->exited) {
         allocation->view.death_count += allocation->view.death_count < UINT32_MAX;
         fsm_cause_exited(fsm, allocation, report->node, (uint32_t)report->message->exit_status);
@@ -550,8 +568,10 @@ static enum fsm_status report_application(struct fsm *fsm, struct report *report
         report_began(fsm, report);
     else if (report->message->kind == KIND(WALLTIME_KILLED))
         report_walltime_killed(fsm, report);
-    else if (report->allocation->view.terminating)
+    else if (report->allocation->view.terminating) {
+        report_end_asked(fsm, report);
         fsm_terminate_part(fsm, report->allocation, report->part);
+    }
     return FSM_OK;
 }
 

@@ -289,13 +289,13 @@ def what_ran_before_a_restart_is_not_taken_for_what_runs_after():
         cluster.client.broker("EndAllocation", broker_pb2.EndAllocationRequest(request_id=uuid.uuid4().hex, allocation_id="again", failed=True))
         restart(cluster, "again", from_scratch=True)
         cluster.agents["a"].start()
-        ends(old)
         wait_until("the old application is gone", lambda: not pathlib.Path(f"/proc/{pid}").exists(), 10)
         says(old, "the allocation is over on this node")
-        assert cluster.allocation("again").state == common_pb2.ALLOCATION_STATE_STARTING
-        new = cluster.run_job("a", "again", ["true"], ("--from-scratch",))
-        assert ends(new) == 0, "it is not of the run that was ended"
+        allocation_in(cluster, "again", RUNNING)  # the same ckpt-run stays, and begins the new run
+        assert old.application_pid() not in (None, pid)
+        cluster.client.broker("EndAllocation", broker_pb2.EndAllocationRequest(request_id=uuid.uuid4().hex, allocation_id="again"))
         allocation_in(cluster, "again", COMPLETED)
+        ends(old)
         cluster.debug_check()
 
 

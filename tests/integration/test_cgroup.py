@@ -100,7 +100,8 @@ class Started:
         wait_until(f"all of {self.name} count", lambda: all(count > before[each] + 5 for each, count in self.counted().items()), 10)
 
     def all_gone(self):
-        wait_until(f"nothing is left of {self.name}: {self.pids}", lambda: not any(map(alive, [*self.pids.values(), *self.elsewhere])), 20)
+        """An order to end that comes after the leader's death leaves the others their grace, 20 s."""
+        wait_until(f"nothing is left of {self.name}: {self.pids}", lambda: not any(map(alive, [*self.pids.values(), *self.elsewhere])), 45)
 
     def checkpoint_and_kill(self):
         return self.cluster.client.broker("RequestCheckpoint", broker_pb2.RequestCheckpointRequest(
@@ -157,7 +158,7 @@ def hears_that_it_is_to_end(by, parent):
 
 
 def who_was_frozen_is_found_when_the_leader_dies(by, parent):
-    """A process with a cleared environment does not stay stopped for ever when the leader of the job, its parent, is killed."""
+    """A process with a cleared environment does not stay stopped for ever when the leader of the job, its parent, is killed: not beyond the grace."""
     with site(parent, "ab", policy=POLICY) as cluster:
         job = Started(cluster, "orphans", "deaf", FOUND, "ab")
         job.checkpoint_and_kill()

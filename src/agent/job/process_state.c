@@ -124,3 +124,22 @@ Ckpt__V1__Reason process_stop_why(const struct process *process, const struct le
     return process->cause == STOP_BY_TAKEOVER ? CKPT__V1__REASON__REASON_APPLICATION_EXITED
                                               : (Ckpt__V1__Reason)entry->end_reason;
 }
+
+Ckpt__V1__ApplicationEnd process_end(const struct process *process)
+{
+    if (process->end_asked)
+        return CKPT__V1__APPLICATION_END__APPLICATION_END_ASKED;
+    return process->end == END_UNTOLD ? CKPT__V1__APPLICATION_END__APPLICATION_END_UNSEEN
+                                      : CKPT__V1__APPLICATION_END__APPLICATION_END_UNSPECIFIED;
+}
+
+const char *process_end_detail(const struct process *process)
+{
+    if (process->end == END_ON_SIGNAL)
+        return "its ckpt-run was told to end it: status 0 does not say that its work is complete";
+    if (process->end == END_STATUS)
+        return "";
+    return process_state_stops(process->state)
+               ? "its ckpt-run was gone: ended by the agent, another ckpt-run starts it again"
+               : "exit status unknown: neither ckpt-run nor the agent saw the end";
+}

@@ -118,17 +118,6 @@ static void await_start(const struct step *step)
     add_timer(step, RESTART_POLL_US);
 }
 
-static const char *exit_detail(const struct process *process)
-{
-    if (process->end == END_ON_SIGNAL)
-        return "its ckpt-run was told to end it: status 0 does not say that its work is complete";
-    if (process->end == END_STATUS)
-        return "";
-    return process_state_stops(process->state)
-               ? "its ckpt-run was gone: ended by the agent, another ckpt-run starts it again"
-               : "exit status unknown: neither ckpt-run nor the agent saw the end";
-}
-
 static void tell_exit(const struct step *step)
 {
     struct process *process = step->process;
@@ -138,9 +127,10 @@ static void tell_exit(const struct step *step)
     CHECK(process->state == PROCESS_HELD || process->state == PROCESS_LEAVING);
     report->exit_status = process->wait_status;
     report->will_restart = process->will_restart;
+    report->end = process_end(process);
     if (process->wait_status != 0)
         report->reason = CKPT__V1__REASON__REASON_APPLICATION_EXITED;
-    set_detail(step, exit_detail(process));
+    set_detail(step, process_end_detail(process));
     forget_process(step);
     if (process->will_restart) {
         step->entry->restart_awaited = true;
@@ -175,6 +165,7 @@ static void tell_stop(const struct step *step)
     report->reason = (Ckpt__V1__Reason)entry->end_reason;
     report->run = walltime ? entry->run : process->stop_run;
     report->exit_status = process->wait_status;
+    report->end = process->end_asked ? process_end(process) : report->end;
     if (finished_before_stop(step)) {
         report->kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED;
         report->reason = CKPT__V1__REASON__REASON_NONE;
@@ -304,6 +295,7 @@ static void take_note(const struct step *step)
     if (process->end == END_STATUS)
         process->wait_status = note->wait_status;
     process->will_restart = note->will_restart && !entry->ended;
+    process->end_asked = note->told_to_end;
     add_effect(step, EFFECT_LOG_NOTE);
 }
 

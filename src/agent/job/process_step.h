@@ -78,6 +78,7 @@ struct process {
     enum process_end end;
     int32_t wait_status;    /* PROCESS_STATUS_UNKNOWN but for END_STATUS */
     bool will_restart;      /* it is started again in place */
+    bool end_asked;         /* somebody had asked its ckpt-run to end it */
     bool note_told;         /* its ckpt-run has said that the note lies in the work folder */
     uint64_t started_us;    /* when it was attached here */
     uint64_t gone_us;       /* its main process was seen dead, or LEAVING began; 0: not yet */
@@ -157,6 +158,9 @@ const char *process_stop_cause_name(enum process_stop_cause cause); /* "ORDER" *
 bool process_move_allowed(enum process_state from, enum process_state to);
 /* For the checkpoint attempt that a stop ends. */
 Ckpt__V1__Reason process_stop_why(const struct process *process, const struct ledger_entry *entry);
+/* For reports: whether somebody had asked for its end, or saw it; the same for people. */
+Ckpt__V1__ApplicationEnd process_end(const struct process *process);
+const char *process_end_detail(const struct process *process);
 /* TERMINATING, KILLING, LEAVING */
 bool process_state_stops(enum process_state state);
 /* RUNNING, ENDED, CLEARING, HELD: nobody has stopped it */

@@ -94,6 +94,8 @@ static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1
     report.restore = (Ckpt__V1__RestoreMode)script_enum(script, &ckpt__v1__restore_mode__descriptor,
                                                         "RESTORE_MODE_", "mode", "unspecified");
     report.will_restart = script_flag(script, "restart");
+    report.end = (Ckpt__V1__ApplicationEnd)script_enum(
+        script, &ckpt__v1__application_end__descriptor, "APPLICATION_END_", "end", "unspecified");
     report.label = script_text(script_value(script, "label", ""));
     report.ranks = (uint32_t)script_number(script, "ranks", 1);
     report.rank_print = script_ranks(script_value(script, "numbers", ""));

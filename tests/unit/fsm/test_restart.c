@@ -441,11 +441,40 @@ static void an_end_that_nobody_saw_is_a_nodes(void **unused)
     (void)unused;
     for (int level = 1; level <= 2; level++) {
         start(&script, level == 1 ? "level=1" : "", "requeue=on_node_failure");
-        expect_ok(&script, "report n1 application_exited j status=-1");
+        expect_ok(&script, "report n1 application_exited j status=-1 %s",
+                  level == 1 ? "" : "end=unseen");
         expect_ok(&script, "report n2 terminated j");
         assert_string_equal(fsm_allocation_state_name(j_of(&script)->state),
                             level == 1 ? "FAILED" : "REQUEUED");
         expect_reason(&script, "j", "application_exited");
+        script_close(&script);
+    }
+}
+
+/* Somebody ends one part, and a peer that ends with it is heard first: no broker makes good what
+ * was asked for. */
+static void an_end_that_was_asked_for_is_no_failure(void **unused)
+{
+    static const char *const told[] = {"application_exited j status=2 end=asked",
+                                       "terminated j status=2 end=asked"};
+
+    (void)unused;
+    for (size_t i = 0; i < 2; i++) {
+        struct script script;
+
+        start(&script, "", "");
+        expect_ok(&script, "report n2 application_exited j status=1 restart");
+        expect_ok(&script, "report n1 %s", told[i]);
+        expect_ok(&script, "report n2 terminated j");
+        if (i == 0)
+            expect_ok(&script, "report n1 terminated j");
+        expect_job(&script, "j", FAILED);
+        assert_false(fsm_restart_awaited(script.fsm, j_of(&script)));
+        script_close(&script);
+        start(&script, "", "");
+        expect_ok(&script, "report n1 application_exited j status=-1 end=asked");
+        expect_ok(&script, "report n2 terminated j");
+        expect_job(&script, "j", FAILED);
         script_close(&script);
     }
 }
@@ -526,6 +555,7 @@ int main(void)
         cmocka_unit_test(a_job_that_moved_does_not_come_back_to_its_node),
         cmocka_unit_test(exits_of_peers_are_not_the_cause),
         cmocka_unit_test(an_end_that_nobody_saw_is_a_nodes),
+        cmocka_unit_test(an_end_that_was_asked_for_is_no_failure),
         cmocka_unit_test(a_node_that_is_heard_again_was_not_the_cause),
         cmocka_unit_test(peers_of_a_dead_rank_are_ended_at_once),
     };
