@@ -100,8 +100,7 @@ class Started:
         wait_until(f"all of {self.name} count", lambda: all(count > before[each] + 5 for each, count in self.counted().items()), 10)
 
     def all_gone(self):
-        """An order to end that comes after the leader's death leaves the others their grace, 20 s."""
-        wait_until(f"nothing is left of {self.name}: {self.pids}", lambda: not any(map(alive, [*self.pids.values(), *self.elsewhere])), 45)
+        wait_until(f"nothing is left of {self.name}: {self.pids}", lambda: not any(map(alive, [*self.pids.values(), *self.elsewhere])), 20)
 
     def checkpoint_and_kill(self):
         return self.cluster.client.broker("RequestCheckpoint", broker_pb2.RequestCheckpointRequest(

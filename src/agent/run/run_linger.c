@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "src/agent/node/proc.h"
@@ -117,7 +118,8 @@ void run_linger_begin(pid_t keeper, int wait_status, void (*done)(int wait_statu
     linger.wait_status = wait_status;
     linger.done = done;
     uv_update_time(linger.timer.loop);
-    linger.until_ms = uv_now(linger.timer.loop) + LINGER_MS;
+    /* A signal took it in the middle: nothing that it left is at its end, and may stand still. */
+    linger.until_ms = uv_now(linger.timer.loop) + (WIFSIGNALED(wait_status) ? 0 : LINGER_MS);
     look_again(&linger.timer);
 }
 

@@ -1,9 +1,9 @@
 /* The moment between the end of the application and the note of it. Processes that it has left
  * running may be about to end as well: the `tee` of `exec > >(tee log)` would lose its last lines.
  *
- * Flow     run_linger_begin() when the application has ended; done() at once where it has left
- *          nothing, when nothing is left, or after LINGER_MS. run_linger_hurry() ends the wait.
- *          The agent kills what is left when it has the note.
+ * Flow     run_linger_begin() when the application has ended. done() comes at once where it has
+ *          left nothing or a signal ended it, else when nothing is left, or after LINGER_MS.
+ *          run_linger_hurry() ends the wait. The agent kills what is left when it has the note.
  * Shapes   an application that this ckpt-run has started leaves its children to it (a subreaper).
  *          Children that it had before run_linger_open() are none of these.
  * Errors   none: where the kernel does not tell the children nothing is waited for.
