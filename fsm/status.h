@@ -224,7 +224,11 @@
       "choose another node, or ckptctl node undrain NODE")                                         \
     X(83, NODE_LEFT, 9,                                                                            \
       "the job was moved away from a node, or its nodes were taken and are not free again",        \
-      "wait, or name nodes yourself: ckptctl restart JOB --node NODE:GPUS ...")
+      "wait, or name nodes yourself: ckptctl restart JOB --node NODE:GPUS ...")                    \
+    X(84, NODE_EXCLUDED, 9,                                                                        \
+      "the job failed there twice in a row, and other nodes have two minutes to come first",       \
+      "wait, start the same line on another node, or name nodes yourself: ckptctl restart JOB "    \
+      "--node NODE:GPUS ...")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

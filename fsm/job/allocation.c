@@ -153,8 +153,7 @@ void fsm_allocation_begin_runs(struct fsm *fsm, struct allocation *allocation, b
         if (!all && shares[i].run != 0)
             continue;
         shares[i].run = run_make(fsm->epoch, fsm->command_count);
-        if (fsm_level(fsm) >= 2)
-            node_edit(fsm, node_at(fsm, shares[i].node_slot))->placed_at_ms = fsm->now_ms;
+        fsm_node_taken(fsm, node_at(fsm, shares[i].node_slot));
     }
 }
 

@@ -48,6 +48,7 @@ static enum fsm_status choice_check(const struct fsm *fsm, const struct allocati
                                     struct fsm_outcome *outcome)
 {
     const struct fsm_restart_nodes need = fsm_restart_nodes(fsm, &allocation->view);
+    uint32_t others = 0;
 
     CHECK(allocation->view.id != NULL);
     outcome->current = allocation->view.state;
@@ -67,7 +68,10 @@ static enum fsm_status choice_check(const struct fsm *fsm, const struct allocati
         outcome->subject = choice->nodes[i]->node_id;
         if (status != FSM_OK)
             return status;
+        others += fsm_restart_place(&allocation->view, &node->view) == allocation->view.node_count;
     }
+    if (others < need.others)
+        return FSM_NODE_LEFT;
     outcome->subject = NULL;
     outcome->current = outcome->limit = 0;
     return FSM_OK;

@@ -65,6 +65,10 @@ void fsm_allocation_part_starting(struct fsm *fsm, struct allocation *allocation
                                   struct assignment *part, bool starting);
 /* A job has given it back, or it is to be drained: event NODE_DRAINED when that is so. */
 void fsm_node_emptied(struct fsm *fsm, const struct node *node);
+/* restart.c: a preemption of that class has freed it, for who is placed there next; a run begins
+ * there. */
+void fsm_node_freed(struct fsm *fsm, const struct node *node, uint8_t acting_class);
+void fsm_node_taken(struct fsm *fsm, const struct node *node);
 void fsm_allocation_changed(struct fsm *fsm, const struct allocation *allocation);
 void fsm_allocation_arm(struct fsm *fsm, struct allocation *allocation); /* due.c */
 uint64_t fsm_allocation_grace_ms(const struct fsm *fsm, const struct allocation *allocation);
@@ -172,9 +176,7 @@ void fsm_checkpoint_responsive(struct fsm *fsm, struct checkpoint *checkpoint,
 enum fsm_status fsm_restart_by(struct fsm *fsm, struct allocation *allocation,
                                const Ckpt__V1__RestartAllocationRequest *request,
                                struct fsm_outcome *outcome);
-/* restart.c: its place among the job's nodes (node_count: none of them); the job has just ended; a
- * checkpoint of it is complete. */
-uint32_t fsm_restart_place(const struct fsm_allocation *view, const struct fsm_node *node);
+/* restart.c: the job has just ended; a checkpoint of it is complete. */
 void fsm_restart_awaits(const struct fsm *fsm, struct allocation *allocation);
 void fsm_restart_progress(const struct fsm *fsm, struct allocation *allocation);
 /* silent.c: the first place from `from` on whose node is only silent; UINT32_MAX: none. */

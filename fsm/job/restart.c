@@ -78,7 +78,8 @@ void fsm_restart_progress(const struct fsm *fsm, struct allocation *allocation)
 
 struct fsm_restart_nodes fsm_restart_nodes(const struct fsm *fsm, const struct fsm_allocation *view)
 {
-    struct fsm_restart_nodes nodes = {view->node_count, view->node_count};
+    struct fsm_restart_nodes nodes = {view->node_count, view->node_count,
+                                      view->reason == CKPT__V1__REASON__REASON_MIGRATED ? 1 : 0};
     bool every_part = fsm_restart_point(fsm, view->id, 0) != NULL &&
                       view->restore == CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN;
 
@@ -88,7 +89,6 @@ struct fsm_restart_nodes fsm_restart_nodes(const struct fsm *fsm, const struct f
     return nodes;
 }
 
-/* The place among its nodes; node_count: it is none of them. */
 uint32_t fsm_restart_place(const struct fsm_allocation *view, const struct fsm_node *node)
 {
     uint32_t i = 0;
@@ -99,28 +99,60 @@ uint32_t fsm_restart_place(const struct fsm_allocation *view, const struct fsm_n
     return i;
 }
 
+void fsm_node_freed(struct fsm *fsm, const struct node *at, uint8_t acting_class)
+{
+    struct node *node = node_edit(fsm, at);
+
+    CHECK(node->view.id != NULL);
+    if (fsm_level(fsm) < 2)
+        return;
+    node->preempted_at_ms = fsm->now_ms;
+    node->preempted_class = acting_class;
+}
+
+void fsm_node_taken(struct fsm *fsm, const struct node *at)
+{
+    CHECK(at->view.id != NULL);
+    if (at->preempted_at_ms == 0)
+        return;
+    node_edit(fsm, at)->preempted_at_ms = 0;
+    node_edit(fsm, at)->preempted_class = 0;
+}
+
+/* A preemption freed it for a job that has still to come. Whoever is of its class may be that. */
+static bool restart_kept(const struct fsm *fsm, const struct fsm_allocation *view,
+                         const struct fsm_node *at)
+{
+    const struct node *node = node_at(fsm, at->slot);
+
+    CHECK(view->id != NULL);
+    return node->preempted_at_ms != 0 && view->preemption_class < node->preempted_class &&
+           fsm->now_ms < fsm_add(node->preempted_at_ms, FSM_PREEMPTED_KEPT_MS);
+}
+
 /* A job of one node that moved does not come back to it by itself. Nodes that a preemption took are
- * free again when whoever came since has given them back: not when another job goes that was there
- * all the time, as another victim of the same preemption. */
+ * free again when whoever came has given them back, or when nobody has come in time. */
 static bool restart_left(const struct fsm *fsm, const struct fsm_allocation *view,
                          const struct fsm_node *node)
 {
-    const struct allocation *allocation = allocation_at(fsm, view->slot);
-
     CHECK(view->id != NULL);
-    if (fsm_restart_place(view, node) == view->node_count)
-        return restart_was_preempted(allocation) && node->allocation_count > 0;
-    if (view->reason == CKPT__V1__REASON__REASON_MIGRATED && view->node_count == 1)
+    if (view->reason == CKPT__V1__REASON__REASON_MIGRATED && view->node_count == 1 &&
+        fsm_restart_place(view, node) == 0)
         return true;
-    return restart_was_preempted(allocation) &&
-           (node->allocation_count > 0 ||
-            node_at(fsm, node->slot)->placed_at_ms < view->state_since_ms);
+    return restart_kept(fsm, view, node) ||
+           (restart_was_preempted(allocation_at(fsm, view->slot)) && node->allocation_count > 0);
 }
 
 bool fsm_restart_failed_on(const struct fsm_allocation *view, const struct fsm_node *node)
 {
     CHECK(node->id != NULL);
     return view->cause_count >= FSM_FAILED_ON_MIN && strcmp(view->cause_node_id, node->id) == 0;
+}
+
+uint64_t fsm_restart_excluded_until_ms(const struct fsm_allocation *view)
+{
+    CHECK(view->id != NULL);
+    return view->cause_count >= FSM_FAILED_ON_MIN ? fsm_add(view->cause_at_ms, FSM_EXCLUDED_MS) : 0;
 }
 
 enum fsm_status fsm_restart_node_status(const struct fsm *fsm, const struct fsm_allocation *view,
@@ -136,6 +168,8 @@ enum fsm_status fsm_restart_node_status(const struct fsm *fsm, const struct fsm_
         return FSM_NODE_DOWN;
     if (restart_left(fsm, view, node))
         return FSM_NODE_LEFT;
+    if (fsm_restart_failed_on(view, node) && fsm->now_ms < fsm_restart_excluded_until_ms(view))
+        return FSM_NODE_EXCLUDED;
     if (!fsm_domain_allows(fsm, view, node))
         return FSM_NODE_OUTSIDE_DOMAIN;
     return point == NULL || fsm_platform_fits(point, node) ? FSM_OK : FSM_NODE_UNLIKE;

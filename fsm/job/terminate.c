@@ -59,6 +59,7 @@ void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
     struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
     bool preempted = state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_SUSPENDED ||
                      reason == CKPT__V1__REASON__REASON_PREEMPTED_WITHOUT_CHECKPOINT;
+    bool frees = fsm_allocation_runs(allocation) && allocation->preemptor_class != 0;
 
     CHECK((unsigned)state < FSM_STATES_ALLOCATION);
     CHECK(allocation->view.id != NULL);
@@ -87,6 +88,8 @@ void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
     fsm_allocation_move(fsm, allocation, state, reason);
     for (uint32_t i = 0; i < view->node_count; i++)
         fsm_node_emptied(fsm, node_at(fsm, view->nodes[i].node_slot));
+    for (uint32_t i = 0; frees && i < view->node_count; i++)
+        fsm_node_freed(fsm, node_at(fsm, view->nodes[i].node_slot), allocation->preemptor_class);
     fsm_restart_awaits(fsm, allocation);
     fsm_preemption_released(fsm, allocation);
     fsm_retention_review(fsm, allocation);

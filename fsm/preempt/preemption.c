@@ -300,8 +300,9 @@ void fsm_preemption_settle(struct fsm *fsm, struct preemption *preemption)
  * elsewhere. */
 void fsm_preemption_leaves(struct fsm *fsm, const struct allocation *allocation)
 {
-    struct fsm_preemption_victim *victim = preemption_victim(
-        preemption_edit(fsm, preemption_find(fsm, allocation->view.preemption_id)), allocation);
+    struct preemption *preemption =
+        preemption_edit(fsm, preemption_find(fsm, allocation->view.preemption_id));
+    struct fsm_preemption_victim *victim = preemption_victim(preemption, allocation);
     union {
         const uint32_t *constant;
         uint32_t *changing;
@@ -317,6 +318,7 @@ void fsm_preemption_leaves(struct fsm *fsm, const struct allocation *allocation)
 
         if (fsm_node_serves(fsm, slot)) {
             slots.changing[kept++] = slot;
+            fsm_node_freed(fsm, node_at(fsm, slot), preemption->view.acting_class);
             continue;
         }
         fsm_node_unrefer(fsm, slot);

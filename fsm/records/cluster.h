@@ -58,7 +58,9 @@
 
 /* ... and what the state machine alone needs of it. */
 #define FSM_NODE_INSIDE(FIELD, TEXT)                                                               \
-    FIELD(uint64_t, placed_at_ms, FSM_TIME_MAX_MS)     /* a run last began there; 0: not known */  \
+    FIELD(uint64_t, preempted_at_ms, FSM_TIME_MAX_MS)                                              \
+        /* a preemption freed it, and no run has begun there since; 0: none did */                 \
+    FIELD(uint8_t, preempted_class, FSM_CLASS_MAX)     /* with preempted_at: of that preemption */ \
     FIELD(bool, removed, true)   /* it is gone, but for its name, which the records have */
 
 #define FSM_TARGET_SPEC(FIELD, TEXT)                                                               \

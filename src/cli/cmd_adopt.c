@@ -92,7 +92,7 @@ static void name_target(struct adopt_names *names, const Ckpt__V1__TargetSpec *s
             note_of(found.gl_pathv[i], note);
         globfree(&found);
     }
-    snprintf(line, sizeof(line), "\n    %.60s (%.150s)%s", spec->target_id, spec->prefix, note);
+    snprintf(line, sizeof(line), "\n    %.60s (%.150s)%.520s", spec->target_id, spec->prefix, note);
     name_add(names, line);
 }
 

@@ -207,6 +207,18 @@ static void copies_cell(struct output_table *table, const Ckpt__V1__PlacementHin
         output_cell(table, "%zu/%zu", kept, placement->n_copy_nodes);
 }
 
+/* "1 of 2": as many of the nodes that it needs wait for it. */
+static void nodes_cell(struct output_table *table, const Ckpt__V1__PlacementHint *placement)
+{
+    if (!placement->waits)
+        output_cell(table, "-");
+    else if (placement->nodes_needed < placement->nodes_wanted)
+        output_cell(table, "%u of %u-%u", placement->nodes_waiting, placement->nodes_needed,
+                    placement->nodes_wanted);
+    else
+        output_cell(table, "%u of %u", placement->nodes_waiting, placement->nodes_wanted);
+}
+
 static void hint_row(struct output_table *table, const ProtobufCMessage *item)
 {
     const Ckpt__V1__PlacementHint *placement = (const Ckpt__V1__PlacementHint *)item;
@@ -232,6 +244,8 @@ static void hint_row(struct output_table *table, const ProtobufCMessage *item)
             ? human_enum(&ckpt__v1__domain_rule__descriptor, (int)placement->domain_rule, text)
             : "");
     copies_cell(table, placement);
+    nodes_cell(table, placement);
+    output_cell(table, "%s", placement->waits ? human_clock(placement->stopped_at_ms, text) : "-");
 }
 
 static const char *hint_name(const ProtobufCMessage *item, char text[HUMAN_BYTES])
@@ -253,7 +267,8 @@ enum cli_exit command_placement(struct cli *cli)
     static const struct output_column columns[] = {
         {"JOB", OUTPUT_LEFT},    {"EFFICIENCY", OUTPUT_RIGHT},    {"PREEMPTIBLE", OUTPUT_LEFT},
         {"COST", OUTPUT_RIGHT},  {"BORROWED NODES", OUTPUT_LEFT}, {"PENALTY", OUTPUT_RIGHT},
-        {"DOMAIN", OUTPUT_LEFT}, {"COPIES", OUTPUT_RIGHT}};
+        {"DOMAIN", OUTPUT_LEFT}, {"COPIES", OUTPUT_RIGHT},        {"NODES", OUTPUT_RIGHT},
+        {"SINCE", OUTPUT_LEFT}};
     static const struct output_kind kind = {"placement_hints",    "placement_hint", columns,
                                             ARRAY_COUNT(columns), hint_row,         hint_name};
     Ckpt__V1__GetPlacementHintsRequest request = CKPT__V1__GET_PLACEMENT_HINTS_REQUEST__INIT;

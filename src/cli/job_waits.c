@@ -109,9 +109,12 @@ static void print_cause(struct cli *cli, const Ckpt__V1__Allocation *job)
         fprintf(cli->out, " its last failure: the application on node %s ended %s %d at %s\n", node,
                 WIFSIGNALED(status) ? "by signal" : "with status",
                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), at);
-    if (job->cause_count >= 2)
-        fprintf(cli->out, " %u failures in a row began there: the broker takes other nodes first\n",
-                job->cause_count);
+    if (job->excluded_until_ms != 0)
+        fprintf(cli->out,
+                " %u failures in a row began there: the broker takes other nodes first, and that "
+                "one not before %s\n it counts again after a complete checkpoint, or when you name "
+                "it: ckptctl restart JOB --node %s:GPUS ...\n",
+                job->cause_count, human_clock(job->excluded_until_ms, at), node);
 }
 
 static void print_restart(struct cli *cli, const Ckpt__V1__Allocation *job)
@@ -123,6 +126,10 @@ static void print_restart(struct cli *cli, const Ckpt__V1__Allocation *job)
                 human_clock(job->restart_at_ms, at));
         print_restart_waits(cli, job);
     }
+    if (job->restart_refused[0] != '\0')
+        fprintf(cli->out, " its last choice of nodes was refused at %s: %s\n",
+                human_clock(job->restart_refused_at_ms, at),
+                human_safe(job->restart_refused, chosen, sizeof(chosen)));
     if (job->restart_choice[0] != '\0')
         fprintf(cli->out, " its last restart was the broker's: %s\n",
                 human_safe(job->restart_choice, chosen, sizeof(chosen)));

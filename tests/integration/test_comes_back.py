@@ -105,6 +105,30 @@ def a_job_of_one_node_comes_back_beyond_its_restarts_in_place():
         cluster.debug_check()
 
 
+def a_node_that_failed_twice_gives_way_to_a_spare():
+    """It is excluded, which the job says with the next step. What a scheduler reads of the wait names it too, and its ckpt-run stays until the job runs
+    elsewhere: the choice might be taken back."""
+    with site("ab", restart_wait="60s") as cluster:
+        cluster.register("job", [("a", 1, MIB)], restart=AUTO, max_requeue=9, requeue_policy=common_pb2.REQUEUE_POLICY_ALWAYS)
+        fails = cluster.run_job("a", "job", ["sh", "-c", "sleep .3; exit 3"], ("--max-restarts", "0"))
+        wait_until("it is excluded", lambda: cluster.allocation("job").state == REQUEUED and cluster.allocation("job").excluded_until_ms, 40)
+        time.sleep(6)  # the pause is over
+        assert cluster.allocation("job").state == REQUEUED
+        text = cluster.ctl("job", "job").stdout
+        assert re.search(r"2 failures in a row began there: .* not before \d\d:\d\d:\d\d", text) and "ckptctl restart JOB --node a:GPUS" in text, text
+        assert "failed there twice in a row" in text and "WAITING_FOR_NODES" in text, text
+        [waits] = cluster.client.broker("GetPlacementHints", broker_pb2.GetPlacementHintsRequest()).hints
+        assert (waits.waits, waits.nodes_wanted, waits.nodes_needed, waits.nodes_waiting) == (True, 1, 1, 0) and waits.excluded_node_id == "a", waits
+        assert re.search(r"job .* waits .* 0 of 1", cluster.ctl("placement").stdout), cluster.ctl("placement").stdout
+        lasts = cluster.run_job("b", "job", ["sleep", "600"], ("--stay",))
+        wait_until("it was restarted", lambda: chosen(cluster, "job") == "the spare b", 20, 0.05)
+        assert fails.process.wait(20) == 3, fails.log.read_text()
+        assert "was restarted on b and runs there: nothing is left to do on node a" in fails.log.read_text(), fails.log.read_text()
+        cluster.ctl("end", "job", "--yes")
+        lasts.process.wait(20)
+        cluster.debug_check()
+
+
 def the_sites_command_hears_of_each_restart():
     """Once for a restart; it may fail, which hinders nothing (S3-061)."""
     with Cluster(agents="ab", policy=RANKS_POLICY, heartbeat_ms=HEARTBEAT_MS) as cluster:
@@ -231,6 +255,7 @@ def all_members_down_for_a_while():
 
 if __name__ == "__main__":
     sys.exit(tap([a_rank_that_dies_brings_all_back, a_spare_takes_the_place_of_a_node_that_is_off, a_job_without_progress_ends_with_its_own_status,
-                  a_job_of_one_node_comes_back_beyond_its_restarts_in_place, the_sites_command_hears_of_each_restart,
+                  a_job_of_one_node_comes_back_beyond_its_restarts_in_place,
+                  a_node_that_failed_twice_gives_way_to_a_spare, the_sites_command_hears_of_each_restart,
                   who_waits_in_vain_says_so_and_ends, who_is_told_to_end_does_not_start_again, what_is_over_is_said_once,
                   nobody_leads_when_the_run_has_ended, a_job_that_is_preempted_goes_on_when_its_nodes_are_free, all_members_down_for_a_while]))

@@ -79,7 +79,8 @@ static void check_alone(struct agent_checks *checks, const struct application *a
 
         if (other->living == NULL || other->living == application ||
             strcmp(other->allocation_id, id) != 0 || checks_of_job(checks, other->living) ||
-            victims_off(checks->world, other->agent))
+            victims_off(checks->world, other->agent) ||
+            comebacks_left(checks->world, job, other->agent))
             continue;
         world_violation(checks->world, "I61",
                         "%s was restarted by the broker, run %" PRIx64
@@ -90,7 +91,8 @@ static void check_alone(struct agent_checks *checks, const struct application *a
     }
     for (unsigned agent = 0; agent < checks->world->options.agents; agent++)
         if (world_model_lives(agent, (unsigned)(job - checks->world->jobs), UINT64_MAX) &&
-            !state_checks_has_node(checks->world, id, agent) && !victims_off(checks->world, agent))
+            !state_checks_has_node(checks->world, id, agent) &&
+            !victims_off(checks->world, agent) && !comebacks_left(checks->world, job, agent))
             world_violation(checks->world, "I61",
                             "%s was restarted by the broker without %s, where it lives", id,
                             world_agent_name(agent));

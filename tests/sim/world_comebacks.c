@@ -27,18 +27,21 @@ enum {
     REQUEUES_MAX = 3,        /* a registration asks for up to so many */
     LATE_US = 6000000,       /* from when it may be restarted until it is */
     LOOKED_US = 500000,      /* a look that is older tells nothing */
+    EXCLUDED_MS = 120000,    /* a node on which the job failed twice in a row */
     PAUSE_AWAITED_MS = 15000 /* a longer one is not waited for at the end */
 };
 
 struct comeback {
-    bool never;          /* its requeue policy */
-    bool taken;          /* a preemption has, since it began */
-    bool over;           /* it failed more often than it may, since its last complete checkpoint */
-    bool by_broker;      /* its run began so */
-    uint32_t requeues;   /* after failures, since its last complete checkpoint */
-    uint32_t chosen;     /* restarts by the broker, since then */
-    uint32_t joined;     /* agents: new to it in its last restart */
-    uint64_t run;        /* of its parts, when the broker restarted it last */
+    bool never;        /* its requeue policy */
+    bool taken;        /* a preemption has, since it began */
+    bool yields;       /* a checkpoint of it is for others, who may come by no preemption */
+    bool over;         /* it failed more often than it may, since its last complete checkpoint */
+    bool by_broker;    /* its run began so */
+    uint32_t requeues; /* after failures, since its last complete checkpoint */
+    uint32_t chosen;   /* restarts by the broker, since then */
+    uint32_t joined;   /* agents: new to it in its last restart */
+    uint32_t left;     /* agents: a scale-down took them, perhaps unheard, and they are not back */
+    uint64_t run;      /* of its parts, when the broker restarted it last */
     uint64_t stopped_ms; /* 0: it has not */
     Ckpt__V1__Reason reason;
     uint32_t state;  /* in which it has stopped */
@@ -47,8 +50,8 @@ struct comeback {
 
 struct comeback_checks {
     struct comeback jobs[WORLD_JOBS_MAX];
-    uint32_t max_requeue;                 /* the policy's, before this entry */
-    uint64_t placed_ms[WORLD_AGENTS_MAX]; /* a job came to the node last */
+    uint32_t max_requeue;                /* the policy's, before this entry */
+    uint64_t freed_ms[WORLD_AGENTS_MAX]; /* a preemption freed it, nobody came since; 0: none */
     uint64_t looked_us;
     char unsettled[160];
 };
@@ -123,6 +126,18 @@ static uint32_t new_nodes(const struct world *world, const struct fsm *fsm, cons
     return mask;
 }
 
+/* A victim that shrinks keeps some of them, which are in use then all the same. */
+static void job_freed(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
+{
+    const struct fsm_allocation *view = fsm_allocation_find(fsm, event->allocation_id);
+
+    for (uint32_t i = 0; view != NULL && i < view->node_count; i++) {
+        int agent = world_agent_number(fsm_node_name(fsm, view->nodes[i].node_slot));
+        CHECK(agent >= 0);
+        world->comebacks->freed_ms[agent] = event->at_ms;
+    }
+}
+
 /* Nodes that join it later are not told here: they would be free more often, never less. */
 static void job_placed(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
 {
@@ -131,7 +146,7 @@ static void job_placed(struct world *world, const struct fsm *fsm, const Ckpt__V
     for (uint32_t i = 0; view != NULL && i < view->node_count; i++) {
         int agent = world_agent_number(fsm_node_name(fsm, view->nodes[i].node_slot));
         CHECK(agent >= 0);
-        world->comebacks->placed_ms[agent] = event->at_ms;
+        world->comebacks->freed_ms[agent] = 0;
     }
 }
 
@@ -142,6 +157,8 @@ static void job_moved(struct world *world, const struct fsm *fsm, const Ckpt__V1
         comeback->stopped_ms = event->at_ms;
         comeback->reason = event->reason;
         comeback->state = event->new_state;
+        if (comeback->taken || comeback->yields)
+            job_freed(world, fsm, event);
         if (event->new_state == ALLOCATION(REQUEUED) && event->reason != REASON(MIGRATED)) {
             comeback->requeues++;
             comeback->over = too_often(world, fsm, event->allocation_id, comeback->requeues);
@@ -149,7 +166,7 @@ static void job_moved(struct world *world, const struct fsm *fsm, const Ckpt__V1
     }
     if (!state_holds_nodes(event->old_state) && state_holds_nodes(event->new_state)) {
         comeback->joined = new_nodes(world, fsm, event->allocation_id);
-        comeback->by_broker = false;
+        comeback->by_broker = comeback->yields = false;
         job_placed(world, fsm, event);
     }
 }
@@ -163,6 +180,32 @@ static uint64_t first_run(const struct fsm *fsm, const char *id)
     for (uint32_t i = 0; view != NULL && i < view->node_count; i++)
         run = view->nodes[i].run < run ? view->nodes[i].run : run;
     return run;
+}
+
+/* Two failures in a row there, without progress between, and the last one is not long ago. */
+static bool is_excluded(const struct fsm_allocation *view, const struct fsm_node *node,
+                        uint64_t now_ms)
+{
+    return view->cause_count >= 2 && strcmp(view->cause_node_id, node->id) == 0 &&
+           now_ms < view->cause_at_ms + EXCLUDED_MS;
+}
+
+/* I62: not where it failed twice, and not on the nodes alone that it was moved away from. */
+static void chosen_nodes(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event,
+                         const struct comeback *comeback)
+{
+    const struct fsm_allocation *view = fsm_allocation_find(fsm, event->allocation_id);
+
+    for (uint32_t i = 0; view != NULL && i < view->node_count; i++) {
+        const struct fsm_node *node = fsm_node_find_slot(fsm, view->nodes[i].node_slot);
+
+        if (is_excluded(view, node, event->at_ms))
+            world_violation(world, "I62", "%s is restarted on %s, where it failed %u times",
+                            view->id, node->id, view->cause_count);
+    }
+    if (comeback->reason == REASON(MIGRATED) && comeback->joined == 0)
+        world_violation(world, "I62", "%s was moved, and is restarted where it was",
+                        event->allocation_id);
 }
 
 /* I62: it is the broker's to restart, within its limit and not before its pause is over. */
@@ -189,11 +232,38 @@ static void restart_chosen(struct world *world, const struct fsm *fsm, const Ckp
     if (event->number != ++comeback->chosen)
         world_violation(world, "I62", "%s was restarted %u times by the broker, not %" PRIu64,
                         job->id, comeback->chosen, event->number);
+    chosen_nodes(world, fsm, event, comeback);
     comeback->by_broker = true;
     comeback->run = first_run(fsm, job->id);
     comeback->taken = false;
     world->counts.comebacks++;
     world->counts.spares += (unsigned)__builtin_popcount(comeback->joined);
+}
+
+static void nodes_changed(struct world *world, const struct fsm *fsm, const char *id,
+                          struct comeback *comeback)
+{
+    const struct fsm_allocation *view = fsm_allocation_find(fsm, id);
+    uint32_t has = 0;
+
+    for (uint32_t i = 0; view != NULL && i < view->node_count; i++)
+        has |= UINT32_C(1) << world_agent_number(fsm_node_name(fsm, view->nodes[i].node_slot));
+    for (unsigned agent = 0; agent < world->options.agents; agent++)
+        if (state_checks_has_node(world, id, agent))
+            comeback->left |= UINT32_C(1) << agent;
+    comeback->left &= ~has;
+}
+
+bool comebacks_left(const struct world *world, const struct world_job *job, unsigned agent)
+{
+    return (world->comebacks->jobs[job - world->jobs].left >> agent & 1) != 0;
+}
+
+static bool is_for_others(const struct fsm *fsm, uint64_t checkpoint_id)
+{
+    const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, checkpoint_id);
+
+    return checkpoint != NULL && checkpoint->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT;
 }
 
 void comebacks_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
@@ -208,12 +278,17 @@ void comebacks_event(struct world *world, const struct fsm *fsm, const Ckpt__V1_
         job_moved(world, fsm, event, comeback);
     else if (event->kind == EVENT(ALLOCATION_REGISTERED))
         job_placed(world, fsm, event);
-    else if (event->kind == EVENT(PREEMPTION))
+    else if (event->kind == EVENT(ALLOCATION_UPDATED))
+        nodes_changed(world, fsm, job->id, comeback);
+    else if (event->kind == EVENT(PREEMPTION)) {
         comeback->taken = true;
-    else if (event->kind == EVENT(RESTART_CHOSEN))
+        job_freed(world, fsm, event);
+    } else if (event->kind == EVENT(RESTART_CHOSEN))
         restart_chosen(world, fsm, event, job, comeback);
-    else if (event->kind == EVENT(CHECKPOINT_STATE) &&
-             event->new_state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE) {
+    else if (event->kind == EVENT(CHECKPOINT_STATE)) {
+        comeback->yields |= is_for_others(fsm, event->checkpoint_id);
+        if (event->new_state != CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE)
+            return;
         comeback->requeues = comeback->chosen = 0;
         comeback->over = false;
     }
@@ -244,12 +319,13 @@ static bool has_node(const struct fsm_allocation *view, uint32_t slot)
     return false;
 }
 
-/* Nodes that a preemption took are free when somebody came since and has given them back. */
-static bool may_take(const struct world *world, const struct fsm *fsm,
-                     const struct fsm_allocation *view, unsigned agent, const struct fsm_node *node)
+/* Nodes that a preemption freed are somebody else's, who has not come; runs are shorter than they
+ * are kept. */
+static bool may_take(struct world *world, const struct fsm *fsm, const struct fsm_allocation *view,
+                     unsigned agent, const struct fsm_node *node)
 {
     const struct comeback *comeback =
-        &world->comebacks->jobs[job_find((struct world *)(uintptr_t)world, view->id) - world->jobs];
+        &world->comebacks->jobs[job_find(world, view->id) - world->jobs];
     bool own = has_node(view, node->slot);
 
     if (world->options.domains > 0)
@@ -258,23 +334,30 @@ static bool may_take(const struct world *world, const struct fsm *fsm,
         return false;
     if (own && comeback->reason == REASON(MIGRATED) && view->node_count == 1)
         return false;
-    return !comeback->taken ||
-           (node->allocation_count == 0 &&
-            (!own || world->comebacks->placed_ms[agent] > comeback->stopped_ms));
+    if (is_excluded(view, node, replica_state_ms(members_leader(world)->broker.replica)))
+        return false;
+    return world->comebacks->freed_ms[agent] == 0 &&
+           (!comeback->taken || node->allocation_count == 0);
 }
 
-static uint32_t count_waits(const struct world *world, const struct fsm *fsm,
+/* None: a job that moved finds no node that it did not have. */
+static uint32_t count_waits(struct world *world, const struct fsm *fsm,
                             const struct fsm_allocation *view)
 {
-    uint32_t count = 0;
+    const struct comeback *comeback =
+        &world->comebacks->jobs[job_find(world, view->id) - world->jobs];
+    uint32_t count = 0, others = 0;
 
     for (unsigned agent = 0; agent < world->options.shipping_agents; agent++) {
         const struct fsm_node *node = fsm_node_find(fsm, world_agent_name(agent));
 
-        count += node != NULL && world_shipping_waits(agent, view->id) &&
-                 may_take(world, fsm, view, agent, node);
+        if (node == NULL || !world_shipping_waits(agent, view->id) ||
+            !may_take(world, fsm, view, agent, node))
+            continue;
+        count++;
+        others += !has_node(view, node->slot);
     }
-    return count;
+    return comeback->reason == REASON(MIGRATED) && others == 0 ? 0 : count;
 }
 
 /* A job that cannot begin from its checkpoints waits for a person, and so does one that may run on

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "src/agent/job/restore_internal.h"
 #include "src/agent/run/words.h"
@@ -32,13 +31,6 @@ static bool point_names_node(const struct restore *restore, const Ckpt__V1__Rest
     return false;
 }
 
-static bool allocation_runs(Ckpt__V1__AllocationState state)
-{
-    return state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING ||
-           state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
-           state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP;
-}
-
 static void restore_tell(struct restore *restore, const Ckpt__V1__RestartPoint *point, uint64_t run)
 {
     bool known = restore->owner_named || restore->owner_first;
@@ -65,70 +57,6 @@ static void refusal_waits(struct restore *restore, const char *text)
         restore_waits(restore, "%s", text);
 }
 
-/* The first cause of the stop, for people; "": none is known. */
-static const char *cause_text(const Ckpt__V1__RestartPoint *point, char text[RESTORE_TEXT_BYTES])
-{
-    const int status = (int)point->cause_wait_status;
-
-    CHECK(!allocation_runs(point->allocation_state));
-    text[0] = '\0';
-    if (point->cause_node_id[0] == '\0')
-        return text;
-    if (status == 0)
-        snprintf(text, RESTORE_TEXT_BYTES, " since node %.64s was lost", point->cause_node_id);
-    else if (status == -1)
-        snprintf(text, RESTORE_TEXT_BYTES,
-                 " since its application on node %.64s ended, and nobody saw how",
-                 point->cause_node_id);
-    else if (WIFSIGNALED(status))
-        snprintf(text, RESTORE_TEXT_BYTES,
-                 " since its application on node %.64s ended by signal %d", point->cause_node_id,
-                 WTERMSIG(status));
-    else
-        snprintf(text, RESTORE_TEXT_BYTES,
-                 " since its application on node %.64s ended with status %d", point->cause_node_id,
-                 WEXITSTATUS(status));
-    return text;
-}
-
-/* What has completed is never restarted: its checkpoints can go on under a new id. */
-static void not_running_text(const struct restore *restore, const Ckpt__V1__RestartPoint *point,
-                             char text[RESTORE_TEXT_BYTES])
-{
-    const char *id = restore->allocation_id;
-    char state[WORDS_BYTES], silence[WORDS_BYTES], cause[RESTORE_TEXT_BYTES];
-
-    CHECK(!allocation_runs(point->allocation_state));
-    words_enum(&ckpt__v1__allocation_state__descriptor, (int)point->allocation_state, state);
-    cause_text(point, cause);
-    if (point->allocation_state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED)
-        snprintf(text, RESTORE_TEXT_BYTES,
-                 "allocation %s does not run, it is %s; register a new one, which can go on from "
-                 "its checkpoint (ckptctl register --alloc NEW --continues %s)",
-                 id, state, id);
-    else if (point->restarts && point->silent_node_id[0] == '\0')
-        snprintf(text, RESTORE_TEXT_BYTES,
-                 "allocation %s is %s%.120s; the cluster restarts it when enough nodes wait", id,
-                 state, cause);
-    else if (point->silent_node_id[0] != '\0' && point->restarts)
-        snprintf(text, RESTORE_TEXT_BYTES,
-                 "allocation %.48s is %s, and may run on at node %.48s, silent for %s: the cluster "
-                 "restarts it when that is heard, or is off (ckptctl node down %.48s --is-off)",
-                 id, state, point->silent_node_id, words_duration(point->silent_for_ms, silence),
-                 point->silent_node_id);
-    else if (point->silent_node_id[0] != '\0')
-        snprintf(text, RESTORE_TEXT_BYTES,
-                 "allocation %.48s is %s, and may run on at node %.48s, silent for %s: ckptctl "
-                 "restart when it is heard, or is off (ckptctl node down %.48s --is-off)",
-                 id, state, point->silent_node_id, words_duration(point->silent_for_ms, silence),
-                 point->silent_node_id);
-    else
-        snprintf(text, RESTORE_TEXT_BYTES,
-                 "allocation %.128s does not run, it is %.32s%.120s; restart it first (ckptctl "
-                 "restart %.128s) or register a new one",
-                 id, state, cause, id);
-}
-
 /* The leader hears of it with the next heartbeat, which is sent soon. */
 static void set_awaits(struct restore *restore, bool awaits)
 {
@@ -148,7 +76,7 @@ static void restore_awaits_run(struct restore *restore, const Ckpt__V1__RestartP
 
     CHECK(!restore->cancelled);
     set_awaits(restore, true);
-    if (restore->awaited != NULL && (!told || !point->restarts))
+    if (restore->awaited != NULL && (!told || (!point->restarts && restore->wait == WAIT(ANY))))
         restore->awaited(restore->data, text, point->restarts ? point->restart_wait_ms : 0,
                          point->cause_wait_status);
     else
@@ -169,25 +97,14 @@ static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint 
     bool may_come = /* a restart, on any nodes */
         point->allocation_state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED;
 
-    if (!allocation_runs(point->allocation_state))
-        not_running_text(restore, point, text);
-    else if (!point_names_node(restore, point, &restore->place) && restore->wait == WAIT(ANY))
-        snprintf(text, sizeof(text), "allocation %s runs on %s%s, and %s is a spare for it",
-                 restore->allocation_id, point->n_node_ids > 0 ? point->node_ids[0] : "no node",
-                 point->n_node_ids > 1 ? " and others" : "", restore->agent->node_id);
-    else if (!point_names_node(restore, point, &restore->place))
-        snprintf(text, sizeof(text),
-                 "allocation %s is not registered on node %s but on %s%s; start it there, or "
-                 "update the allocation's nodes",
-                 restore->allocation_id, restore->agent->node_id,
-                 point->n_node_ids > 0 ? point->node_ids[0] : "none",
-                 point->n_node_ids > 1 ? " and others" : "");
-    else {
+    if (restore_point_runs(point) && point_names_node(restore, point, &restore->place)) {
         set_awaits(restore, false);
         restore_tell(restore, point, point->runs[restore->place]);
         return false;
     }
-    if (may_come && (point->restarts || restore->wait == WAIT(ANY))) {
+    restore_refusal_text(restore, point, text);
+    if (may_come && (point->restarts || restore_starts_elsewhere(restore, point) ||
+                     restore->wait == WAIT(ANY))) {
         restore_awaits_run(restore, point, text);
         return true;
     }

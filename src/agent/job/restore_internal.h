@@ -137,6 +137,14 @@ __attribute__((format(printf, 2, 3))) void restore_waits(struct restore *restore
  * caller is another one. */
 bool restore_owner_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *point);
 
+/* restore_refusal.c. runs: the allocation has a run, on whichever nodes. starts_elsewhere: the
+ * restart that was waited for takes other nodes, and none of it runs yet. text: why nothing may
+ * begin here. */
+bool restore_point_runs(const Ckpt__V1__RestartPoint *point);
+bool restore_starts_elsewhere(const struct restore *restore, const Ckpt__V1__RestartPoint *point);
+void restore_refusal_text(const struct restore *restore, const Ckpt__V1__RestartPoint *point,
+                          char ret_text[RESTORE_TEXT_BYTES]);
+
 /* restore_prepare.c. True: a worker looks where the job's checkpoints go, and the leader is asked
  * again when it has ended. */
 bool restore_prepares(struct restore *restore, const Ckpt__V1__RestartPoint *point);

@@ -503,8 +503,10 @@ static void take_refusal(const Ckpt__V1__AttachReady *ready)
         return;
     }
     run_comeback_cause(ready->cause_wait_status);
-    if (run.state == RUN_ATTACHING && run_comeback_wanted())
-        leave_waiting(); /* it was said why */
+    if (run.state == RUN_ATTACHING && run_comeback_wanted()) {
+        run_say_waiting("%s", ready->error); /* how to go on, unless that was the last word */
+        leave_waiting();
+    }
     if (!run.refused || run.state == RUN_ATTACHING)
         run_say_error("the agent refuses: %s", ready->error);
     if (run.state == RUN_ENDED || run.state == RUN_TOLD)

@@ -34,10 +34,17 @@ static void fill_restart(const struct broker *broker, const struct fsm_allocatio
 {
     const struct fsm *fsm = replica_fsm(broker->replica);
     struct restarter_wait waits[RESTART_WAITS_SHOWN];
+    struct restarter_refusal refusal;
     Ckpt__V1__RestartWait *items;
 
     if (reply->restart_at_ms == 0)
         return;
+    if (restarter_refused(broker->restarter, allocation, &refusal)) {
+        reply->restart_refused_at_ms = refusal.at_ms;
+        reply->restart_refused =
+            scratch_printf(scratch, "%s: %s, %s", refusal.choice, fsm_status_name(refusal.status),
+                           fsm_status_text(refusal.status));
+    }
     reply->restart_needed = fsm_restart_nodes(fsm, allocation).fewest;
     reply->n_restart_waits =
         restarter_waits(broker->restarter, allocation, waits, RESTART_WAITS_SHOWN);

@@ -3,10 +3,12 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "fsm/restart.h"
 #include "src/base/check.h"
 #include "src/broker/api/methods.h"
+#include "src/broker/decide/restarter.h"
 
-enum { PPM = 1000000 };
+enum { PPM = 1000000, PLACEMENT_WAITS_MAX = 256 };
 
 /* ---- RequestPreemption ---- */
 
@@ -231,12 +233,37 @@ static void placement_copies(const struct fsm *fsm, const struct fsm_allocation 
     placement->n_copy_nodes = count;
 }
 
+/* How many nodes it waits for, of what kind, and since when. */
+static void placement_needs(const struct broker *broker, const struct fsm_allocation *allocation,
+                            Ckpt__V1__PlacementHint *placement)
+{
+    const struct fsm *fsm = replica_fsm(broker->replica);
+    const struct fsm_checkpoint *point = fsm_restart_point(fsm, allocation->id, 0);
+    const struct fsm_restart_nodes need = fsm_restart_nodes(fsm, allocation);
+    struct restarter_wait waits[PLACEMENT_WAITS_MAX];
+    size_t count = restarter_waits(broker->restarter, allocation, waits, PLACEMENT_WAITS_MAX);
+
+    placement->nodes_wanted = need.most;
+    placement->nodes_needed = need.fewest;
+    for (size_t i = 0; i < count; i++)
+        placement->nodes_waiting += waits[i].status == FSM_OK;
+    placement->stopped_at_ms = allocation->state_since_ms;
+    for (uint32_t i = 0; i < allocation->node_count; i++)
+        if (allocation->nodes[i].gpu_count > placement->node_gpus)
+            placement->node_gpus = allocation->nodes[i].gpu_count;
+    placement->machine = translate_text(point == NULL ? "" : point->machine);
+    placement->os = translate_text(point == NULL ? "" : point->os);
+    if (replica_state_ms(broker->replica) < fsm_restart_excluded_until_ms(allocation))
+        placement->excluded_node_id = translate_text(allocation->cause_node_id);
+}
+
 /* What a scheduler needs to place a job where it can be stopped cheaply, and where its last
  * checkpoint is near. */
-static Ckpt__V1__PlacementHint *placement_message(const struct fsm *fsm,
+static Ckpt__V1__PlacementHint *placement_message(const struct broker *broker,
                                                   const struct fsm_allocation *allocation,
                                                   struct scratch *scratch)
 {
+    const struct fsm *fsm = replica_fsm(broker->replica);
     Ckpt__V1__PlacementHint *placement = scratch_take(scratch, 1, sizeof(*placement));
     uint64_t cost_gpu_ms;
     enum fsm_status status;
@@ -248,6 +275,7 @@ static Ckpt__V1__PlacementHint *placement_message(const struct fsm *fsm,
     placement->waits = placement_waits(allocation);
     if (placement->waits) {
         placement_copies(fsm, allocation, scratch, placement);
+        placement_needs(broker, allocation, placement);
         return placement;
     }
     status = fsm_victim_outlook(fsm, allocation, &cost_gpu_ms);
@@ -291,7 +319,7 @@ void placement_hints_answer(struct request *request, struct scratch *scratch)
              allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING) ||
             (asked->vcluster[0] != '\0' && strcmp(asked->vcluster, allocation->vcluster) != 0))
             continue;
-        reply.hints[reply.n_hints] = placement_message(fsm, allocation, scratch);
+        reply.hints[reply.n_hints] = placement_message(request->broker, allocation, scratch);
         bytes += ckpt__v1__placement_hint__get_packed_size(reply.hints[reply.n_hints]);
         reply.n_hints++;
     }

@@ -41,8 +41,9 @@ struct wait {
 
 /* A job whose choice the state has refused: it is not proposed again at once. */
 struct refused {
-    char id[ID_MAX_BYTES + 1];
-    uint64_t until_ms;
+    char id[ID_MAX_BYTES + 1], choice[REASON_BYTES];
+    uint64_t at_ms;
+    enum fsm_status status;
 };
 
 struct restarter {
@@ -239,18 +240,15 @@ size_t restarter_waits(const struct restarter *restarter, const struct fsm_alloc
 
 /* ---- the choice ---- */
 
-static bool had_node(const struct fsm_allocation *job, uint32_t slot)
+static bool had_node(const struct fsm_allocation *job, const struct fsm_node *node)
 {
-    for (uint32_t i = 0; i < job->node_count; i++)
-        if (job->nodes[i].node_slot == slot)
-            return true;
-    return false;
+    return fsm_restart_place(job, node) < job->node_count;
 }
 
 static uint32_t rank_of(const struct restarter *restarter, const struct fsm_allocation *job,
                         const struct fsm_node *node)
 {
-    uint32_t rank = had_node(job, node->slot) ? 0 : RANK_SPARE;
+    uint32_t rank = had_node(job, node) ? 0 : RANK_SPARE;
 
     if (!fsm_domain_fits(state_of(restarter), job, node))
         rank += RANK_ELSEWHERE;
@@ -325,7 +323,7 @@ static void describe_choice(const struct fsm_allocation *job, const struct candi
     text[0] = '\0';
     for (uint32_t spares = 0; spares < 2; spares++) {
         for (uint32_t i = 0, told = 0; i < count; i++) {
-            bool is_own = had_node(job, chosen[i].node->slot);
+            bool is_own = had_node(job, chosen[i].node);
 
             own += is_own && spares == 0;
             if (is_own == (spares != 0) || used >= REASON_BYTES)
@@ -356,23 +354,51 @@ static void tell_hook(const struct restarter *restarter, const struct choice *ch
                                                            .checkpoint_id = checkpoint_id});
 }
 
-static void remember_refused(struct restarter *restarter, const char *id)
+static void remember_refused(struct restarter *restarter, const struct choice *choice,
+                             enum fsm_status status)
 {
     struct refused *refused = &restarter->refused[restarter->refused_at];
 
     restarter->refused_at = (restarter->refused_at + 1) % RESTARTER_REFUSED_MAX;
-    snprintf(refused->id, sizeof(refused->id), "%s", id);
-    refused->until_ms = replica_state_ms(restarter->broker->replica) + RESTARTER_REFUSED_MS;
+    snprintf(refused->id, sizeof(refused->id), "%s", choice->id);
+    snprintf(refused->choice, sizeof(refused->choice), "%s", choice->reason);
+    refused->at_ms = replica_state_ms(restarter->broker->replica);
+    refused->status = status;
 }
 
-static bool lately_refused(const struct restarter *restarter, const char *id)
+/* The newest one since the job stopped; NULL: none is remembered. */
+static const struct refused *last_refused(const struct restarter *restarter,
+                                          const struct fsm_allocation *job)
 {
-    uint64_t now_ms = replica_state_ms(restarter->broker->replica);
+    for (uint32_t back = 1; back <= RESTARTER_REFUSED_MAX; back++) {
+        uint32_t at =
+            (restarter->refused_at + RESTARTER_REFUSED_MAX - back) % RESTARTER_REFUSED_MAX;
+        const struct refused *refused = &restarter->refused[at];
 
-    for (uint32_t i = 0; i < RESTARTER_REFUSED_MAX; i++)
-        if (now_ms < restarter->refused[i].until_ms && strcmp(restarter->refused[i].id, id) == 0)
-            return true;
-    return false;
+        if (strcmp(refused->id, job->id) == 0)
+            return refused->at_ms >= job->state_since_ms ? refused : NULL;
+    }
+    return NULL;
+}
+
+static bool lately_refused(const struct restarter *restarter, const struct fsm_allocation *job)
+{
+    const struct refused *refused = last_refused(restarter, job);
+
+    return refused != NULL &&
+           replica_state_ms(restarter->broker->replica) < refused->at_ms + RESTARTER_REFUSED_MS;
+}
+
+bool restarter_refused(const struct restarter *restarter, const struct fsm_allocation *job,
+                       struct restarter_refusal *ret_refusal)
+{
+    const struct refused *refused =
+        restarter == NULL || !restarter->serving ? NULL : last_refused(restarter, job);
+
+    if (refused == NULL)
+        return false;
+    *ret_refusal = (struct restarter_refusal){refused->at_ms, refused->status, refused->choice};
+    return true;
 }
 
 static void on_chosen(void *data, const struct err *failed, const struct fsm_outcome *outcome)
@@ -385,7 +411,7 @@ static void on_chosen(void *data, const struct err *failed, const struct fsm_out
                  outcome->checkpoint_id, choice->reason);
         tell_hook(restarter, choice, outcome->checkpoint_id);
     } else if (failed == NULL) {
-        remember_refused(restarter, choice->id);
+        remember_refused(restarter, choice, outcome->status);
         log_info("restart_refused", "allocation=%s status=%s text=\"%s\"", choice->id,
                  fsm_status_name(outcome->status), choice->reason);
     }
@@ -475,6 +501,28 @@ static void consider_chosen(struct restarter *restarter, const struct fsm_alloca
 
 /* ---- looks ---- */
 
+/* The best ones, in place; returns how many: 0 when they are too few. A job that moved takes at
+ * least one node that it did not have. */
+static uint32_t choose_best(const struct fsm_allocation *job, const struct fsm_restart_nodes *need,
+                            struct candidate *candidates, uint32_t found)
+{
+    uint32_t taken = found < need->most ? found : need->most, others = 0, next;
+
+    if (found < need->fewest)
+        return 0;
+    qsort(candidates, found, sizeof(*candidates), compare_candidates);
+    for (uint32_t i = 0; i < taken; i++)
+        others += !had_node(job, candidates[i].node);
+    if (others >= need->others)
+        return taken;
+    for (next = taken; next < found && had_node(job, candidates[next].node);)
+        next++;
+    if (next == found)
+        return 0;
+    candidates[taken - 1] = candidates[next];
+    return taken;
+}
+
 static void consider_stopped(struct restarter *restarter, const struct fsm_allocation *job,
                              const struct wait *waits, size_t count)
 {
@@ -498,12 +546,9 @@ static void consider_stopped(struct restarter *restarter, const struct fsm_alloc
         candidates[found].rank = rank_of(restarter, job, candidates[found].node);
         found++;
     }
-    if (found >= need.fewest && settled) {
-        qsort(candidates, found, sizeof(*candidates), compare_candidates);
-        found = found < need.most ? found : need.most;
-        if (left_out_have_ended(restarter, job, candidates, found))
-            propose_nodes(restarter, job, candidates, found);
-    }
+    found = settled ? choose_best(job, &need, candidates, found) : 0;
+    if (found > 0 && left_out_have_ended(restarter, job, candidates, found))
+        propose_nodes(restarter, job, candidates, found);
     free(candidates);
 }
 
@@ -515,7 +560,7 @@ static void consider_job(struct restarter *restarter, const struct wait *waits, 
 
     if (job == NULL)
         return;
-    if (lately_refused(restarter, job->id))
+    if (lately_refused(restarter, job))
         return;
     if (fsm_restart_awaited(fsm, job))
         consider_stopped(restarter, job, waits, count);

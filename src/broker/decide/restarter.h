@@ -6,7 +6,9 @@
  *          RestartChoice for each. The state judges it anew.
  * Choice   First come the job's own nodes, where its copies are the nearest, then spares; among
  *          each kind first the nodes with healthy hardware, then those of its checkpoint's domain.
- *          A node that was the cause of the job's last two failures comes last of all.
+ *          A node that was the cause of the job's last two failures is excluded for two minutes,
+ *          and comes last of all after that. A job that was moved takes one node at least that it
+ *          did not have.
  *          A spare does not take the place of an own node that is there and may still come, before
  *          RESTARTER_SETTLE_MS have passed since the job stopped. Nor does a job that could go on
  *          with fewer nodes come back smaller before that.
@@ -62,5 +64,14 @@ struct restarter_wait {
 };
 size_t restarter_waits(const struct restarter *restarter, const struct fsm_allocation *allocation,
                        struct restarter_wait *waits, size_t size);
+/* The last choice for the stopped job that the state refused; false: none, as this leader knows.
+ * The text lives until the next proposal. */
+struct restarter_refusal {
+    uint64_t at_ms;
+    enum fsm_status status;
+    const char *choice;
+};
+bool restarter_refused(const struct restarter *restarter, const struct fsm_allocation *allocation,
+                       struct restarter_refusal *ret_refusal);
 
 #endif

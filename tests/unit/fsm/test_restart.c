@@ -109,13 +109,14 @@ static void a_part_that_dies_stops_the_others_instead_of_restarting_alone(void *
 static void a_job_without_progress_waits_longer_and_ends(void **unused)
 {
     struct script script;
+    unsigned dies = 1;
 
     (void)unused;
     start(&script, "", "max_requeue=3");
     for (uint64_t time = 0; time < 3; time++) {
         uint64_t pause = time == 0 ? 0 : 5000u << (time - 1);
 
-        die(&script, "n1", "n2");
+        die(&script, dies == 1 ? "n1" : "n2", dies == 1 ? "n2" : "n1");
         expect_job(&script, "j", REQUEUED);
         assert_int_equal(j_of(&script)->restarts_without_progress, time);
         assert_true(j_of(&script)->restart_at_ms >= script.now_ms + pause - pause / 4);
@@ -127,6 +128,7 @@ static void a_job_without_progress_waits_longer_and_ends(void **unused)
         expect_ok(&script, "choose j nodes=n1,n2");
         expect_ok(&script, "report n1 application_started j");
         expect_ok(&script, "report n2 application_started j");
+        dies = 3 - dies; /* else its node is excluded for longer than the pause */
     }
     die(&script, "n1", "n2");
     expect_job(&script, "j", FAILED);
@@ -242,9 +244,9 @@ static void a_choice_whose_node_left_is_made_again(void **unused)
     script_close(&script);
 }
 
-/* Two failures in a row that began on one node: others come first. Progress, a failure elsewhere
- * and a person's restart begin the count anew. */
-static void a_node_that_failed_the_job_twice_comes_last(void **unused)
+/* Two failures in a row that began on one node: it is excluded for two minutes, and others come
+ * first after that. Progress, a failure elsewhere and a person's restart begin the count anew. */
+static void a_node_that_failed_the_job_twice_is_excluded(void **unused)
 {
     struct script script;
     const struct fsm_node *n1;
@@ -257,6 +259,14 @@ static void a_node_that_failed_the_job_twice_comes_last(void **unused)
         assert_int_equal(j_of(&script)->cause_count, time);
         assert_int_equal(fsm_restart_failed_on(j_of(&script), n1), time == 2);
         expect_ok(&script, "after 10000");
+        if (time == 2) {
+            expect_status(&script, NODE_EXCLUDED, "choose j nodes=n1,n2");
+            assert_string_equal(script.outcome.subject, "n1");
+            assert_int_equal(
+                fsm_restart_node_status(script.fsm, j_of(&script), fsm_node_find(script.fsm, "n3")),
+                FSM_OK);
+            expect_ok(&script, "after 110000");
+        }
         expect_ok(&script, "choose j nodes=n1,n2"); /* nobody else waits */
         expect_ok(&script, "report n1 application_started j");
         expect_ok(&script, "report n2 application_started j");
@@ -392,6 +402,88 @@ static void a_job_that_moved_does_not_come_back_to_its_node(void **unused)
     expect_job(&script, "j", REQUEUED);
     expect_status(&script, NODE_LEFT, "choose j nodes=n1");
     expect_ok(&script, "choose j nodes=n2");
+    script_close(&script);
+
+    start(&script, "", ""); /* of several nodes: one at least is another one */
+    expect_ok(&script, "migrate j");
+    expect_ok(&script, "grant 1-1");
+    for (int node = 1; node <= 2; node++)
+        expect_ok(&script, "report n%d shard_verified j ckpt=1-1", node);
+    for (int node = 1; node <= 2; node++)
+        expect_ok(&script, "report n%d terminated j", node);
+    expect_job(&script, "j", REQUEUED);
+    assert_int_equal(fsm_restart_nodes(script.fsm, j_of(&script)).others, 1);
+    expect_status(&script, NODE_LEFT, "choose j nodes=n1,n2");
+    expect_ok(&script, "choose j nodes=n1,n3");
+    script_close(&script);
+}
+
+/* Nodes that a preemption freed are for who comes next: not for a spare of a lower class, and not
+ * for the victim. When nobody comes for five minutes they are free. */
+static void nodes_of_a_preemption_are_kept_for_who_is_to_come(void **unused)
+{
+    struct script script;
+    const struct fsm_node *n3;
+
+    (void)unused;
+    start(&script, "", "class=4");
+    n3 = fsm_node_find(script.fsm, "n3");
+    expect_ok(&script, "policy zeros=268435456");
+    expect_ok(&script, "register v nodes=n3 class=1 restore=all gpus=4");
+    expect_ok(&script, "register h nodes=n4 class=7");
+    expect_ok(&script, "request v");
+    expect_ok(&script, "grant 1-1 bytes=1");
+    expect_ok(&script, "report n3 shard_verified v ckpt=1-1");
+    expect_ok(&script, "after 400000");
+    expect_ok(&script, "preempt class=5 need=1 useful=n3");
+    expect_victims(&script, "v");
+    expect_ok(&script, "grant 1-2 bytes=1");
+    expect_ok(&script, "report n3 shard_verified v ckpt=1-2");
+    expect_ok(&script, "report n3 terminated v");
+    expect_job(&script, "v", SUSPENDED);
+    die(&script, "n1", "n2");
+    assert_int_equal(fsm_restart_node_status(script.fsm, j_of(&script), n3), FSM_NODE_LEFT);
+    expect_status(&script, NODE_LEFT, "choose j nodes=n1,n3");
+    assert_int_equal(fsm_restart_node_status(script.fsm, job_of(&script, "h"), n3), FSM_OK);
+    script_restore(&script);
+    n3 = fsm_node_find(script.fsm, "n3");
+    expect_ok(&script, "after 299000");
+    expect_status(&script, NODE_LEFT, "choose v nodes=n3");
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "tick");
+    assert_int_equal(fsm_restart_node_status(script.fsm, j_of(&script), n3), FSM_OK);
+    expect_ok(&script, "choose v nodes=n3");
+    expect_job(&script, "v", STARTING);
+    script_close(&script);
+}
+
+/* A victim that ends for good while it waits holds no node that it could free. */
+static void a_victim_that_ends_later_frees_nothing_again(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_open(&script);
+    expect_ok(&script, "init");
+    for (int i = 1; i <= 2; i++)
+        expect_ok(&script, "node n%d ready boot=b%d", i, i);
+    expect_ok(&script, "policy zeros=268435456");
+    expect_ok(&script, "register v nodes=n1 class=1 restore=all gpus=4");
+    expect_ok(&script, "register j nodes=n2 class=1 requeue=always");
+    expect_complete(&script, "v", 1);
+    expect_ok(&script, "after 400000");
+    expect_ok(&script, "preempt class=5 need=1 useful=n1");
+    expect_ok(&script, "grant 1-2 bytes=1");
+    expect_ok(&script, "report n1 shard_verified v ckpt=1-2");
+    expect_ok(&script, "report n1 terminated v");
+    expect_job(&script, "v", SUSPENDED);
+    expect_ok(&script, "register k nodes=n1 class=5");
+    expect_ok(&script, "end k");
+    expect_ok(&script, "report n1 terminated k");
+    expect_ok(&script, "end v");
+    assert_int_equal(
+        fsm_restart_node_status(script.fsm, j_of(&script), fsm_node_find(script.fsm, "n1")),
+        FSM_OK);
     script_close(&script);
 }
 
@@ -547,12 +639,14 @@ int main(void)
         cmocka_unit_test(a_choice_is_checked_again),
         cmocka_unit_test(a_job_that_continues_begins_from_what_it_continues),
         cmocka_unit_test(a_choice_whose_node_left_is_made_again),
-        cmocka_unit_test(a_node_that_failed_the_job_twice_comes_last),
+        cmocka_unit_test(a_node_that_failed_the_job_twice_is_excluded),
         cmocka_unit_test(a_spare_takes_the_place_of_a_lost_node),
         cmocka_unit_test(an_elastic_job_comes_back_smaller),
         cmocka_unit_test(a_victim_waits_until_its_nodes_are_free_again),
         cmocka_unit_test(a_victim_does_not_come_back_when_another_one_goes),
         cmocka_unit_test(a_job_that_moved_does_not_come_back_to_its_node),
+        cmocka_unit_test(nodes_of_a_preemption_are_kept_for_who_is_to_come),
+        cmocka_unit_test(a_victim_that_ends_later_frees_nothing_again),
         cmocka_unit_test(exits_of_peers_are_not_the_cause),
         cmocka_unit_test(an_end_that_nobody_saw_is_a_nodes),
         cmocka_unit_test(an_end_that_was_asked_for_is_no_failure),

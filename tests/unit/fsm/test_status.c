@@ -61,6 +61,10 @@ static const struct row rows[] = {
     {"NODE_LEFT", /* S1-022 */
      {"node n1 ready", "register j1 nodes=n1", "migrate j1", "grant 1-1",
       "report n1 shard_verified j1 ckpt=1-1", "report n1 terminated j1", "choose j1 nodes=n1"}},
+    {"NODE_EXCLUDED", /* V-001 */
+     {"node n1 ready", "register j1 nodes=n1 requeue=always",
+      "report n1 application_exited j1 status=1", "choose j1 nodes=n1",
+      "report n1 application_exited j1 status=1", "after 5000", "choose j1 nodes=n1"}},
     {"NODE_HAS_JOBS", {"register j1 nodes=n1", "remove_node n1"}},
     {"INVALID_ARGUMENT", {"preempt class=3 need=0"}},
     {"ALLOCATION_EXISTS", {"register j1 nodes=n1", "register j1 nodes=n1"}},
