@@ -135,6 +135,7 @@ static void targets_are_looked_through_one_after_the_other(void **state)
     order(1, 4);
     fire();
     assert_int_equal(work_count, 5);
+    end_worker(WORKER_EXIT_OK, "", "");
 }
 
 /* Pages count together on one stream alone. */

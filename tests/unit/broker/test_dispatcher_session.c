@@ -537,6 +537,8 @@ static void a_repeated_heartbeat_is_refused_and_counted(void **state)
     heartbeat(next, 1);
     await(stand,
           (dispatcher_node_connected(fake->broker.dispatcher, "node-1", &age_ms), age_ms == 0));
+    fake_stop_serving(fake); /* they observe it */
+    list_remove(fake->replica.observers.previous);
     fake->broker.metrics = NULL;
     metrics_free(metrics);
 }

@@ -272,6 +272,7 @@ static void a_node_that_failed_the_job_twice_is_excluded(void **unused)
         expect_ok(&script, "report n2 application_started j");
     }
     script_restore(&script);
+    n1 = fsm_node_find(script.fsm, "n1");
     assert_int_equal(j_of(&script)->cause_count, 2);
     die(&script, "n2", "n1");
     assert_int_equal(j_of(&script)->cause_count, 1);
