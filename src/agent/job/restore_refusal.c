@@ -15,8 +15,8 @@ bool restore_point_runs(const Ckpt__V1__RestartPoint *point)
            state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP;
 }
 
-/* It has waited for the restart, which takes other nodes. That may still be taken back, when a
- * chosen node has nobody left to begin. */
+/* It has waited for the restart, which takes other nodes. The choice may still be taken back, when
+ * a chosen node has nobody left to begin. */
 bool restore_starts_elsewhere(const struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
     return restore->awaits &&
@@ -49,7 +49,7 @@ static const char *cause_text(const Ckpt__V1__RestartPoint *point, char text[RES
     return text;
 }
 
-/* What has completed is never restarted: its checkpoints can go on under a new id. */
+/* A completed job is never restarted: its checkpoints can go on under a new id. */
 static void not_running_text(const struct restore *restore, const Ckpt__V1__RestartPoint *point,
                              char text[RESTORE_TEXT_BYTES])
 {

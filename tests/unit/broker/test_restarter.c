@@ -215,7 +215,7 @@ static void a_well_spare_comes_before_an_own_node_that_fails(void **state)
     finish(fake);
 }
 
-/* What a leader hears is all that it knows: a new one begins with nothing, and a node whose stream
+/* A leader knows what it hears alone: a new one begins with nothing, and a node whose stream
  * has ended waits no more. */
 static void waits_go_with_the_stream_and_with_the_leader(void **state)
 {
