@@ -37,6 +37,9 @@ struct fsm_restart_nodes fsm_restart_nodes(const struct fsm *fsm,
 bool fsm_restart_failed_on(const struct fsm_allocation *allocation, const struct fsm_node *node);
 /* ... which is cause_node_id, and is not taken before then; 0: none is excluded. */
 uint64_t fsm_restart_excluded_until_ms(const struct fsm_allocation *allocation);
+/* FAILED by a failure after which it would be requeued, had it not been as often as it may without
+ * a complete checkpoint: so often; 0: that is not why. */
+uint32_t fsm_restart_requeues_used(const struct fsm *fsm, const struct fsm_allocation *allocation);
 /* The place among its nodes; node_count: it is none of them. */
 uint32_t fsm_restart_place(const struct fsm_allocation *allocation, const struct fsm_node *node);
 /* OK: the job may be restarted on the node now. Else why not: NODE_DOWN, NODE_DRAINING,

@@ -89,6 +89,17 @@ struct fsm_restart_nodes fsm_restart_nodes(const struct fsm *fsm, const struct f
     return nodes;
 }
 
+uint32_t fsm_restart_requeues_used(const struct fsm *fsm, const struct fsm_allocation *view)
+{
+    uint32_t limit = view->max_requeue != 0 ? view->max_requeue : fsm->policy.max_requeue;
+
+    CHECK(view->id != NULL);
+    if (view->state != STATE(FAILED) || !fsm_restart_is_auto(fsm, view) ||
+        view->cause_node_id[0] == '\0' || view->requeue_count == 0 || view->requeue_count < limit)
+        return 0;
+    return view->requeue_count;
+}
+
 uint32_t fsm_restart_place(const struct fsm_allocation *view, const struct fsm_node *node)
 {
     uint32_t i = 0;

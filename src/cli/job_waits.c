@@ -109,12 +109,20 @@ static void print_cause(struct cli *cli, const Ckpt__V1__Allocation *job)
         fprintf(cli->out, " its last failure: the application on node %s ended %s %d at %s\n", node,
                 WIFSIGNALED(status) ? "by signal" : "with status",
                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), at);
-    if (job->excluded_until_ms != 0)
+    if (job->requeues_used > 0)
         fprintf(cli->out,
-                " %u failures in a row began there: the broker takes other nodes first, and that "
-                "one not before %s\n it counts again after a complete checkpoint, or when you name "
-                "it: ckptctl restart JOB --node %s:GPUS ...\n",
-                job->cause_count, human_clock(job->excluded_until_ms, at), node);
+                " it was restarted without a complete checkpoint as often as it may, %u of %u "
+                "(max_requeue); ckptctl restart %s begins anew\n",
+                job->requeues_used, job->requeues_used,
+                job->spec == NULL ? "JOB" : job->spec->allocation_id);
+    if (job->cause_count >= 2)
+        fprintf(cli->out, " %u failures in a row began there: the broker takes other nodes first\n",
+                job->cause_count);
+    if (job->cause_count >= 2 && job->restart_at_ms != 0 && job->excluded_until_ms != 0)
+        fprintf(cli->out,
+                " that node is taken not before %s, or when you name it: ckptctl restart JOB "
+                "--node %s:GPUS ...\n",
+                human_clock(job->excluded_until_ms, at), node);
 }
 
 static void print_restart(struct cli *cli, const Ckpt__V1__Allocation *job)

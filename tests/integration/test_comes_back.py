@@ -46,7 +46,8 @@ def a_rank_that_dies_brings_all_back():
         wait_until("it was restarted", lambda: chosen(cluster, "job") == "its own a, b", 20, 0.02)
         job.computes()
         print(f"# from the death of a rank to all ranks computing: {time.monotonic() - died:.2f} s", flush=True)
-        says(job.runs["a"], "the cluster restarts it when enough nodes wait")
+        says(job.runs["a"], "the cluster restarts it when 2 nodes wait for it")
+        assert "ckpt-run: restart " not in job.runs["a"].log.read_text() + job.runs["b"].log.read_text(), "of one part alone"
         job.checkpoint()
         job.kill_rank(0)
         leader = cluster.wait_leader()
@@ -85,7 +86,9 @@ def a_job_without_progress_ends_with_its_own_status():
         for run in runs:
             assert run.process.wait(60) == 7, run.log.read_text()
         allocation = cluster.allocation("job")
-        assert allocation.state == ENDED_FAILED and allocation.restarts_without_progress == 1, allocation
+        assert allocation.state == ENDED_FAILED and allocation.restarts_without_progress == 1 and allocation.requeues_used == 1, allocation
+        assert "as often as it may, 1 of 1 (max_requeue); ckptctl restart job begins anew" in cluster.ctl("job", "job").stdout
+        assert any("was restarted without a complete checkpoint as often as it may, 1 of 1" in run.log.read_text() for run in runs), [run.log.read_text() for run in runs]
         assert allocation.cause_node_id in "ab" and allocation.cause_wait_status == 7 << 8, allocation
         assert re.search(r"its last failure: the application on node [ab] ended with status 7 at", cluster.ctl("job", "job").stdout)
         cluster.debug_check()
@@ -115,7 +118,7 @@ def a_node_that_failed_twice_gives_way_to_a_spare():
         time.sleep(6)  # the pause is over
         assert cluster.allocation("job").state == REQUEUED
         text = cluster.ctl("job", "job").stdout
-        assert re.search(r"2 failures in a row began there: .* not before \d\d:\d\d:\d\d", text) and "ckptctl restart JOB --node a:GPUS" in text, text
+        assert re.search(r"2 failures in a row began there.*\n that node is taken not before \d\d:\d\d:\d\d", text) and "ckptctl restart JOB --node a:GPUS" in text, text
         assert "failed there twice in a row" in text and "WAITING_FOR_NODES" in text, text
         [waits] = cluster.client.broker("GetPlacementHints", broker_pb2.GetPlacementHintsRequest()).hints
         assert (waits.waits, waits.nodes_wanted, waits.nodes_needed, waits.nodes_waiting) == (True, 1, 1, 0) and waits.excluded_node_id == "a", waits

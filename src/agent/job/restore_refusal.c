@@ -49,6 +49,30 @@ static const char *cause_text(const Ckpt__V1__RestartPoint *point, char text[RES
     return text;
 }
 
+/* How many nodes it is for, and which one does not count. */
+static void restarts_text(const struct restore *restore, const Ckpt__V1__RestartPoint *point,
+                          char text[RESTORE_TEXT_BYTES])
+{
+    char state[WORDS_BYTES], left[WORDS_BYTES], cause[RESTORE_TEXT_BYTES], nodes[64];
+
+    CHECK(point->restarts);
+    words_enum(&ckpt__v1__allocation_state__descriptor, (int)point->allocation_state, state);
+    snprintf(nodes, sizeof(nodes), "%s",
+             point->restart_needed == 1 ? "a node waits" : "enough nodes wait");
+    if (point->restart_needed > 1)
+        snprintf(nodes, sizeof(nodes), "%u nodes wait", point->restart_needed);
+    if (point->excluded_for_ms > 0)
+        snprintf(text, RESTORE_TEXT_BYTES,
+                 "allocation %s is %s%.120s; the cluster restarts it when %s for it, and not on %s "
+                 "for %s: it has failed there twice in a row",
+                 restore->allocation_id, state, cause_text(point, cause), nodes,
+                 point->cause_node_id, words_duration(point->excluded_for_ms, left));
+    else
+        snprintf(text, RESTORE_TEXT_BYTES,
+                 "allocation %s is %s%.120s; the cluster restarts it when %s for it",
+                 restore->allocation_id, state, cause_text(point, cause), nodes);
+}
+
 /* A completed job is never restarted: its checkpoints can go on under a new id. */
 static void not_running_text(const struct restore *restore, const Ckpt__V1__RestartPoint *point,
                              char text[RESTORE_TEXT_BYTES])
@@ -65,9 +89,7 @@ static void not_running_text(const struct restore *restore, const Ckpt__V1__Rest
                  "its checkpoint (ckptctl register --alloc NEW --continues %s)",
                  id, state, id);
     else if (point->restarts && point->silent_node_id[0] == '\0')
-        snprintf(text, RESTORE_TEXT_BYTES,
-                 "allocation %s is %s%.120s; the cluster restarts it when enough nodes wait", id,
-                 state, cause);
+        restarts_text(restore, point, text);
     else if (point->silent_node_id[0] != '\0' && point->restarts)
         snprintf(text, RESTORE_TEXT_BYTES,
                  "allocation %.48s is %s, and may run on at node %.48s, silent for %s: the cluster "
@@ -80,6 +102,12 @@ static void not_running_text(const struct restore *restore, const Ckpt__V1__Rest
                  "restart when it is heard, or is off (ckptctl node down %.48s --is-off)",
                  id, state, point->silent_node_id, words_duration(point->silent_for_ms, silence),
                  point->silent_node_id);
+    else if (point->requeues_used > 0)
+        snprintf(text, RESTORE_TEXT_BYTES,
+                 "allocation %.64s has failed%.120s, and was restarted without a complete "
+                 "checkpoint as often as it may, %u of %u (max_requeue); ckptctl restart %.64s "
+                 "begins anew",
+                 id, cause, point->requeues_used, point->requeues_used, id);
     else
         snprintf(text, RESTORE_TEXT_BYTES,
                  "allocation %.128s does not run, it is %.32s%.120s; restart it first (ckptctl "

@@ -616,7 +616,7 @@ static void next_run(void)
         leave(run_exit_code(run.wait_status));
     run_child_done(&run.child);
     run.restart_count++;
-    run_say("restart %" PRIu32 " of %" PRIu32, run.restart_count, run.options.restarts_max);
+    run_say_restart(run.restart_count, run.options.restarts_max);
     run_say_over();
     run.pid = 0;
     run.state = RUN_ATTACHING;

@@ -34,11 +34,20 @@ static void say_lost(const Ckpt__V1__AttachReady *ready, const struct run_starte
                     : "");
 }
 
+static uint32_t parts; /* of the last start */
+
+void run_say_restart(uint32_t number, uint32_t most)
+{
+    if (parts <= 1)
+        run_say("restart %u of %u", number, most);
+}
+
 void run_say_started(const Ckpt__V1__AttachReady *ready, const struct run_started *started)
 {
     char id[RUN_NAME_BYTES], taken[WORDS_BYTES], ago[WORDS_BYTES], part[RUN_NAME_BYTES];
     uint64_t now = run_wall_ms();
 
+    parts = ready->parts;
     if (ready->checkpoint_id == 0) {
         run_say("started pid %d%s from scratch%s%s", (int)started->pid, run_part_name(ready, part),
                 ready->scratch[0] != '\0' ? ": "

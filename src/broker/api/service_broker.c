@@ -46,6 +46,8 @@ static void fill_restart(const struct broker *broker, const struct fsm_allocatio
                            fsm_status_text(refusal.status));
     }
     reply->restart_needed = fsm_restart_nodes(fsm, allocation).fewest;
+    if (reply->excluded_until_ms <= replica_state_ms(broker->replica))
+        reply->excluded_until_ms = 0;
     reply->n_restart_waits =
         restarter_waits(broker->restarter, allocation, waits, RESTART_WAITS_SHOWN);
     items = scratch_take(scratch, reply->n_restart_waits, sizeof(*items));
@@ -292,6 +294,27 @@ static void fill_silent(const struct request *request, const struct fsm_allocati
     reply->silent_for_ms = now_ms > since_ms ? now_ms - since_ms : 0;
 }
 
+/* Whether the broker restarts it by itself, with what, and why it stopped. */
+static void fill_next_restart(const struct request *request,
+                              const struct fsm_allocation *allocation,
+                              Ckpt__V1__RestartPoint *reply)
+{
+    const struct fsm *fsm = replica_fsm(request->broker->replica);
+    uint64_t now_ms = replica_state_ms(request->broker->replica);
+    uint64_t until_ms = fsm_restart_excluded_until_ms(allocation);
+
+    reply->restarts = fsm_restart_awaited(fsm, allocation);
+    reply->restart_wait_ms = fsm_policy(fsm)->restart_wait_ms;
+    reply->requeues_used = fsm_restart_requeues_used(fsm, allocation);
+    if (reply->restarts)
+        reply->restart_needed = fsm_restart_nodes(fsm, allocation).fewest;
+    if (!failed_by_cause(allocation))
+        return;
+    reply->cause_node_id = translate_text(allocation->cause_node_id);
+    reply->cause_wait_status = allocation->cause_wait_status;
+    reply->excluded_for_ms = until_ms > now_ms ? until_ms - now_ms : 0;
+}
+
 /* What a job, or the node's part of it, needs to start again: which complete checkpoint, and where
  * it lies. */
 static void get_restart_point(struct request *request, struct scratch *scratch)
@@ -327,12 +350,7 @@ static void get_restart_point(struct request *request, struct scratch *scratch)
     fill_next(fsm, allocation, scratch, &reply);
     fill_without(fsm, &asking, scratch, &reply);
     fill_silent(request, allocation, &reply);
-    reply.restarts = fsm_restart_awaited(fsm, allocation);
-    if (failed_by_cause(allocation)) {
-        reply.cause_node_id = translate_text(allocation->cause_node_id);
-        reply.cause_wait_status = allocation->cause_wait_status;
-    }
-    reply.restart_wait_ms = fsm_policy(fsm)->restart_wait_ms;
+    fill_next_restart(request, allocation, &reply);
     checkpoint = asked->node_id[0] == '\0' ? fsm_begin_point(fsm, allocation)
                                            : fsm_begin_of_part(fsm, allocation);
     if (checkpoint != NULL) {

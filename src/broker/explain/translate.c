@@ -249,6 +249,7 @@ void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *al
         ret_allocation->silent_node_id = translate_text(silent->id);
         ret_allocation->silent_since_ms = fsm_node_silent_since_ms(silent);
     }
+    ret_allocation->requeues_used = fsm_restart_requeues_used(fsm, allocation);
     ret_allocation->excluded_until_ms = fsm_restart_excluded_until_ms(allocation);
     if (!fsm_restart_awaited(fsm, allocation))
         ret_allocation->restart_at_ms = 0; /* its mode changed since, or another job continues it */
