@@ -108,6 +108,30 @@ def a_job_of_one_node_comes_back_beyond_its_restarts_in_place():
         cluster.debug_check()
 
 
+def a_part_that_has_finished_begins_again_with_one_that_failed():
+    """As the daemons of MPI do: they end with 0 when a rank of theirs has died, and mpirun fails. Its ckpt-run is kept until the others have ended, and
+    leaves with 0, silent, when all have."""
+    with site("ab", restart_wait="60s") as cluster:
+        mark = cluster.dir / "mark"
+        command = ["sh", "-c", f'[ $CKPT_PART = 0 ] || [ -e "{mark}" ] || exit 0; [ $CKPT_PART = 1 ] && exec sleep 2; sleep 2; [ -e "{mark}" ] || {{ touch "{mark}"; exit 3; }}; sleep 3']
+        cluster.register("job", [("a", 1, MIB), ("b", 1, MIB)], restart=AUTO)
+        runs = {node: cluster.run_job(node, "job", command, RESTARTS) for node in "ab"}
+        says(runs["b"], "this part of the allocation has finished; it is kept until the others have")
+        wait_until("it runs", lambda: cluster.allocation("job").state == RUNNING, 20)
+        assert runs["b"].log.read_text().count("started pid") == 1
+        wait_until("it was restarted", lambda: chosen(cluster, "job") == "its own a, b", 20, 0.05)
+        for run in runs.values():
+            assert run.process.wait(30) == 0, run.log.read_text()
+        wait_until("it is completed", lambda: cluster.allocation("job").state == COMPLETED, 20)
+        assert runs["b"].log.read_text().count("started pid") == 2, runs["b"].log.read_text()
+        assert "does not run" not in runs["b"].log.read_text() and "is over" not in runs["b"].log.read_text().split("started pid")[2], runs["b"].log.read_text()
+        cluster.register("hand", [("a", 1, MIB), ("b", 1, MIB)], restart=common_pb2.RESTART_MODE_MANUAL)
+        runs = {node: cluster.run_job(node, "hand", ["sh", "-c", "[ $CKPT_PART = 1 ] || exec sleep 4"], RESTARTS) for node in "ab"}
+        assert runs["b"].process.wait(10) == 0 and cluster.allocation("hand").state == RUNNING, runs["b"].log.read_text()
+        assert runs["a"].process.wait(10) == 0
+        cluster.debug_check()
+
+
 def a_node_that_failed_twice_gives_way_to_a_spare():
     """It is excluded, which the job says with the next step. What a scheduler reads of the wait names it too, and its ckpt-run stays until the job runs
     elsewhere: the choice might be taken back."""
@@ -259,6 +283,6 @@ def all_members_down_for_a_while():
 if __name__ == "__main__":
     sys.exit(tap([a_rank_that_dies_brings_all_back, a_spare_takes_the_place_of_a_node_that_is_off, a_job_without_progress_ends_with_its_own_status,
                   a_job_of_one_node_comes_back_beyond_its_restarts_in_place,
-                  a_node_that_failed_twice_gives_way_to_a_spare, the_sites_command_hears_of_each_restart,
+                  a_part_that_has_finished_begins_again_with_one_that_failed, a_node_that_failed_twice_gives_way_to_a_spare, the_sites_command_hears_of_each_restart,
                   who_waits_in_vain_says_so_and_ends, who_is_told_to_end_does_not_start_again, what_is_over_is_said_once,
                   nobody_leads_when_the_run_has_ended, a_job_that_is_preempted_goes_on_when_its_nodes_are_free, all_members_down_for_a_while]))

@@ -108,6 +108,7 @@ void app_stream_ready(struct app_stream *stream, const struct restore_result *re
         ready.run = stream->allocation->entry.run;
         ready.part = stream->allocation->entry.part;
         ready.parts = stream->allocation->entry.parts;
+        ready.stays_when_finished = stream->comes_back && ready.parts > 1;
         ready.checkpoint_parts = result->parts;
         ready.restore = result->mode;
     }
@@ -398,6 +399,7 @@ static void restore_told(void *data, const struct restore_word *word)
         app_stream_take_identity(stream);
     app_stream_take_profile(stream, word->profile);
     stream->told = true;
+    stream->comes_back = word->comes_back;
     if (word->places != 0) {
         stream->allocation->entry.part = word->place;
         stream->allocation->entry.parts = word->places;
@@ -423,6 +425,12 @@ static void restore_told(void *data, const struct restore_word *word)
     agent_reconcile_soon(agent);
 }
 
+/* 0: what ran here last has not finished, or is not known. */
+static uint64_t stream_finished_run(const struct app_stream *stream)
+{
+    return stream->hello->running ? 0 : stream->hello->run;
+}
+
 /* For which run it may start when no broker can be asked; 0: none. What nobody is known to own is
  * left to whoever comes only where a broker has said so. */
 static uint64_t outage_run(void *data)
@@ -431,6 +439,8 @@ static uint64_t outage_run(void *data)
     struct allocation *allocation = stream->allocation;
     const struct ledger_entry *entry = &allocation->entry;
 
+    if (stream_finished_run(stream) != 0)
+        return 0;
     if (!entry->owned && rpc_call_peer(stream->call)->uid != 0 &&
         entry->owner_rule != CKPT__V1__OWNER_RULE__OWNER_RULE_FIRST)
         return 0;
@@ -473,6 +483,7 @@ void app_stream_ask(struct app_stream *stream, enum restore_what what,
                                             .found = restore_found,
                                             .reads = restore_reads,
                                             .wait = stream->hello->wait,
+                                            .finished_run = stream_finished_run(stream),
                                             .awaited = stream_awaited,
                                             .sweep = restore_sweeps,
                                             .prepares = what != RESTORE_OWNER && stream->first &&

@@ -46,6 +46,7 @@ static void restore_tell(struct restore *restore, const Ckpt__V1__RestartPoint *
                                                         .places = (uint32_t)point->n_node_ids,
                                                         .owner = known || first ? &owner : NULL,
                                                         .owner_rule = point->owner_rule,
+                                                        .comes_back = point->comes_back,
                                                         .profile = point->profile});
 }
 
@@ -90,6 +91,15 @@ bool restore_awaiting(const struct restore *restore)
            (restore->user.uid == 0 || restore->owner_named || restore->owner_first);
 }
 
+/* Its part has finished in this run, and others of it go on: it begins again with them alone. */
+static bool point_has_finished(struct restore *restore, const Ckpt__V1__RestartPoint *point)
+{
+    CHECK(!restore->cancelled);
+    return restore->finished_run != 0 && restore_point_runs(point) &&
+           point_names_node(restore, point, &restore->place) &&
+           point->runs[restore->place] == restore->finished_run;
+}
+
 /* True: the broker does not count on this allocation here, which may change in a moment. */
 static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
@@ -97,6 +107,10 @@ static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint 
     bool may_come = /* a restart, on any nodes */
         point->allocation_state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED;
 
+    if (point_has_finished(restore, point)) {
+        restore_hold(restore);
+        return true;
+    }
     if (restore_point_runs(point) && point_names_node(restore, point, &restore->place)) {
         set_awaits(restore, false);
         restore_tell(restore, point, point->runs[restore->place]);
@@ -648,6 +662,7 @@ struct restore *restore_start(struct restart_points *points, const struct restor
     snprintf(restore->profile, sizeof(restore->profile), "%s", ask->profile);
     restore->prepares = ask->prepares;
     restore->wait = ask->wait;
+    restore->finished_run = ask->finished_run;
     restore->awaited = ask->awaited;
     restore->outage_run = ask->outage_run;
     if (ask->owner != NULL) {

@@ -72,6 +72,7 @@ struct restore_word {
     /* NULL: no broker answered, or it is nobody's on this node */
     const struct restore_owner *owner;
     Ckpt__V1__OwnerRule owner_rule; /* UNSPECIFIED: no broker answered */
+    bool comes_back;                /* the broker restarts the allocation, should it stop */
     const char *profile;            /* as registered; "": no broker told it */
 };
 
@@ -98,6 +99,7 @@ struct restore_ask {
     struct machine_user user;
     enum restore_what what;
     Ckpt__V1__AttachWait wait;      /* while nothing may begin here */
+    uint64_t finished_run;          /* its part has, and does not begin again in it; 0: none */
     bool prepares;                  /* the folder of its checkpoints is made and looked at before */
     Ckpt__V1__RestoreMode override; /* UNSPECIFIED: as registered */
     const char *profile;            /* as ckpt-run says; "": as registered */

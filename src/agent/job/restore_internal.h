@@ -88,6 +88,7 @@ struct restore {
     bool unheard;                 /* ... and for long */
     bool sweeping;                /* what was brought before goes */
     bool awaits;                  /* a run that is to come, and nothing before */
+    uint64_t finished_run;        /* ... after this one, in which its part has finished; 0: any */
     Ckpt__V1__AttachWait wait;
     void (*awaited)(void *data, const char *why, uint64_t restart_wait_ms,
                     uint32_t cause_wait_status);

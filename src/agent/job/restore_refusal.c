@@ -19,6 +19,7 @@ bool restore_point_runs(const Ckpt__V1__RestartPoint *point)
  * a chosen node has nobody left to begin. */
 bool restore_starts_elsewhere(const struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
+    CHECK(restore->agent != NULL);
     return restore->awaits &&
            point->allocation_state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING;
 }

@@ -6,12 +6,12 @@
 #include "src/agent/run/run_say.h"
 #include "src/base/check.h"
 
-enum comeback_state { COMEBACK_NONE, COMEBACK_ASKED, COMEBACK_TOLD };
+enum comeback_state { COMEBACK_NONE, COMEBACK_FINISHED, COMEBACK_ASKED, COMEBACK_TOLD };
 
 static struct comeback {
     uv_timer_t timer;
     enum comeback_state state;
-    bool endless;
+    bool endless, may_finish;
     int cause_status;
     void (*over)(void);
 } comeback;
@@ -19,10 +19,13 @@ static struct comeback {
 static void comeback_over(uv_timer_t *timer)
 {
     CHECK(timer == &comeback.timer);
-    run_say("%s; it goes on when the same line is started again",
-            comeback.state == COMEBACK_TOLD
-                ? "the allocation was not restarted in time (restart_wait)"
-                : "nobody has said in time whether the cluster restarts it");
+    if (comeback.state == COMEBACK_FINISHED)
+        run_say("the agent is away, and this part of the allocation has finished");
+    else
+        run_say("%s; it goes on when the same line is started again",
+                comeback.state == COMEBACK_TOLD
+                    ? "the allocation was not restarted in time (restart_wait)"
+                    : "nobody has said in time whether the cluster restarts it");
     comeback.over();
 }
 
@@ -54,6 +57,32 @@ static uint64_t comeback_wait_ms(uint64_t wait_ms)
     return wait_ms;
 }
 
+bool run_comeback_finished(void)
+{
+    if (!comeback.may_finish)
+        return false;
+    CHECK(comeback.state == COMEBACK_NONE);
+    uv_timer_stop(&comeback.timer);
+    comeback.state = COMEBACK_FINISHED;
+    run_say("this part of the allocation has finished; it is kept until the others have");
+    return true;
+}
+
+bool run_comeback_is_finished(void)
+{
+    return comeback.state == COMEBACK_FINISHED;
+}
+
+void run_comeback_reaches(bool reached)
+{
+    if (comeback.state != COMEBACK_FINISHED)
+        return;
+    if (reached)
+        uv_timer_stop(&comeback.timer);
+    else if (!uv_is_active((uv_handle_t *)&comeback.timer))
+        uv_timer_start(&comeback.timer, comeback_over, COMEBACK_AWAY_MS, 0);
+}
+
 void run_comeback_ask(bool by_cluster)
 {
     uint64_t wait_ms = by_cluster ? COMEBACK_ANSWER_MS : COMEBACK_FAILED_MS;
@@ -68,6 +97,19 @@ void run_comeback_told(uint64_t restart_wait_ms)
         comeback_enter(COMEBACK_TOLD, comeback_wait_ms(restart_wait_ms));
 }
 
+void run_comeback_say_over(const char *reason)
+{
+    if (comeback.state != COMEBACK_FINISHED)
+        run_say_waiting("the run here is over (%s); waiting for another one%s", reason,
+                        comeback.endless ? " (--stay)" : "");
+}
+
+void run_comeback_say_why(const char *why, bool failed)
+{
+    if (failed)
+        run_say_waiting("%s", why);
+}
+
 void run_comeback_cause(uint32_t wait_status)
 {
     comeback.cause_status = (int)wait_status > 0 ? (int)wait_status : 0; /* -1: nobody saw it */
@@ -78,8 +120,10 @@ int run_comeback_status(int own_wait_status)
     return comeback.cause_status != 0 ? comeback.cause_status : own_wait_status;
 }
 
-void run_comeback_stop(void)
+void run_comeback_stop(uint64_t run, bool may_finish)
 {
+    if (run != 0)
+        comeback.may_finish = may_finish;
     comeback.cause_status = 0;
     comeback_enter(COMEBACK_NONE, 0);
 }

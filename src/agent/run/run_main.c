@@ -144,7 +144,7 @@ static void send_hello(void)
     hello.held = run.state == RUN_RUNNING && !run.confirmed;
     hello.pid = (uint32_t)run.pid;
     hello.start_time_ticks = run.start_ticks;
-    hello.run = hello.running ? run.run_number : 0;
+    hello.run = hello.running || run_comeback_is_finished() ? run.run_number : 0;
     hello.want_restore = wants_restore();
     hello.restart_count = run.restart_count;
     hello.ranks = run.options.ranks;
@@ -489,8 +489,7 @@ static void release_application(void)
 
 /* ---- down ---- */
 
-/* No run will follow. */
-static void leave_waiting(void)
+static void leave_waiting(void) /* no run will follow */
 {
     leave(run.ran ? run_exit_code(run_comeback_status(run.wait_status)) : RUN_EXIT_SELF);
 }
@@ -504,7 +503,7 @@ static void take_refusal(const Ckpt__V1__AttachReady *ready)
     }
     run_comeback_cause(ready->cause_wait_status);
     if (run.state == RUN_ATTACHING && run_comeback_wanted()) {
-        run_say_waiting("%s", ready->error); /* how to go on, unless that was the last word */
+        run_comeback_say_why(ready->error, ready->may_come || run.wait_status != 0);
         leave_waiting();
     }
     if (!run.refused || run.state == RUN_ATTACHING)
@@ -529,7 +528,7 @@ static void take_ready(const Ckpt__V1__AttachReady *ready)
         return;
     }
     run.refused = false;
-    run_comeback_stop();
+    run_comeback_stop(ready->run, ready->stays_when_finished);
     if (ready->notice[0] != '\0')
         run_say("%s", ready->notice);
     run.ready = true;
@@ -554,7 +553,8 @@ static void take_ready(const Ckpt__V1__AttachReady *ready)
 static void stay_on(bool by_cluster)
 {
     run.ended = run.ended_by_cluster = false;
-    run_comeback_ask(by_cluster);
+    if (by_cluster || !run_comeback_is_finished())
+        run_comeback_ask(by_cluster);
     run_child_done(&run.child);
     run.restart_count = 0;
     run.pid = 0;
@@ -567,8 +567,7 @@ static void take_end(const Ckpt__V1__AttachEnd *end)
     bool stays = !end->for_good || run.options.stay;
 
     if (run.state == RUN_ATTACHING && stays) { /* perhaps once more, while others still end it */
-        run_say_waiting("the run here is over (%s); waiting for another one%s", end->reason,
-                        run.options.stay ? " (--stay)" : "");
+        run_comeback_say_over(end->reason);
         stay_on(true);
         return;
     }
@@ -601,6 +600,7 @@ static void on_message(struct rpc_client_call *call, void *data, const uint8_t *
     (void)data;
     if (down == NULL)
         return;
+    run_comeback_reaches(true);
     if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_READY)
         take_ready(down->ready);
     else if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_END)
@@ -653,6 +653,7 @@ static void say_unreachable(const char *message)
     bool moment = run.state != RUN_ATTACHING && !run.will_restart && !run.ended_by_cluster;
     char end[RUN_END_BYTES];
 
+    run_comeback_reaches(false);
     run_say_waiting("%scannot reach the agent at %s: %s; %s; trying again%s", name_end(end),
                     run.options.socket, message, run_unreachable_advice(run.options.socket),
                     run_again_for(moment, run.options.wait_for_ms));
@@ -682,8 +683,9 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
     else if (run.will_restart && !run.ended_by_cluster)
         next_run();
     else if (run.ended_by_cluster ? run_input_again()
-                                  : run.wait_status != 0 && !run.ended && !run.failed &&
-                                        run_input_unread()) { /* it failed for the last time here */
+                                  : !run.ended && !run.failed && run_input_unread() &&
+                                        (run.wait_status != 0 || /* for the last time here */
+                                         run_comeback_finished())) {
         stay_on(run.ended_by_cluster); /* also when the next run was decided upon before */
         wait_ms(0, attach_fire);
     } else

@@ -304,6 +304,7 @@ static void fill_next_restart(const struct request *request,
     uint64_t until_ms = fsm_restart_excluded_until_ms(allocation);
 
     reply->restarts = fsm_restart_awaited(fsm, allocation);
+    reply->comes_back = fsm_restart_is_auto(fsm, allocation);
     reply->restart_wait_ms = fsm_policy(fsm)->restart_wait_ms;
     reply->requeues_used = fsm_restart_requeues_used(fsm, allocation);
     if (reply->restarts)
