@@ -703,7 +703,7 @@ static void waiting_notice(uv_timer_t *timer)
         run_say_waiting("%sit does not answer at %s; waiting for it", name_end(end),
                         run.options.socket);
         wait_ms(RUN_SAY_AGAIN_MS, waiting_notice);
-    } else if (!run.ready && run_say_cause()[0] == '\0')
+    } else if (!run.ready && run_say_cause()[0] == '\0' && !run_comeback_is_finished())
         run_say_waiting(
             "the agent is there; waiting until what ran here before has ended, or until the "
             "last checkpoint is found and copied");
