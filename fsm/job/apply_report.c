@@ -279,20 +279,35 @@ static bool report_end_unseen(const struct fsm *fsm, const struct report *report
            report->message->end == CKPT__V1__APPLICATION_END__APPLICATION_END_UNSEEN;
 }
 
-/* Its peers, which end with it, may have been heard first: what somebody asked for is no failure
- * that the broker makes good, and the policy alone says what follows. */
-static void report_end_asked(const struct fsm *fsm, const struct report *report)
+/* What somebody asked for is no failure, and no policy brings it back. */
+static bool report_end_asked(const struct fsm *fsm, const struct report *report)
+{
+    CHECK(report->node != NULL);
+    return fsm_level(fsm) >= 2 &&
+           report->message->end == CKPT__V1__APPLICATION_END__APPLICATION_END_ASKED;
+}
+
+static struct fsm_plan report_plan_exit(const struct fsm *fsm, const struct report *report)
+{
+    struct fsm_plan plan = fsm_plan_failure(fsm, report->allocation, REASON(APPLICATION_EXITED),
+                                            report_end_unseen(fsm, report));
+
+    CHECK(!report->allocation->view.terminating);
+    if (report_end_asked(fsm, report))
+        plan.state = ENDS(FAILED);
+    return plan;
+}
+
+/* Its peers, which end with it, may have been heard first: the stop that they began as a failure is
+ * what somebody asked for. */
+static void report_learn_end(const struct fsm *fsm, const struct report *report)
 {
     struct allocation *allocation = report->allocation;
-    struct fsm_plan plan;
 
-    CHECK(report->node != NULL);
-    if (fsm_level(fsm) < 2 || !allocation->view.terminating ||
-        allocation->plan_reason != REASON(APPLICATION_EXITED) ||
-        report->message->end != CKPT__V1__APPLICATION_END__APPLICATION_END_ASKED)
-        return;
-    plan = fsm_plan_failure(fsm, allocation, REASON(APPLICATION_EXITED), false);
-    allocation->plan_state = (uint8_t)plan.state;
+    CHECK(allocation != NULL);
+    if (allocation->view.terminating && allocation->plan_reason == REASON(APPLICATION_EXITED) &&
+        report_end_asked(fsm, report))
+        allocation->plan_state = ENDS(FAILED);
 }
 
 /* In this order: a stop takes any end for its own; a restart in place is none; an end with an error
@@ -303,7 +318,7 @@ static void report_exited(struct fsm *fsm, const struct report *report)
     struct allocation *allocation = report->allocation;
 
     report_mark_exited(report, report_finished(report));
-    report_end_asked(fsm, report);
+    report_learn_end(fsm, report);
     if (!allocation->view.terminating && !report->part->exited) {
         allocation->view.death_count += allocation->view.death_count < UINT32_MAX;
         fsm_cause_exited(fsm, allocation, report->node, (uint32_t)report->message->exit_status);
@@ -313,9 +328,7 @@ static void report_exited(struct fsm *fsm, const struct report *report)
     else if (report->message->will_restart != 0)
         report_restarting(fsm, report);
     else if (!report->part->exited)
-        fsm_terminate_without(fsm, allocation, report->part,
-                              fsm_plan_failure(fsm, allocation, REASON(APPLICATION_EXITED),
-                                               report_end_unseen(fsm, report)));
+        fsm_terminate_without(fsm, allocation, report->part, report_plan_exit(fsm, report));
     else if (fsm_terminate_finished(allocation)) /* F-021 */
         fsm_allocation_end(fsm, allocation, ENDS(COMPLETED), REASON(NONE));
 }
@@ -569,7 +582,7 @@ static enum fsm_status report_application(struct fsm *fsm, struct report *report
     else if (report->message->kind == KIND(WALLTIME_KILLED))
         report_walltime_killed(fsm, report);
     else if (report->allocation->view.terminating) {
-        report_end_asked(fsm, report);
+        report_learn_end(fsm, report);
         fsm_terminate_part(fsm, report->allocation, report->part);
     }
     return FSM_OK;

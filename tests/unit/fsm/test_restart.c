@@ -544,30 +544,46 @@ static void an_end_that_nobody_saw_is_a_nodes(void **unused)
     }
 }
 
-/* Somebody ends one part, and a peer that ends with it is heard first: no broker makes good what
- * was asked for. */
+/* F-015: somebody ends one part, or the only one, and a peer that ends with it may be heard first:
+ * what was asked for does not come back, whatever the policy of requeues, which is about failures. */
 static void an_end_that_was_asked_for_is_no_failure(void **unused)
 {
     static const char *const told[] = {"application_exited j status=2 end=asked",
                                        "terminated j status=2 end=asked"};
+    static const char *const policies[] = {"", "requeue=always", "broker=manual requeue=always"};
 
     (void)unused;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 6; i++) {
+        const char *policy = policies[i / 2];
         struct script script;
 
-        start(&script, "", "");
+        start(&script, "", policy);
         expect_ok(&script, "report n2 application_exited j status=1 restart");
-        expect_ok(&script, "report n1 %s", told[i]);
+        expect_ok(&script, "report n1 %s", told[i % 2]);
         expect_ok(&script, "report n2 terminated j");
-        if (i == 0)
+        if (i % 2 == 0)
             expect_ok(&script, "report n1 terminated j");
         expect_job(&script, "j", FAILED);
         assert_false(fsm_restart_awaited(script.fsm, j_of(&script)));
         script_close(&script);
-        start(&script, "", "");
-        expect_ok(&script, "report n1 application_exited j status=-1 end=asked");
+        start(&script, "", policy);
+        expect_ok(&script, "report n1 application_exited j status=%d end=asked", i % 2 ? 2 : -1);
         expect_ok(&script, "report n2 terminated j");
         expect_job(&script, "j", FAILED);
+        expect_reason(&script, "j", "application_exited");
+        script_close(&script);
+    }
+    for (int asked = 0; asked < 2; asked++) { /* the only part of a job */
+        struct script script;
+
+        start(&script, "", "");
+        expect_ok(&script, "register alone nodes=n3 requeue=always");
+        expect_ok(&script, "report n3 application_started alone");
+        expect_ok(&script, "report n3 application_exited alone status=2 %s",
+                  asked ? "end=asked" : "");
+        assert_string_equal(
+            fsm_allocation_state_name(job_of(&script, "alone")->state),
+            asked ? "FAILED" : "REQUEUED");
         script_close(&script);
     }
 }
