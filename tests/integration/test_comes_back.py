@@ -5,17 +5,26 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
 import sys
 import time
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, broker_pb2, common_pb2, operator_pb2, tap, wait_until  # noqa: E402
+from cluster import BIN, Cluster, Job, broker_pb2, common_pb2, operator_pb2, tap, wait_until  # noqa: E402
 from jobs import COMPLETED, ENDED_FAILED, MIB, REQUEUED, RUNNING, STARTING, SUSPENDED, complete  # noqa: E402
 from ranks_site import HEARTBEAT_MS, RANKS_POLICY, Ranked, site, threads, train  # noqa: E402
 
 AUTO = common_pb2.RESTART_MODE_AUTO
 RESTARTS = ("--max-restarts", "9")
+
+
+class Piped(Job):
+    """Its standard input is a pipe that somebody could still write to."""
+
+    def start(self):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(self.arguments, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=self.cluster.dir, start_new_session=True)
 
 
 def says(run, pattern, timeout_s=20):
@@ -192,19 +201,42 @@ def who_waits_in_vain_says_so_and_ends():
 
 
 def who_is_told_to_end_does_not_start_again():
-    """Ctrl-C at one node. Its rank takes a moment to end, and its peer ends before, with an error: the cluster ends the run as well, and restarts the job."""
+    """Ctrl-C at one node. Its rank takes a moment to end, and its peer ends before, with an error: the cluster ends the run as well. The job is FAILED,
+    whatever its policy of requeues (F-015), and no spare takes it."""
     with site("ab", restart_wait="20s") as cluster:
         starts = cluster.dir / "starts"
         starts.mkdir(mode=0o777)
         command = ["bash", "-c", f"""trap 'touch {starts}/told; sleep 1; exit 1' INT TERM; echo $CKPT_RUN >> {starts}/$CKPT_PART
             until [ $CKPT_PART = 1 -a -e {starts}/told ]; do sleep .05; done; rm {starts}/told; exit 1"""]
-        cluster.register("job", [("a", 1, MIB), ("b", 1, MIB)], restart=AUTO)
+        cluster.register("job", [("a", 1, MIB), ("b", 1, MIB)], restart=AUTO, requeue_policy=common_pb2.REQUEUE_POLICY_ALWAYS)
         runs = {node: cluster.run_job(node, "job", command, RESTARTS) for node in "ab"}
         wait_until("it runs", lambda: cluster.allocation("job").state == RUNNING and (starts / "0").exists() and (starts / "1").exists(), 20)
         runs["a"].process.send_signal(signal.SIGINT)
         assert runs["a"].process.wait(10) in (1, 137), runs["a"].log.read_text()
         time.sleep(4)
         assert len((starts / "0").read_text().split()) == 1, runs["a"].log.read_text()
+        allocation = cluster.allocation("job")
+        assert allocation.state == ENDED_FAILED and not allocation.restart_choice, allocation
+        assert runs["b"].process.wait(10) in (1, 137), runs["b"].log.read_text()
+        cluster.debug_check()
+
+
+def who_cannot_begin_again_leaves_with_the_first_cause():
+    """Input from a pipe is not given again. The peer of a rank that ended with 7 was killed by the cluster, or ended with an error of its own: it says
+    what the rank did, nothing begins on its node any more, and it does not wait for a restart."""
+    with site("ab", restart_wait="60s") as cluster:
+        for name, peer in (("killed", "sleep 600"), ("fails", "until [ -e $OUT ]; do sleep .05; done; exit 1")):
+            out = cluster.dir / f"{name}.out"
+            command = ["sh", "-c", f"OUT={out}; [ $CKPT_PART = 1 ] || {{ sleep 1; touch $OUT; exit 7; }}; {peer}"]
+            cluster.register(name, [("a", 1, MIB), ("b", 1, MIB)], restart=AUTO)
+            runs = {}
+            for node in "ab":
+                runs[node] = Piped(cluster, cluster.agents[node], name, command, ("--max-restarts", "0"))
+                cluster.jobs.append(runs[node])
+            for node in "ab":
+                assert runs[node].process.wait(30) == 7, runs[node].log.read_text()
+                assert runs[node].log.read_text().count("started pid") == 1
+            cluster.ctl("end", name, check=False)
         cluster.debug_check()
 
 
@@ -284,6 +316,7 @@ def all_members_down_for_a_while():
 if __name__ == "__main__":
     sys.exit(tap([a_rank_that_dies_brings_all_back, a_spare_takes_the_place_of_a_node_that_is_off, a_job_without_progress_ends_with_its_own_status,
                   a_job_of_one_node_comes_back_beyond_its_restarts_in_place,
-                  a_part_that_has_finished_begins_again_with_one_that_failed, a_node_that_failed_twice_gives_way_to_a_spare, the_sites_command_hears_of_each_restart,
-                  who_waits_in_vain_says_so_and_ends, who_is_told_to_end_does_not_start_again, what_is_over_is_said_once,
+                  a_part_that_has_finished_begins_again_with_one_that_failed, a_node_that_failed_twice_gives_way_to_a_spare,
+                  the_sites_command_hears_of_each_restart, who_waits_in_vain_says_so_and_ends, who_is_told_to_end_does_not_start_again,
+                  who_cannot_begin_again_leaves_with_the_first_cause, what_is_over_is_said_once,
                   nobody_leads_when_the_run_has_ended, a_job_that_is_preempted_goes_on_when_its_nodes_are_free, all_members_down_for_a_while]))

@@ -100,6 +100,24 @@ static bool point_has_finished(struct restore *restore, const Ckpt__V1__RestartP
            point->runs[restore->place] == restore->finished_run;
 }
 
+/* Nothing begins for it: it hears why its run has ended, when that is known. */
+static void restore_tells_why(struct restore *restore, const Ckpt__V1__RestartPoint *point)
+{
+    char text[RESTORE_TEXT_BYTES];
+
+    CHECK(restore->wait == WAIT(NONE) && !restore->awaits);
+    if (restore_point_runs(point)) {
+        restore_again(restore, RESTORE_RETRY_MS);
+        return;
+    }
+    restore_refusal_text(restore, point, text);
+    restore_finish(restore, &(struct restore_result){.folder = "",
+                                                     .notice = "",
+                                                     .error = text,
+                                                     .cause_wait_status =
+                                                         point->cause_wait_status});
+}
+
 /* True: the broker does not count on this allocation here, which may change in a moment. */
 static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
@@ -107,6 +125,10 @@ static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint 
     bool may_come = /* a restart, on any nodes */
         point->allocation_state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED;
 
+    if (restore->wait == WAIT(NONE)) {
+        restore_tells_why(restore, point);
+        return true;
+    }
     if (point_has_finished(restore, point)) {
         restore_hold(restore);
         return true;

@@ -6,7 +6,13 @@
 #include "src/agent/run/run_say.h"
 #include "src/base/check.h"
 
-enum comeback_state { COMEBACK_NONE, COMEBACK_FINISHED, COMEBACK_ASKED, COMEBACK_TOLD };
+enum comeback_state {
+    COMEBACK_NONE,
+    COMEBACK_FINISHED,
+    COMEBACK_ASKED,
+    COMEBACK_TOLD,
+    COMEBACK_LEAVES
+};
 
 static struct comeback {
     uv_timer_t timer;
@@ -21,7 +27,7 @@ static void comeback_over(uv_timer_t *timer)
     CHECK(timer == &comeback.timer);
     if (comeback.state == COMEBACK_FINISHED)
         run_say("the agent is away, and this part of the allocation has finished");
-    else
+    else if (comeback.state != COMEBACK_LEAVES)
         run_say("%s; it goes on when the same line is started again",
                 comeback.state == COMEBACK_TOLD
                     ? "the allocation was not restarted in time (restart_wait)"
@@ -34,7 +40,7 @@ static void comeback_enter(enum comeback_state state, uint64_t wait_ms)
     CHECK(comeback.over != NULL);
     comeback.state = state;
     uv_timer_stop(&comeback.timer);
-    if (state != COMEBACK_NONE && !comeback.endless)
+    if (state != COMEBACK_NONE && (!comeback.endless || state == COMEBACK_LEAVES))
         uv_timer_start(&comeback.timer, comeback_over, wait_ms, 0);
 }
 
@@ -88,6 +94,16 @@ void run_comeback_ask(bool by_cluster)
     uint64_t wait_ms = by_cluster ? COMEBACK_ANSWER_MS : COMEBACK_FAILED_MS;
 
     comeback_enter(COMEBACK_ASKED, comeback_wait_ms(wait_ms));
+}
+
+void run_comeback_leave(void)
+{
+    comeback_enter(COMEBACK_LEAVES, COMEBACK_FAILED_MS);
+}
+
+bool run_comeback_leaves(void)
+{
+    return comeback.state == COMEBACK_LEAVES;
 }
 
 void run_comeback_told(uint64_t restart_wait_ms)

@@ -4,10 +4,13 @@
  *          the cluster restarts it. run_comeback_told() with that answer, for so long as it says.
  *          run_comeback_stop() when a run begins. over() when none has begun in time,
  *          which is said.
+ *          run_comeback_leave() when none could begin any more: who ended first is asked, and
+ *          over() comes when nobody says so.
  * States   NONE ─ ask ─► ASKED ─ told ─► TOLD; NONE again by stop. A ckpt-run that was started
  *          before the restart goes from NONE to TOLD. NONE ─ finished ─► FINISHED when the part has
  *          ended with status 0 and others of its allocation run on: one that fails takes it along
- *          into the restart. It has no time limit but for an agent that is away.
+ *          into the restart. It has no time limit but for an agent that is away. NONE ─ leave ─►
+ *          LEAVES.
  * Units    milliseconds.
  * Source   V-001, S3-047.
  */
@@ -28,6 +31,8 @@ enum {
 /* endless (--stay): over() never comes. */
 void run_comeback_open(uv_loop_t *loop, bool endless, void (*over)(void));
 void run_comeback_ask(bool by_cluster); /* it had ended the run */
+void run_comeback_leave(void);
+bool run_comeback_leaves(void); /* LEAVES */
 /* True: so it is kept, from now on; only in this state is_finished(). */
 bool run_comeback_finished(void);
 bool run_comeback_is_finished(void);

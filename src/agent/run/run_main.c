@@ -96,6 +96,7 @@ static struct run {
     uint64_t started_at_ms; /* of the last run, wall clock; 0: none has begun */
     uint64_t ended_at_ms;   /* ... and when it ended; 0: none has */
     uint64_t began_from;    /* ... and the checkpoint from which it went on; 0: from scratch */
+    uint32_t parts;         /* ... and of how many the allocation consisted; 0: not known */
     bool failed;            /* the application could not be started, and the agent is being told */
     char note_left[END_NOTE_BYTES]; /* of the last run; "": the work folder took it */
 } run = {.child = {.keeper_fd = -1}};
@@ -151,7 +152,8 @@ static void send_hello(void)
     hello.asks_group = run.options.asks_group;
     hello.restore = run.options.restore;
     hello.replace = run.options.replace;
-    hello.wait = run.options.stay        ? CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_ANY
+    hello.wait = run_comeback_leaves()   ? CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_NONE
+                 : run.options.stay      ? CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_ANY
                  : run_comeback_wanted() ? CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_RESTART
                                          : CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_UNSPECIFIED;
     up.body_case = CKPT__V1__ATTACH_UP__BODY_HELLO;
@@ -465,6 +467,7 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
                                                           .ended_at_ms = run.ended_at_ms,
                                                           .began_from = run.began_from}});
     run.ran = true;
+    run.parts = ready->parts;
     run.started_at_ms = run_wall_ms();
     run.ended_at_ms = 0;
     run.began_from = ready->checkpoint_id;
@@ -497,7 +500,8 @@ static void leave_waiting(void) /* no run will follow */
 /* What runs well is not ended because its agent cannot have it: it is asked again, and the application goes on. */
 static void take_refusal(const Ckpt__V1__AttachReady *ready)
 {
-    if (run.state == RUN_ATTACHING && run.options.stay && ready->may_come) {
+    if (run.state == RUN_ATTACHING && run.options.stay && ready->may_come &&
+        !run_comeback_leaves()) {
         run_say_waiting("%s; waiting for that (--stay)", ready->error); /* an agent of before */
         return;
     }
@@ -527,6 +531,8 @@ static void take_ready(const Ckpt__V1__AttachReady *ready)
         take_refusal(ready);
         return;
     }
+    if (run_comeback_leaves())
+        leave_waiting(); /* the agent is older and does not know that nothing may begin */
     run.refused = false;
     run_comeback_stop(ready->run, ready->stays_when_finished);
     if (ready->notice[0] != '\0')
@@ -548,13 +554,10 @@ static void take_ready(const Ckpt__V1__AttachReady *ready)
     }
 }
 
-/* Another run of it may come: as if this program were started now. Without --stay it waits for the
- * cluster's own restart only. */
-static void stay_on(bool by_cluster)
+/* As if this program were started now. */
+static void begin_anew(void)
 {
     run.ended = run.ended_by_cluster = false;
-    if (by_cluster || !run_comeback_is_finished())
-        run_comeback_ask(by_cluster);
     run_child_done(&run.child);
     run.restart_count = 0;
     run.pid = 0;
@@ -562,10 +565,32 @@ static void stay_on(bool by_cluster)
     uv_timer_stop(&run.last_word);
 }
 
+/* Another run of it may come. Without --stay the cluster's own restart alone is waited for. */
+static void stay_on(bool by_cluster)
+{
+    if (by_cluster || !run_comeback_is_finished())
+        run_comeback_ask(by_cluster);
+    begin_anew();
+}
+
+/* No other run may begin here. Of a job of several parts the one that ended first says how it
+ * ended. */
+static void leave_with_cause(void)
+{
+    CHECK(run.ran);
+    if (run.parts == 1)
+        leave(run_exit_code(run.wait_status));
+    run_comeback_leave();
+    begin_anew();
+    wait_ms(0, attach_fire);
+}
+
 static void take_end(const Ckpt__V1__AttachEnd *end)
 {
     bool stays = !end->for_good || run.options.stay;
 
+    if (run.state == RUN_ATTACHING && run_comeback_leaves())
+        return; /* others still end it */
     if (run.state == RUN_ATTACHING && stays) { /* perhaps once more, while others still end it */
         run_comeback_say_over(end->reason);
         stay_on(true);
@@ -587,6 +612,8 @@ static void take_notice(const Ckpt__V1__AttachNotice *notice)
     }
     run_say_waiting("%s", notice->text);
     run_comeback_cause(notice->cause_wait_status);
+    if (run_comeback_leaves() && notice->restart_wait_ms != 0)
+        leave_waiting(); /* an older agent would keep it */
     if (notice->restart_wait_ms != 0)
         run_comeback_told(notice->restart_wait_ms);
 }
@@ -682,14 +709,18 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
         wait_ms(run.refused ? REFUSED_AGAIN_MS : ATTACH_AGAIN_MS, attach_fire);
     else if (run.will_restart && !run.ended_by_cluster)
         next_run();
-    else if (run.ended_by_cluster ? run_input_again()
-                                  : !run.ended && !run.failed && run_input_unread() &&
-                                        (run.wait_status != 0 || /* for the last time here */
-                                         run_comeback_finished())) {
+    else if (!run.ended_by_cluster && (run.ended || run.failed))
+        leave(run_exit_code(run.wait_status));
+    else if (run.ended_by_cluster
+                 ? run_input_again()
+                 : run_input_unread() && (run.wait_status != 0 || /* for the last time here */
+                                          run_comeback_finished())) {
         stay_on(run.ended_by_cluster); /* also when the next run was decided upon before */
         wait_ms(0, attach_fire);
-    } else
+    } else if (!run.ended_by_cluster && run.wait_status == 0)
         leave(run_exit_code(run.wait_status));
+    else
+        leave_with_cause();
 }
 
 /* The agent has taken the hello: what it waits for it says itself, but for this. Of one that stands
