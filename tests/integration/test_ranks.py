@@ -211,6 +211,32 @@ def who_was_forked_is_not_asked():
         cluster.debug_check()
 
 
+TWO = "\"$@\" one & \"$@\" two & wait"
+
+
+def two_programs_that_nothing_numbers_are_no_checkpoint():
+    """A script without a handler starts two programs, each of which saves its own state: `done` of the first would stand for both, and after a restart
+    the other one would begin anew beside it. Nothing is asked until --ranks says who speaks: 2 for each, 1 for one that saves for all; `done.RANK` of
+    both then. V-008."""
+    command = ["sh", "-c", TWO, "sh", sys.executable, "-c", HELPERS]
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        jobs = {}
+        for name, options in {"unsaid": (), "all": ("--ranks", "1")}.items():
+            cluster.register(name, [("a", 1, MIB)], checkpoint_timeout_ms=10000)
+            jobs[name] = cluster.run_job("a", name, command, ("--max-restarts", "0", *options))
+        for job in jobs.values():
+            wait_until("both count", lambda job=job: len(list(pathlib.Path(job.work_dir).glob("counts.*"))) == 2, 20)
+        ids = {name: hint(cluster, name) for name in jobs}
+        record = ends_in(cluster, "unsaid", ids["unsaid"], (COMPLETE, FAILED, TIMED_OUT))
+        assert record.state == FAILED and "2 processes catch the signal" in record.detail and "--ranks 2" in record.detail, record
+        assert not list(pathlib.Path(jobs["unsaid"].work_dir).glob("heard.*")), "it was asked"
+        record = ends_in(cluster, "all", ids["all"], (COMPLETE, FAILED, TIMED_OUT))
+        assert record.state == COMPLETE, record
+        assert cluster.allocation("unsaid").state == RUNNING
+        cluster.debug_check()
+
+
 def six_rounds_of_faults():
     """What a seed draws; make systems has two hundred."""
     seed = int(os.environ.get("SEED", time.time_ns() % 10**6))
@@ -366,7 +392,8 @@ def what_failed_while_its_agent_was_away_goes_on(by, parent):
 
 
 if __name__ == "__main__":
-    sys.exit(tap([all_ranks_or_no_checkpoint, who_was_forked_is_not_asked, a_rank_that_died_before_is_missed, declared_ranks_are_all_waited_for,
+    sys.exit(tap([all_ranks_or_no_checkpoint, who_was_forked_is_not_asked, two_programs_that_nothing_numbers_are_no_checkpoint,
+                  a_rank_that_died_before_is_missed, declared_ranks_are_all_waited_for,
                   who_has_opened_the_library_is_waited_for_until_its_first_step,
                   *in_both_ways(nothing_is_computed_after_the_last_rank_was_done),
                   *in_both_ways(what_failed_while_its_agent_was_away_goes_on), six_rounds_of_faults]))

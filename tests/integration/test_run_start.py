@@ -52,6 +52,25 @@ def nohup_without_descriptors_and_with_blocked_signals_is_no_obstacle():
         allocation_in(cluster, "job", ENDED_FAILED)
 
 
+def warnings_of_a_batch_system_end_nothing():
+    """Slurm's --signal=USR1@120, submitit's SIGUSR2, LSF's and PBS's SIGXCPU come to whoever the batch system has started. ckpt-run tells them and goes on:
+    it would die of each, and the batch system would end all that it has left. V-011."""
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 1, MIB)])
+        job = cluster.run_job("a", "job", heat(cluster, "job"))
+        pid = wait_until("it runs", job.known_to_run, 20)
+        for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU):
+            job.process.send_signal(number)
+            wait_until("it is told", lambda number=number: f"signal {int(number)} (" in job.log.read_text() or job.process.poll() is not None, 5)
+            assert job.running(), job.process.returncode
+        ends_in(cluster, "job", hint(cluster, "job"), (COMPLETE,))
+        assert job.running() and job.application_pid() == pid
+        assert not ignored(pid, signal.SIGUSR2) and not ignored(pid, signal.SIGXCPU)
+        job.process.send_signal(signal.SIGTERM)
+        assert job.process.wait(20) in (0, 143)
+
+
 READS = 'read -r line; echo "$CKPT_RESTART_COUNT got $line"; [ "$CKPT_RESTART_COUNT" = 1 ] || kill -9 $$; sed "s/^/rest /"'
 
 
@@ -414,4 +433,5 @@ if __name__ == "__main__":
                   what_was_read_is_read_again_or_the_job_is_not_started_again, an_input_that_is_whole_and_unread_hinders_no_restart,
                   other_inputs_than_the_standard_one_are_read_again_or_the_job_is_not_started_again,
                   the_same_line_with_other_streams_is_no_start_on_other_work,
-                  nohup_without_descriptors_and_with_blocked_signals_is_no_obstacle]))
+                  nohup_without_descriptors_and_with_blocked_signals_is_no_obstacle,
+                  warnings_of_a_batch_system_end_nothing]))

@@ -100,6 +100,22 @@ static bool all_there(const struct ranks_table *table, uint32_t wanted,
     return false;
 }
 
+/* Several hear the signal, and nothing tells whether each saves a state of its own or one saves for
+ * all: the first to say that it is done would speak for the others. */
+static bool speaker_known(const struct ranks_seen *seen, uint32_t declared,
+                          char ret_why[JOB_DETAIL_BYTES])
+{
+    CHECK(seen->hearer_count <= ARRAY_COUNT(seen->hearers));
+    if (declared != 0 || seen->asks_group || seen->hearer_count < 2)
+        return true;
+    snprintf(ret_why, JOB_DETAIL_BYTES,
+             "%zu processes catch the signal, pids %d and %d of them, and nothing numbers them: start "
+             "it with --ranks %zu if each saves a state (done.RANK), --ranks 1 if one saves for all",
+             seen->hearer_count, (int)seen->hearers[0].pid, (int)seen->hearers[1].pid,
+             seen->hearer_count);
+    return false;
+}
+
 bool ranks_ready(const struct ranks_seen *seen, uint32_t declared, struct ranks_table *ret_table,
                  char ret_why[JOB_DETAIL_BYTES])
 {
@@ -121,6 +137,8 @@ bool ranks_ready(const struct ranks_seen *seen, uint32_t declared, struct ranks_
                  seen->items[0].name, (int)seen->items[0].pid);
         return false;
     }
+    if (!speaker_known(seen, declared, ret_why))
+        return false;
     if (declared > 1)
         number_declared(declared, ret_table);
     return true;

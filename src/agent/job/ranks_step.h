@@ -33,7 +33,8 @@ struct ranks_table {
     struct ledger_rank items[LEDGER_RANKS_MAX]; /* by rising number */
 };
 
-/* False: it cannot be asked now, and why. declared: how many there are on this node, as the user
+/* Where nothing numbers them and several hear the signal, it is for the user to say who speaks.
+ * False: it cannot be asked now, and why. declared: how many there are on this node, as the user
  * said; 0: nothing said. */
 bool ranks_ready(const struct ranks_seen *seen, uint32_t declared, struct ranks_table *ret_table,
                  char ret_why[JOB_DETAIL_BYTES]);

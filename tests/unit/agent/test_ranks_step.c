@@ -88,6 +88,27 @@ static void more_ranks_than_are_taken_are_refused(void **state)
     assert_string_equal(why, "the job has more than 256 ranks on this node, no more are taken");
 }
 
+/* V-008: the first that says `done` would speak for the others, whose states nobody has. */
+static void several_that_nothing_numbers_are_asked_when_their_user_says_who_speaks(void **state)
+{
+    static struct ranks_seen seen = {.hearer_count = 2, .hearers = {{71, 1}, {72, 1}}};
+
+    (void)state;
+    assert_false(ranks_ready(&seen, 0, &table, why));
+    assert_non_null(strstr(why, "2 processes catch the signal, pids 71 and 72 of them"));
+    assert_non_null(strstr(why, "--ranks 1 if one saves for all"));
+    assert_true(ranks_ready(&seen, 1, &table, why));
+    assert_uint_equal(table.count, 0);
+    assert_true(ranks_ready(&seen, 2, &table, why));
+    assert_uint_equal(table.count, 2);
+    seen.asks_group = true; /* whoever asks all of them knows that they may be many */
+    assert_true(ranks_ready(&seen, 0, &table, why));
+    seen.asks_group = false;
+    seen.hearer_count = 1;
+    assert_true(ranks_ready(&seen, 0, &table, why));
+    assert_uint_equal(table.count, 0);
+}
+
 static void a_job_that_nothing_numbers_is_one_or_as_many_as_its_user_says(void **state)
 {
     const struct ranks_seen seen = {0};
@@ -239,6 +260,8 @@ int main(void)
         cmocka_unit_test(what_the_launcher_counts_on_all_nodes_goes_with_the_question),
         cmocka_unit_test(a_job_whose_ranks_are_not_all_there_is_not_asked),
         cmocka_unit_test(more_ranks_than_are_taken_are_refused),
+        cmocka_unit_test(
+            several_that_nothing_numbers_are_asked_when_their_user_says_who_speaks),
         cmocka_unit_test(a_job_that_nothing_numbers_is_one_or_as_many_as_its_user_says),
         cmocka_unit_test(a_question_is_over_when_all_of_them_are_done),
         cmocka_unit_test(one_that_ends_refuses_or_says_another_step_fails_it),
