@@ -298,6 +298,8 @@ enum fsm_status fsm_apply_pin(struct fsm *fsm, const fsm_command *command,
 
     CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_PIN_CHECKPOINT);
     outcome->checkpoint_id = pin->checkpoint_id;
+    if (pin->reject)
+        return fsm_verify_reject(fsm, pin->checkpoint_id);
     return fsm_retention_pin(fsm, pin->checkpoint_id, !pin->unpin, outcome);
 }
 

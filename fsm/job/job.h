@@ -449,6 +449,8 @@ const struct checkpoint *fsm_verify_held(const struct fsm *fsm,
 void fsm_verify_let_go(struct fsm *fsm, const struct allocation *allocation);
 void fsm_verify_take(struct fsm *fsm, struct checkpoint *checkpoint);
 void fsm_verify_end(struct fsm *fsm, struct checkpoint *checkpoint);
+/* Somebody says that its application cannot begin from it: as if it were found damaged. */
+enum fsm_status fsm_verify_reject(struct fsm *fsm, uint64_t checkpoint_id);
 bool fsm_verify_adopt(struct fsm *fsm, struct checkpoint *checkpoint,
                       const struct fsm_verification *view);
 const char *fsm_verify_broken(const struct fsm *fsm, const struct checkpoint *checkpoint);

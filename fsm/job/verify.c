@@ -88,6 +88,27 @@ static void verify_damaged(struct fsm *fsm, struct checkpoint *checkpoint, const
     fsm->detail = NULL;
 }
 
+/* Its bytes are right, and whoever knows its application says that they are of no use to it. Copies
+ * on nodes are of no use either. */
+enum fsm_status fsm_verify_reject(struct fsm *fsm, uint64_t checkpoint_id)
+{
+    struct checkpoint *checkpoint = checkpoint_edit(fsm, checkpoint_find(fsm, checkpoint_id));
+
+    CHECK(fsm->detail == NULL);
+    if (checkpoint == NULL)
+        return FSM_CHECKPOINT_NOT_FOUND;
+    if (checkpoint->view.damaged)
+        return FSM_OK;
+    if (!fsm_checkpoint_restorable(checkpoint))
+        return FSM_NOT_KEPT;
+    fsm->detail = "rejected: its application cannot begin from it";
+    fsm_begin_found_damaged(
+        fsm, allocation_edit(fsm, allocation_at(fsm, checkpoint->view.allocation_slot)),
+        checkpoint);
+    fsm->detail = NULL;
+    return FSM_OK;
+}
+
 /* All parts that are to be read before its nodes go were. */
 static void verify_next_held(struct fsm *fsm, struct checkpoint *checkpoint)
 {

@@ -1,4 +1,4 @@
-/* ckptctl gc, checkpoint pin and unpin: what retention keeps for its age alone, and what an
+/* ckptctl gc, checkpoint pin, unpin and reject: what retention keeps for its age alone, and what an
  * operator keeps or lets go.
  *
  * Flow     gc run shows the plan page by page and deletes exactly what it has shown: what has
@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "ckpt/v1/operator.pb-c.h"
@@ -172,7 +173,7 @@ enum cli_exit command_gc_run(struct cli *cli)
     return code;
 }
 
-static enum cli_exit pin_checkpoint(struct cli *cli, bool unpin)
+static enum cli_exit pin_checkpoint(struct cli *cli, const char *verb)
 {
     Ckpt__V1__PinRequest request = CKPT__V1__PIN_REQUEST__INIT;
     enum cli_exit code = checkpoint_argument(cli, 0, &request.checkpoint_id);
@@ -180,18 +181,29 @@ static enum cli_exit pin_checkpoint(struct cli *cli, bool unpin)
 
     if (code != CLI_OK)
         return code;
-    request.unpin = unpin;
-    snprintf(what, sizeof(what), "%s checkpoint %s", unpin ? "unpin" : "pin",
+    request.unpin = strcmp(verb, "unpin") == 0;
+    request.reject = strcmp(verb, "reject") == 0;
+    snprintf(what, sizeof(what), "%s checkpoint %s", verb,
              human_checkpoint(request.checkpoint_id, text));
+    if (request.reject)
+        code = call_confirm(cli, "restarts pass over this checkpoint for good, and begin from the "
+                                 "one before it");
+    if (code != CLI_OK)
+        return code;
     return call_mutate_simple(cli, what, "OperatorService/PinCheckpoint", &request.base);
 }
 
 enum cli_exit command_checkpoint_pin(struct cli *cli)
 {
-    return pin_checkpoint(cli, false);
+    return pin_checkpoint(cli, "pin");
 }
 
 enum cli_exit command_checkpoint_unpin(struct cli *cli)
 {
-    return pin_checkpoint(cli, true);
+    return pin_checkpoint(cli, "unpin");
+}
+
+enum cli_exit command_checkpoint_reject(struct cli *cli)
+{
+    return pin_checkpoint(cli, "reject");
 }

@@ -45,6 +45,7 @@ enum cli_exit command_gc_orphans(struct cli *cli);
 enum cli_exit command_gc_run_orphans(struct cli *cli);
 enum cli_exit command_checkpoint_pin(struct cli *cli);
 enum cli_exit command_checkpoint_unpin(struct cli *cli);
+enum cli_exit command_checkpoint_reject(struct cli *cli);
 enum cli_exit command_losses(struct cli *cli);
 enum cli_exit command_calibration(struct cli *cli);
 enum cli_exit command_history(struct cli *cli);

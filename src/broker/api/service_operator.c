@@ -129,6 +129,7 @@ static enum fsm_status fill_pin(const ProtobufCMessage *message, Ckpt__Log__V1__
     ckpt__log__v1__pin_checkpoint__init(&body->pin_checkpoint);
     body->pin_checkpoint.checkpoint_id = asked->checkpoint_id;
     body->pin_checkpoint.unpin = asked->unpin;
+    body->pin_checkpoint.reject = asked->reject;
     command->pin_checkpoint = &body->pin_checkpoint;
     return FSM_OK;
 }

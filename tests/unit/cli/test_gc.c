@@ -129,6 +129,14 @@ static void a_checkpoint_is_pinned_and_let_go(void **state)
         harness_close(&h);
     }
     harness_init(&h);
+    assert_int_equal(harness_run(&h, "checkpoint reject 1-7"), CLI_USAGE); /* for good: --yes */
+    harness_close(&h);
+    harness_init(&h);
+    harness_answer(&h, NULL, "OperatorService/PinCheckpoint", RPC_OK, NULL, &done.base);
+    assert_int_equal(harness_run(&h, "checkpoint reject 1-7 --yes"), CLI_OK);
+    assert_true(((const Ckpt__V1__PinRequest *)h.last_request)->reject);
+    harness_close(&h);
+    harness_init(&h);
     assert_int_equal(harness_run(&h, "checkpoint pin seven"), CLI_USAGE);
     assert_contains(h.error, "seven");
     harness_close(&h);

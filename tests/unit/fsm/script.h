@@ -507,6 +507,7 @@ static inline enum fsm_status script_pin(struct script *script, Ckpt__Log__V1__C
 
     pin.checkpoint_id = script_checkpoint(script, script_word(script, 1));
     pin.unpin = script_flag(script, "undo");
+    pin.reject = script_flag(script, "reject");
     SCRIPT_BODY(PIN_CHECKPOINT, pin_checkpoint, &pin);
     return script_apply(script, command);
 }

@@ -144,6 +144,37 @@ static void what_a_control_node_may_not_read_is_read_by_nodes_that_did_not_write
     script_close(&script);
 }
 
+/* Its bytes are right, and its application cannot read them: whoever says so has the job begin from
+ * the one before, also in place of a restore that is under way, and never from it again. */
+static void what_its_application_cannot_read_is_passed_over(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start(&script, "n1");
+    for (uint64_t sequence = 1; sequence <= 3; sequence++) {
+        expect_ok(&script, "after 60000");
+        complete(&script, sequence, "n1");
+    }
+    expect_status(&script, CHECKPOINT_NOT_FOUND, "pin 1-9 reject");
+    expect_ok(&script, "report n1 application_exited j1 status=256");
+    expect_job(&script, "j1", FAILED);
+    assert_int_equal(fsm_restart_point(script.fsm, "j1", 0)->id, checkpoint_id_make(1, 3));
+    expect_ok(&script, "pin 1-3 reject");
+    assert_true(at(&script, 3)->damaged);
+    assert_string_equal(at(&script, 3)->detail, "rejected: its application cannot begin from it");
+    assert_int_equal(last_event(&script)->kind, CKPT__V1__EVENT_KIND__EVENT_KIND_DAMAGED);
+    assert_int_equal(fsm_restart_point(script.fsm, "j1", 0)->id, checkpoint_id_make(1, 2));
+    expect_ok(&script, "pin 1-3 reject");
+    expect_ok(&script, "restart j1");
+    assert_int_equal(job_of(&script, "j1")->restart_id, checkpoint_id_make(1, 2));
+    expect_ok(&script, "pin 1-2 reject");
+    assert_int_equal(job_of(&script, "j1")->restart_id, checkpoint_id_make(1, 1));
+    script_restore(&script);
+    assert_int_equal(job_of(&script, "j1")->last_complete_id, checkpoint_id_make(1, 1));
+    script_close(&script);
+}
+
 /* A damaged last one is worth what it had saved, at once. */
 static void a_damaged_one_is_marked_told_and_its_job_has_more_to_lose(void **unused)
 {
@@ -417,6 +448,7 @@ int main(void)
         cmocka_unit_test(the_last_one_of_a_job_is_due_each_interval),
         cmocka_unit_test(what_somebody_asks_for_is_due_at_once_and_told),
         cmocka_unit_test(what_a_control_node_may_not_read_is_read_by_nodes_that_did_not_write_it),
+        cmocka_unit_test(what_its_application_cannot_read_is_passed_over),
         cmocka_unit_test(a_damaged_one_is_marked_told_and_its_job_has_more_to_lose),
         cmocka_unit_test(who_cannot_read_it_leaves_it_to_others_and_at_last_to_its_writer),
         cmocka_unit_test(what_its_writer_does_not_find_is_damaged),
