@@ -695,6 +695,7 @@ struct fsm_part {
     Ckpt__V1__BeginState begin; /* whether it may be started */
     Ckpt__V1__ReadState read;   /* whether it may read its files from the target */
     uint64_t read_bytes_per_s;  /* with MAY: 0: at any rate */
+    uint32_t user; /* of its node, whose it was when it last began there, + 1; 0: nobody's */
 };
 size_t fsm_parts_on_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_part *ret_parts,
                          size_t max);

@@ -409,6 +409,8 @@ static void report_began(struct fsm *fsm, const struct report *report)
     bool apart = report_began_apart(report);
 
     CHECK(report->node != NULL);
+    if (fsm_level(fsm) >= 2)
+        report->part->user = report->message->user;
     report_application_started(fsm, report);
     fsm_begin_restored(fsm, allocation, report->part, report->message->restored_checkpoint_id,
                        CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED);

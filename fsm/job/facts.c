@@ -521,7 +521,8 @@ struct fsm_part fsm_begin_part(const struct assignment *part)
                              .restored = part->restored,
                              .begin = begin_state(part),
                              .read = read_state(part),
-                             .read_bytes_per_s = part->read_bytes_per_s};
+                             .read_bytes_per_s = part->read_bytes_per_s,
+                             .user = part->user};
 }
 
 bool fsm_part_on(const struct fsm *fsm, const struct fsm_allocation *view, uint32_t node_slot,

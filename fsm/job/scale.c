@@ -139,7 +139,7 @@ struct part_known {
     uint64_t run;
     bool exited, starting, restored, joined;
     uint8_t restored_as;
-    uint32_t shard;
+    uint32_t shard, user;
 };
 
 /* Sets keep their order mostly: the search begins behind the last one found. */
@@ -203,7 +203,8 @@ static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
                                        allocation->assignments[i].restored,
                                        allocation->assignments[i].joined,
                                        allocation->assignments[i].restored_as,
-                                       allocation->assignments[i].shard};
+                                       allocation->assignments[i].shard,
+                                       allocation->assignments[i].user};
     shares = fsm_allocation_set_shares(fsm, allocation, count);
     memcpy(shares, next, count * sizeof(*next));
     if (anew)
@@ -223,6 +224,7 @@ static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
         allocation->restored_count += allocation->assignments[i].restored;
         allocation->assignments[i].restored_as = part != NULL ? part->restored_as : 0;
         allocation->assignments[i].shard = part != NULL ? part->shard : 0;
+        allocation->assignments[i].user = part != NULL ? part->user : 0;
         allocation->assignments[i].joined = part != NULL ? part->joined : joins;
         allocation->joined_count += allocation->assignments[i].joined;
     }

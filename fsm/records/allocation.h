@@ -164,7 +164,9 @@
         /* the shard of restart_id that it restores, + 1; 0: none. Kept when places change */      \
     FIELD(bool, read_waits, true)  /* it is in line to read its files */                           \
     FIELD(bool, reads, true)       /* it was let in: it may read, ... */                           \
-    FIELD(uint64_t, read_bytes_per_s, FSM_BANDWIDTH_MAX)  /* ... at this rate; 0: at any */
+    FIELD(uint64_t, read_bytes_per_s, FSM_BANDWIDTH_MAX)  /* ... at this rate; 0: at any */        \
+    FIELD(uint32_t, user, RECORD_ANY)                                                              \
+        /* of the node, whose it was when it last began there, + 1; 0: nobody's so far */
 /* clang-format on */
 
 #endif

@@ -456,7 +456,7 @@ def child(pid):
 
 
 def what_dresses_up_as_a_job_is_not_taken_for_it():
-    """I30, F-025: an agent that lost its journal finds processes with a job's environment: of its user and of another one, of the run before, of the
+    """I30, F-025, V-018: an agent that lost its journal finds processes with a job's environment: of its user and of another one, of the run before, of the
     run, of one that never was; and others that begin afterwards, or say so on its socket. The job goes on, with a ckpt-run or without one, whatever
     becomes of them. What is of another run than the cluster's, or another user's, is ended."""
     with Users() as cluster:
@@ -506,6 +506,42 @@ def what_dresses_up_as_a_job_is_not_taken_for_it():
         cluster.debug_check()
 
 
+def who_came_first_stays_the_owner_without_the_agents_journal():
+    """Rule FIRST: an agent that lost its journal is told by the cluster who came first. Another user who comes before the ckpt-run of that one, or says that
+    a process of the run is his, neither gets the job nor has its application ended, with a ckpt-run or without one. V-018."""
+    with Users(rule="first") as cluster:
+        cluster.start()
+        agent, jobs = cluster.agents["a"], {}
+        for name in ("attached", "alone"):
+            cluster.register(name, [("a", 1, MIB)], owner="", grace_ms=500)
+            jobs[name] = subprocess.Popen([str(cluster.bin / "ckpt-run"), "--alloc", name, "--work-dir", str(cluster.folder(ALICE) / name), "--socket",
+                                           str(agent.socket), "--", "sleep", "1000"], user=ALICE.pw_uid, group=ALICE.pw_gid, extra_groups=[],
+                                          stderr=subprocess.DEVNULL)
+            wait_until(f"{name} runs", lambda: cluster.allocation(name).state == RUNNING, 20)
+        pids = {name: child(child(job.pid)) for name, job in jobs.items()}
+        runs = {name: cluster.allocation(name).node_runs[0] for name in jobs}
+        jobs["alone"].kill()
+        jobs["alone"].wait()
+        jobs["attached"].send_signal(signal.SIGSTOP)
+        agent.kill()
+        shutil.rmtree(agent.state_dir)
+        agent.start()
+        for name in jobs:
+            for what in ("restart", f"steal{runs[name]}"):
+                said = cluster.attaches(BOB, name, what)
+                assert said.startswith("error") and "who came first, and you are uid" in said, (name, what, said)
+        jobs["attached"].send_signal(signal.SIGCONT)
+        wait_until("it is attached again", lambda: f"event=reattached allocation=attached pid={pids['attached']} " in agent.log.read_text(), 15)
+        time.sleep(1.5)  # longer than the grace
+        for name, pid in pids.items():
+            assert pathlib.Path(f"/proc/{pid}/comm").read_text() == "sleep\n" and cluster.allocation(name).state == RUNNING, name
+        assert "event=pretender_ended" not in agent.log.read_text()
+        os.kill(pids["alone"], signal.SIGKILL)
+        jobs["attached"].send_signal(signal.SIGTERM)
+        jobs["attached"].wait(20)
+        cluster.debug_check()
+
+
 if __name__ == "__main__":
     if os.geteuid() != 0:
         print("1..0 # skip it takes root to become two users")
@@ -514,4 +550,5 @@ if __name__ == "__main__":
                    a_job_of_nobody_on_the_node_is_started_by_root_alone, nobody_else_attaches_asks_reads_or_restores,
                    the_owner_sees_the_own_jobs_and_nobody_elses, an_owner_registers_a_job_of_the_own_without_a_key,
                    a_second_start_by_the_same_user_is_told_of_the_first, what_dresses_up_as_a_job_is_not_taken_for_it,
+                   who_came_first_stays_the_owner_without_the_agents_journal,
                    a_user_whose_paths_hang_holds_up_nobody_else]))

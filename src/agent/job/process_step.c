@@ -639,6 +639,7 @@ static void take_start(const struct step *step, const struct process_event *even
     if (event->report) {
         report = begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED);
         report->restored_checkpoint_id = event->restored_checkpoint_id;
+        report->user = entry->owned ? entry->owner_uid + 1 : 0;
         step->effects->since_us = step->facts->now_us;
     } else {
         let_unknown_go_on(step);

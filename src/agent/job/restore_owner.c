@@ -53,6 +53,18 @@ static void refuse_unowned(struct restore *restore, const char *owner)
     restore_error(restore, text);
 }
 
+/* Who came first is known to the cluster when this agent has lost its journal: an application of that
+ * user may run here. */
+static void take_first(struct restore *restore, const Ckpt__V1__RestartPoint *point)
+{
+    CHECK(!restore->cancelled);
+    if (restore->owner_named || restore->owner_first || point->user == 0 ||
+        point->owner_rule != CKPT__V1__OWNER_RULE__OWNER_RULE_FIRST)
+        return;
+    restore->owner_first = true;
+    restore->owner_uid = (uid_t)(point->user - 1);
+}
+
 bool restore_owner_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
     const char *const arguments[] = {"user", "--name", point->owner, NULL};
@@ -79,6 +91,7 @@ bool restore_owner_refuses(struct restore *restore, const Ckpt__V1__RestartPoint
         return true;
     }
     restore->owner_named = registered && restore->owner_named;
+    take_first(restore, point);
     if (restore->user.uid == 0)
         return false;
     if (!restore->owner_named && !restore->owner_first &&

@@ -342,6 +342,7 @@ static void get_restart_point(struct request *request, struct scratch *scratch)
     reply.allocation_state = allocation->state;
     reply.owner = translate_text(allocation->owner);
     reply.owner_rule = fsm_policy(fsm)->owner_rule;
+    reply.user = asking.user;
     reply.restore = allocation->restore;
     reply.profile = translate_text(allocation->profile);
     reply.profile_named = allocation->profile_named;

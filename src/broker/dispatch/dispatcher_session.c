@@ -500,6 +500,7 @@ static void propose_report(struct session *session, Ckpt__V1__AgentReport *repor
     if (fsm_level(session_fsm(session)) < 2) { /* of an agent that another cluster welcomed */
         report->told_write_ms = 0;
         report->end = CKPT__V1__APPLICATION_END__APPLICATION_END_UNSPECIFIED;
+        report->user = 0;
     }
     node_report.node_id = session->node_id;
     node_report.boot_id = session->boot_id;

@@ -90,6 +90,7 @@ static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1
     report.snapshot_age_ms = script_number(script, "age", 0);
     report.deferral_ms = script_number(script, "deferral", 0);
     report.told_write_ms = script_number(script, "told", 0);
+    report.user = (uint32_t)script_number(script, "user", 0);
     report.restored_checkpoint_id = script_checkpoint(script, script_value(script, "restored", ""));
     report.restore = (Ckpt__V1__RestoreMode)script_enum(script, &ckpt__v1__restore_mode__descriptor,
                                                         "RESTORE_MODE_", "mode", "unspecified");

@@ -588,6 +588,31 @@ static void an_end_that_was_asked_for_is_no_failure(void **unused)
     }
 }
 
+/* V-018: whose it is on a node stays known there, for an agent that has lost its journal, through a
+ * snapshot, a change of its nodes and the agent's further starts. */
+static void whose_it_is_on_a_node_is_kept(void **unused)
+{
+    struct script script;
+    struct fsm_part part;
+    uint32_t slot;
+
+    (void)unused;
+    start(&script, "", "strategy=none");
+    slot = fsm_node_find(script.fsm, "n1")->slot;
+    expect_ok(&script, "report n1 application_started j user=1001");
+    expect_ok(&script, "report n2 application_started j user=1002");
+    script_restore(&script);
+    assert_true(fsm_part_on(script.fsm, j_of(&script), slot, &part));
+    assert_int_equal(part.user, 1001);
+    expect_ok(&script, "update j nodes=n3,n1");
+    assert_true(fsm_part_on(script.fsm, j_of(&script), slot, &part));
+    assert_int_equal(part.user, 1001);
+    slot = fsm_node_find(script.fsm, "n3")->slot;
+    assert_true(fsm_part_on(script.fsm, j_of(&script), slot, &part));
+    assert_int_equal(part.user, 0);
+    script_close(&script);
+}
+
 /* A silent node that is heard again was not the cause; nor is one whose application ended first. */
 static void a_node_that_is_heard_again_was_not_the_cause(void **unused)
 {
@@ -667,6 +692,7 @@ int main(void)
         cmocka_unit_test(exits_of_peers_are_not_the_cause),
         cmocka_unit_test(an_end_that_nobody_saw_is_a_nodes),
         cmocka_unit_test(an_end_that_was_asked_for_is_no_failure),
+        cmocka_unit_test(whose_it_is_on_a_node_is_kept),
         cmocka_unit_test(a_node_that_is_heard_again_was_not_the_cause),
         cmocka_unit_test(peers_of_a_dead_rank_are_ended_at_once),
     };
