@@ -279,7 +279,7 @@ static bool report_end_unseen(const struct fsm *fsm, const struct report *report
            report->message->end == CKPT__V1__APPLICATION_END__APPLICATION_END_UNSEEN;
 }
 
-/* What somebody asked for is no failure, and no policy brings it back. */
+/* An end that somebody asked for is no failure, and no policy brings it back. */
 static bool report_end_asked(const struct fsm *fsm, const struct report *report)
 {
     CHECK(report->node != NULL);

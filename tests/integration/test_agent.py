@@ -121,6 +121,39 @@ def an_answer_that_can_never_be_right_fails_at_once_with_its_text():
             assert cluster.allocation(name).state == RUNNING
 
 
+UNFIT = r"""
+set -e; n=0
+save() { n=$((n + 1)); . "$CKPT_DIR/request"; echo $n >> "$CKPT_DIR/asked"; echo state > "$directory/state"; %s
+    printf 'hint=%%s\nbytes=6\nstatus=0\n' $hint > "$CKPT_DIR/new"; mv "$CKPT_DIR/new" "$CKPT_DIR/done"; }
+trap save USR1; while :; do sleep .05; done
+"""
+
+
+def what_can_never_be_taken_is_asked_for_once():
+    """A FIFO, a link out of the folder and the name of the manifest: refused by name with the first attempt, although three are allowed, and nothing is
+    left at the destination. What fits is taken from the same program. V-017."""
+    unfit = {"fifo": ('mkfifo "$directory/odd"', "is a FIFO"), "out": ('ln -s /etc/passwd "$directory/odd"', "odd"),
+             "manifest": ('echo x > "$directory/MANIFEST"', "own manifest"), "fits": ('ln -s state "$directory/last"', "")}
+    with Cluster(members=1, agents=("a",), policy={**POLICY, "max_attempts": 3}) as cluster:
+        cluster.start()
+        jobs = {}
+        for name, (line, _) in unfit.items():
+            cluster.register(name, [("a", 1, MIB)])
+            jobs[name] = cluster.run_job("a", name, ["bash", "-c", UNFIT % line])
+        all_run(cluster)
+        ids = {name: hint(cluster, name) for name in unfit}
+        for name, (_, text) in unfit.items():
+            record = ends_in(cluster, name, ids[name], (COMPLETE, FAILED), 20)
+            assert (jobs[name].work_dir / "asked").read_text() == "1\n", (name, record)
+            assert cluster.allocation(name).state == RUNNING, name
+            if name == "fits":
+                assert record.state == COMPLETE, record
+                continue
+            assert record.state == FAILED and record.reason == common_pb2.REASON_APPLICATION_REFUSED and record.attempt == 1, record
+            assert text in record.detail and text in jobs[name].log.read_text(), record
+        no_litter(cluster)
+
+
 def the_script_for_users_is_saved_and_goes_on():
     """As deploy/JOBS.md has it, whatever its work folder is called; a child of the shell does not keep it from being asked."""
     page = (pathlib.Path(__file__).resolve().parents[2] / "deploy" / "JOBS.md").read_text()
@@ -722,7 +755,7 @@ def another_user(cluster, agent):
 
 
 if __name__ == "__main__":
-    sys.exit(tap([what_applications_answer, an_answer_that_can_never_be_right_fails_at_once_with_its_text,
+    sys.exit(tap([what_applications_answer, an_answer_that_can_never_be_right_fails_at_once_with_its_text, what_can_never_be_taken_is_asked_for_once,
                   the_script_for_users_is_saved_and_goes_on, what_an_application_leaves_behind_is_killed, a_job_of_several_nodes_stays_of_one_piece,
                   a_shard_of_one_node_does_not_start_on_two, a_lost_node_comes_back_and_its_old_application_is_stopped,
                   what_ran_before_a_restart_is_not_taken_for_what_runs_after,

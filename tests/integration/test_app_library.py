@@ -301,6 +301,7 @@ def test_both_bear_an_agent_that_is_away_alike():
 
 
 def test_both_save_again_after_an_answer_that_could_not_be_written():
+    """V-007: the library and the module tell their caller, which computes on and saves when it is asked again."""
     log = both(script_unwritable)
     assert log.count("failed") == 2 and log.count("now") == 2 and log[-1].startswith("hint=1-50-2\nbytes=2\nstatus=0\n"), log
 
@@ -413,7 +414,7 @@ def test_a_folder_that_is_removed_under_who_saves_ends_no_loop():
 
 
 def test_a_save_that_fails_ends_no_loop():
-    """A full disk at each call, what torch and pickle say, what ends the program all the same; what cannot even be told."""
+    """A full disk at each call, what torch and pickle say, what ends the program all the same; what cannot even be told. V-007."""
     import errno
     import pickle
 

@@ -175,7 +175,7 @@ def all_ranks_or_no_checkpoint():
 def who_was_forked_is_not_asked():
     """The signal goes to the program that catches it, below a shell or not, and neither to the helpers that it has forked nor to what would die of it;
     to each child of a supervisor that does not catch it, also when forked twice; with --ask group to the whole group. It is that of the profile that the job is registered
-    with, and a ckpt-run that names another one is refused. S1-031."""
+    with, and a ckpt-run that names another one is refused. S1-031, V-005."""
     python, shell = [sys.executable, "-c", HELPERS], "tail -f /dev/null & \"$@\" & wait"
     commands = {"alone": [*python, "alone"], "wrapped": ["sh", "-c", shell, "sh", *python, "wrapped"],
                 **{mode: [*python, mode] for mode in ("supervises", "daemons")}, "second": [*python, "second"],

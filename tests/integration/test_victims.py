@@ -110,7 +110,7 @@ def a_sensitive_job_in_a_deep_queue_gets_nodes_unasked():
 
 
 def a_victim_that_cannot_write_goes_on():
-    """S1-065, P-050: its destination is up and refuses its writes alone: it computes on, the next job is taken in its place, and all of it is told."""
+    """S1-065, P-050, V-009: its destination is up and refuses its writes alone: it computes on, the next job is taken in its place, and all of it is told."""
     with Cluster(members=3, agents=("a", "b"), policy=POLICY) as cluster:
         cluster.start()
         for name, node, preemption_class in (("full", "a", 1), ("spare", "b", 2)):

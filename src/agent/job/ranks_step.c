@@ -109,8 +109,9 @@ static bool speaker_known(const struct ranks_seen *seen, uint32_t declared,
     if (declared != 0 || seen->asks_group || seen->hearer_count < 2)
         return true;
     snprintf(ret_why, JOB_DETAIL_BYTES,
-             "%zu processes catch the signal, pids %d and %d of them, and nothing numbers them: start "
-             "it with --ranks %zu if each saves a state (done.RANK), --ranks 1 if one saves for all",
+             "%zu processes catch the signal, pids %d and %d of them, and nothing numbers them: "
+             "start it with --ranks %zu if each saves a state (done.RANK), --ranks 1 if one saves "
+             "for all",
              seen->hearer_count, (int)seen->hearers[0].pid, (int)seen->hearers[1].pid,
              seen->hearer_count);
     return false;

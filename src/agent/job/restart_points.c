@@ -111,11 +111,11 @@ static void restore_tells_why(struct restore *restore, const Ckpt__V1__RestartPo
         return;
     }
     restore_refusal_text(restore, point, text);
-    restore_finish(restore, &(struct restore_result){.folder = "",
-                                                     .notice = "",
-                                                     .error = text,
-                                                     .cause_wait_status =
-                                                         point->cause_wait_status});
+    restore_finish(restore,
+                   &(struct restore_result){.folder = "",
+                                            .notice = "",
+                                            .error = text,
+                                            .cause_wait_status = point->cause_wait_status});
 }
 
 /* True: the broker does not count on this allocation here, which may change in a moment. */

@@ -53,8 +53,8 @@ static void refuse_unowned(struct restore *restore, const char *owner)
     restore_error(restore, text);
 }
 
-/* Who came first is known to the cluster when this agent has lost its journal: an application of that
- * user may run here. */
+/* The cluster knows the user who came first when this agent has lost its journal: an application of
+ * that user may run here. */
 static void take_first(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
     CHECK(!restore->cancelled);

@@ -37,9 +37,9 @@
 #include "src/agent/run/run_signals.h"
 #include "src/agent/run/run_started.h"
 #include "src/agent/run/run_terminal.h"
+#include "src/agent/run/run_up.h"
 #include "src/agent/run/run_verbs.h"
 #include "src/agent/run/words.h"
-#include "src/base/buf.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/start.h"
@@ -115,16 +115,6 @@ __attribute__((noreturn)) static void leave(int code)
 
 /* ---- up ---- */
 
-static void send_up(const Ckpt__V1__AttachUp *up)
-{
-    struct buf bytes;
-
-    buf_init(&bytes);
-    ckpt__v1__attach_up__pack(up, buf_extend(&bytes, ckpt__v1__attach_up__get_packed_size(up)));
-    rpc_client_call_send(run.call, bytes.bytes, bytes.length);
-    buf_close(&bytes);
-}
-
 /* Not at a first start that is to be from scratch. */
 static bool wants_restore(void)
 {
@@ -133,47 +123,21 @@ static bool wants_restore(void)
 
 static void send_hello(void)
 {
-    Ckpt__V1__AttachUp up = CKPT__V1__ATTACH_UP__INIT;
-    Ckpt__V1__AttachHello hello = CKPT__V1__ATTACH_HELLO__INIT;
-    char *allocation_id = check_strdup(run.options.allocation_id);
-    char *profile = check_strdup(run.options.profile);
+    const struct run_up_hello facts = {
+        .work_dir = run.work_dir,
+        .pid = run.pid,
+        .start_ticks = run.start_ticks,
+        .run_number = run.state != RUN_ATTACHING || run_comeback_is_finished() ? run.run_number : 0,
+        .restart_count = run.restart_count,
+        .running = run.state != RUN_ATTACHING,
+        .held = run.state == RUN_RUNNING && !run.confirmed,
+        .want_restore = wants_restore(),
+        .wait = run_comeback_leaves()   ? CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_NONE
+                : run.options.stay      ? CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_ANY
+                : run_comeback_wanted() ? CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_RESTART
+                                        : CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_UNSPECIFIED};
 
-    hello.allocation_id = allocation_id;
-    hello.profile = profile;
-    hello.work_dir = run.work_dir;
-    hello.running = run.state != RUN_ATTACHING;
-    hello.held = run.state == RUN_RUNNING && !run.confirmed;
-    hello.pid = (uint32_t)run.pid;
-    hello.start_time_ticks = run.start_ticks;
-    hello.run = hello.running || run_comeback_is_finished() ? run.run_number : 0;
-    hello.want_restore = wants_restore();
-    hello.restart_count = run.restart_count;
-    hello.ranks = run.options.ranks;
-    hello.asks_group = run.options.asks_group;
-    hello.restore = run.options.restore;
-    hello.replace = run.options.replace;
-    hello.wait = run_comeback_leaves()   ? CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_NONE
-                 : run.options.stay      ? CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_ANY
-                 : run_comeback_wanted() ? CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_RESTART
-                                         : CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_UNSPECIFIED;
-    up.body_case = CKPT__V1__ATTACH_UP__BODY_HELLO;
-    up.hello = &hello;
-    send_up(&up);
-    free(allocation_id);
-    free(profile);
-}
-
-static void send_started(uint64_t restored_id)
-{
-    Ckpt__V1__AttachUp up = CKPT__V1__ATTACH_UP__INIT;
-    Ckpt__V1__AttachStarted started = CKPT__V1__ATTACH_STARTED__INIT;
-
-    started.pid = (uint32_t)run.pid;
-    started.start_time_ticks = run.start_ticks;
-    started.restored_checkpoint_id = restored_id;
-    up.body_case = CKPT__V1__ATTACH_UP__BODY_STARTED;
-    up.started = &started;
-    send_up(&up);
+    run_up_hello(run.call, &run.options, &facts);
 }
 
 static void wait_ms(uint64_t delay_ms, uv_timer_cb fire)
@@ -187,25 +151,12 @@ static void attach_fire(uv_timer_t *timer)
     attach();
 }
 
-/* The last thing that is said on a stream: the agent is to look for the note, which goes with it when it is nowhere else. */
-static void send_ended(void)
-{
-    Ckpt__V1__AttachUp up = CKPT__V1__ATTACH_UP__INIT;
-    Ckpt__V1__AttachEnded ended = CKPT__V1__ATTACH_ENDED__INIT;
-
-    ended.note = run.note_left;
-    up.body_case = CKPT__V1__ATTACH_UP__BODY_ENDED;
-    up.ended = &ended;
-    send_up(&up);
-    rpc_client_call_half_close(run.call);
-}
-
 static void waiting_notice(uv_timer_t *timer);
 
 /* Then either the next run, or the end. */
 static void send_exited(void)
 {
-    send_ended();
+    run_up_ended(run.call, run.note_left);
     run.state = RUN_TOLD;
     wait_ms(WAITING_NOTICE_MS, waiting_notice);
 }
@@ -411,7 +362,7 @@ static void cannot_run(int failure, uint64_t run_number)
     snprintf(note.why, sizeof(note.why), "%.150s: %.40s", run.options.command[0],
              strerror(failure));
     last_word(&note);
-    send_ended();
+    run_up_ended(run.call, run.note_left);
 }
 
 static void start_application(const Ckpt__V1__AttachReady *ready)
@@ -474,7 +425,7 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
     run.state = RUN_RUNNING;
     run.told_to_end = false;
     run.confirmed = false;
-    send_started(ready->checkpoint_id);
+    run_up_started(run.call, run.pid, run.start_ticks, ready->checkpoint_id);
 }
 
 /* The agent has it in its journal: from here on the application is one that will be found again. */
@@ -590,7 +541,7 @@ static void take_end(const Ckpt__V1__AttachEnd *end)
     bool stays = !end->for_good || run.options.stay;
 
     if (run.state == RUN_ATTACHING && run_comeback_leaves())
-        return; /* others still end it */
+        return;                                /* others still end it */
     if (run.state == RUN_ATTACHING && stays) { /* perhaps once more, while others still end it */
         run_comeback_say_over(end->reason);
         stay_on(true);

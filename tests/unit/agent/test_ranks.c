@@ -320,7 +320,7 @@ static const char *heard(int signal)
     return text;
 }
 
-/* Its workers were forked with its handler, and hold the state of that moment. */
+/* V-005: its workers were forked with its handler, and hold the state of that moment. */
 static void forked_helpers_do_not_hear_what_their_parent_hears(void **state)
 {
     (void)state;

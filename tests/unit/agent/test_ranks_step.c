@@ -207,7 +207,8 @@ static void one_that_ends_refuses_or_says_another_step_fails_it(void **state)
     assert_string_equal(outcome.text, "rank 0 says 127, rank 1 says no step");
 }
 
-/* None: nothing tells whether what they saved fits together. */
+/* V-008: no step, and nothing tells whether what they saved fits together. The text names the
+ * calls. */
 static void several_that_name_no_step_fail_it(void **state)
 {
     struct ranks_outcome outcome;
@@ -260,8 +261,7 @@ int main(void)
         cmocka_unit_test(what_the_launcher_counts_on_all_nodes_goes_with_the_question),
         cmocka_unit_test(a_job_whose_ranks_are_not_all_there_is_not_asked),
         cmocka_unit_test(more_ranks_than_are_taken_are_refused),
-        cmocka_unit_test(
-            several_that_nothing_numbers_are_asked_when_their_user_says_who_speaks),
+        cmocka_unit_test(several_that_nothing_numbers_are_asked_when_their_user_says_who_speaks),
         cmocka_unit_test(a_job_that_nothing_numbers_is_one_or_as_many_as_its_user_says),
         cmocka_unit_test(a_question_is_over_when_all_of_them_are_done),
         cmocka_unit_test(one_that_ends_refuses_or_says_another_step_fails_it),

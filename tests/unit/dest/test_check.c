@@ -115,6 +115,59 @@ static void each_kind_of_damage_fails(void **state)
     assert_contains(folders->errors, "its own hash");
 }
 
+/* Changed so that no other byte has its value by chance; and back. */
+static void turn_byte(const char *path, off_t at)
+{
+    uint8_t byte;
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, &byte, 1, at), 1);
+    byte ^= 0x15;
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    assert_int_equal(close(fd), 0);
+}
+
+static off_t changes_are_found(struct folders *folders, const char *name, off_t step)
+{
+    struct stat status;
+    char path[700];
+
+    snprintf(path, sizeof(path), "%s/part-0000/%s", folders->path, name);
+    assert_int_equal(stat(path, &status), 0);
+    assert_true(status.st_size > 0);
+    for (off_t at = 0; at < status.st_size; at += step) {
+        turn_byte(path, at);
+        if (VERB("verify", folders->path) != WORKER_EXIT_CORRUPT)
+            fail_msg("byte %lld of %s is not missed", (long long)at, name);
+        turn_byte(path, at);
+    }
+    return status.st_size;
+}
+
+/* V-020: by the command that JOBS.md names, in a part as stored and in a compressed one. */
+static void each_changed_byte_is_found(void **state)
+{
+    static const char *const ways[] = {"none", "lz4"};
+    struct folders *folders = *state;
+    char command[900], words[5001];
+
+    memset(words, 'w', sizeof(words) - 1);
+    words[sizeof(words) - 1] = '\0';
+    write_text(folders->source, "words", words);
+    for (size_t i = 0; i < ARRAY_COUNT(ways); i++) {
+        put_part(folders, "part-0000", ways[i]);
+        assert_int_equal(VERB("verify", folders->path), WORKER_EXIT_OK);
+        assert_true(changes_are_found(folders, "MANIFEST", 1) > 64);
+        (void)changes_are_found(folders, i == 0 ? "words" : "words.lz4", 1);
+        if (i == 0)
+            (void)changes_are_found(folders, "a.bin", 997);
+        assert_int_equal(VERB("verify", folders->path), WORKER_EXIT_OK);
+        snprintf(command, sizeof(command), "rm -r '%s'", folders->path);
+        assert_int_equal(system(command), 0);
+    }
+}
+
 static void a_download_lacks_links_and_empty_folders(void **state)
 {
     struct folders *folders = *state;
@@ -161,6 +214,7 @@ int main(void)
         ON_DISK(four_bytes_of_a_large_file_are_found_and_named),
         ON_DISK(all_parts_are_read_also_behind_a_damaged_one),
         ON_DISK(each_kind_of_damage_fails),
+        ON_DISK(each_changed_byte_is_found),
         ON_DISK(a_download_lacks_links_and_empty_folders),
         ON_DISK(what_is_no_checkpoint_is_said_to_be_none),
     };

@@ -1,5 +1,5 @@
 /* Symbolic links of a checkpoint: those within its own folder come back as they were, all others
- * are refused before a byte is written, and once. */
+ * are refused before a byte is written, and once. V-017. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

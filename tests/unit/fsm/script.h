@@ -504,7 +504,6 @@ static inline enum fsm_status script_collected(struct script *script,
 static inline enum fsm_status script_pin(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__PinCheckpoint pin = CKPT__LOG__V1__PIN_CHECKPOINT__INIT;
-
     pin.checkpoint_id = script_checkpoint(script, script_word(script, 1));
     pin.unpin = script_flag(script, "undo");
     pin.reject = script_flag(script, "reject");

@@ -544,8 +544,8 @@ static void an_end_that_nobody_saw_is_a_nodes(void **unused)
     }
 }
 
-/* F-015: somebody ends one part, or the only one, and a peer that ends with it may be heard first:
- * what was asked for does not come back, whatever the policy of requeues, which is about failures. */
+/* F-015: somebody ends one part, or the only one. A peer that ends with it may be heard first. The
+ * job does not come back, whatever the policy of requeues, which is about failures. */
 static void an_end_that_was_asked_for_is_no_failure(void **unused)
 {
     static const char *const told[] = {"application_exited j status=2 end=asked",
@@ -581,9 +581,8 @@ static void an_end_that_was_asked_for_is_no_failure(void **unused)
         expect_ok(&script, "report n3 application_started alone");
         expect_ok(&script, "report n3 application_exited alone status=2 %s",
                   asked ? "end=asked" : "");
-        assert_string_equal(
-            fsm_allocation_state_name(job_of(&script, "alone")->state),
-            asked ? "FAILED" : "REQUEUED");
+        assert_string_equal(fsm_allocation_state_name(job_of(&script, "alone")->state),
+                            asked ? "FAILED" : "REQUEUED");
         script_close(&script);
     }
 }

@@ -1,4 +1,4 @@
-/* Victims whose checkpoint fails: without force they go on, and others are tried. */
+/* Victims whose checkpoint fails: without force they go on, and others are tried. V-009. */
 #include "tests/unit/fsm/expect.h"
 
 #include "fsm/ends.h"

@@ -144,8 +144,8 @@ static void what_a_control_node_may_not_read_is_read_by_nodes_that_did_not_write
     script_close(&script);
 }
 
-/* Its bytes are right, and its application cannot read them: whoever says so has the job begin from
- * the one before, also in place of a restore that is under way, and never from it again. */
+/* Its bytes are right, and its application cannot read them. Somebody says so, and the job begins
+ * from the one before, also in place of a restore that is under way, and never from it again. */
 static void what_its_application_cannot_read_is_passed_over(void **unused)
 {
     struct script script;
