@@ -156,7 +156,7 @@ def add_a_field(folder):
     """What the next release may do: level 3, with a field of the policy."""
     proto = folder / "proto" / "ckpt" / "v1" / "common.proto"
     text = proto.read_text()
-    proto.write_text(text.replace("  uint64 zeros = 60;", "  uint32 next_thing = 59 [(ckpt.v1.level) = 3];\n  uint64 zeros = 60;"))
+    proto.write_text(text.replace("  uint64 zeros = 60;", "  uint32 next_thing = 999 [(ckpt.v1.level) = 3];\n  uint64 zeros = 60;"))
     header = folder / "fsm" / "level.h"
     header.write_text(header.read_text().replace("FSM_LEVEL_NEWEST = 2", "FSM_LEVEL_NEWEST = 3"))
 
