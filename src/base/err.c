@@ -45,8 +45,13 @@ int err_wrap(struct err *err, const char *format, ...)
 const char *err_code_name(enum err_code code)
 {
     static const char *const names[] = {
-        "NONE",      "IO",      "CORRUPT",     "INVALID",  "LOCKED",  "FULL",
-        "NOT_FOUND", "TIMEOUT", "UNAVAILABLE", "MISMATCH", "REFUSED", "AUTH",
-        "EMPTY",     "REMOVED", "DISK",        "QUOTA",    "BUSY",    "UNFIT"};
+        [ERR_NONE] = "NONE",           [ERR_IO] = "IO",           [ERR_CORRUPT] = "CORRUPT",
+        [ERR_INVALID] = "INVALID",     [ERR_LOCKED] = "LOCKED",   [ERR_FULL] = "FULL",
+        [ERR_NOT_FOUND] = "NOT_FOUND", [ERR_TIMEOUT] = "TIMEOUT", [ERR_UNAVAILABLE] = "UNAVAILABLE",
+        [ERR_MISMATCH] = "MISMATCH",   [ERR_REFUSED] = "REFUSED", [ERR_AUTH] = "AUTH",
+        [ERR_EMPTY] = "EMPTY",         [ERR_REMOVED] = "REMOVED", [ERR_DISK] = "DISK",
+        [ERR_QUOTA] = "QUOTA",         [ERR_BUSY] = "BUSY",       [ERR_NEWER] = "NEWER",
+        [ERR_UNFIT] = "UNFIT",
+    };
     return (size_t)code < sizeof(names) / sizeof(names[0]) ? names[code] : "UNKNOWN";
 }

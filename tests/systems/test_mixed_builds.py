@@ -174,7 +174,7 @@ def a_member_that_is_behind_stops_and_is_told_what_it_needs():
         behind.start(wait=False)
         assert behind.process.wait(30) == 6, behind.log.read_text()[-2000:]
         told = behind.log.read_text().splitlines()[-1]
-        assert "code=NEWER" in told and "feature level 2" in told, told
+        assert "code=NEWER" in told and "feature level 2" in told and "'Another build of ckptd'" in told and "dmesg" not in told, told
         behind.program = newer / "ckptd"
         behind.start()
         wait_until("it has caught up", lambda: caught_up(cluster, behind), 30, 0.1)

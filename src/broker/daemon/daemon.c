@@ -169,6 +169,10 @@ static const char repair_disk[] =
     "this member has stopped, the others go on; repair the disk (dmesg), then start it again: what "
     "it refuses then is in the runbook under 'Member with corrupt data'";
 
+static const char exchange_program[] = "this member has stopped, the others go on, and its unit "
+                                       "tries again; exchange its program: the "
+                                       "runbook's 'Another build of ckptd'";
+
 void daemon_log_failure(const char *event, const struct config *config, enum daemon_start start,
                         const struct err *err)
 {
@@ -190,9 +194,9 @@ void daemon_log_failure(const char *event, const struct config *config, enum dae
             "folder (df -h %s); no reserve is left. Its unit starts this member again, and it "
             "goes on by itself when there is room: the runbook's 'Disk full'\"",
             err_code_name(err->code), err->text, config->data_dir, config->data_dir);
-    else if (err->code == ERR_DISK)
+    else if (err->code == ERR_DISK || err->code == ERR_NEWER)
         log_error(event, "code=%s text=\"%s\" next=\"%s\"", err_code_name(err->code), err->text,
-                  repair_disk);
+                  err->code == ERR_DISK ? repair_disk : exchange_program);
     else
         log_error(event, "code=%s text=\"%s\"", err_code_name(err->code), err->text);
 }
@@ -209,7 +213,7 @@ static void daemon_fatal(void *context, const struct err *err)
         log_error("refused", "text=\"%s\"", err->text);
         _exit(DAEMON_EXIT_REMOVED);
     }
-    if (err->code == ERR_FULL || err->code == ERR_DISK)
+    if (err->code == ERR_FULL || err->code == ERR_DISK || err->code == ERR_NEWER)
         daemon_log_failure("fatal", daemon->broker.config, DAEMON_START, err);
     else
         log_error("fatal", "code=%s text=\"%s\" next=\"%s\"", err_code_name(err->code), err->text,
