@@ -110,6 +110,48 @@ static void half_a_plan_is_none(void **state)
     harness_close(&h);
 }
 
+static void shorten_retention(struct harness *h, struct page pages[2],
+                              Ckpt__V1__GetPolicyReply *get, Ckpt__V1__Policy *policy,
+                              const Ckpt__V1__MutationReply *done)
+{
+    answer_plan(h, pages);
+    for (size_t i = 0; i < 2; i++)
+        pages[i].checkpoint.state_since_ms = 1000; /* older than any retention */
+    ckpt__v1__get_policy_reply__init(get);
+    ckpt__v1__policy__init(policy);
+    policy->retention_ms = UINT64_C(7) * 24 * 3600 * 1000;
+    get->policy = policy;
+    harness_answer(h, NULL, "OperatorService/GetPolicy", RPC_OK, NULL, &get->base);
+    harness_answer(h, NULL, "OperatorService/SetPolicy", RPC_OK, NULL, &done->base);
+}
+
+/* D-004: a retention that falls deletes what is older: how many and how large they are is shown
+ * first, and nothing is changed without a word. One that rises asks nobody. */
+static void a_shorter_retention_is_shown_before_it_is_set(void **state)
+{
+    Ckpt__V1__MutationReply done = CKPT__V1__MUTATION_REPLY__INIT;
+    Ckpt__V1__GetPolicyReply get;
+    Ckpt__V1__Policy policy;
+    struct page pages[2];
+    struct harness h;
+
+    (void)state;
+    shorten_retention(&h, pages, &get, &policy, &done);
+    assert_int_equal(harness_run(&h, "policy set retention=1h"), CLI_USAGE);
+    assert_string_not_equal(h.last_method, "OperatorService/SetPolicy");
+    assert_contains(h.error, "retention falls from 7d00h to 1h00m");
+    assert_contains(h.error, "2 checkpoints (9.3 GiB)");
+    harness_close(&h);
+    shorten_retention(&h, pages, &get, &policy, &done);
+    assert_int_equal(harness_run(&h, "policy set retention=1h --yes"), CLI_OK);
+    assert_string_equal(h.last_method, "OperatorService/SetPolicy");
+    harness_close(&h);
+    shorten_retention(&h, pages, &get, &policy, &done);
+    assert_int_equal(harness_run(&h, "policy set retention=8d"), CLI_OK);
+    assert_string_equal(h.last_method, "OperatorService/SetPolicy");
+    harness_close(&h);
+}
+
 static void a_checkpoint_is_pinned_and_let_go(void **state)
 {
     Ckpt__V1__MutationReply done = CKPT__V1__MUTATION_REPLY__INIT;
@@ -149,6 +191,7 @@ int main(void)
         cmocka_unit_test(a_run_deletes_exactly_what_it_has_shown),
         cmocka_unit_test(nothing_is_deleted_that_was_not_confirmed),
         cmocka_unit_test(half_a_plan_is_none),
+        cmocka_unit_test(a_shorter_retention_is_shown_before_it_is_set),
         cmocka_unit_test(a_checkpoint_is_pinned_and_let_go),
     };
 
