@@ -1,0 +1,21 @@
+/* What heartbeats say of a job's pace (pace_step.h), and of the ranks that hold it up.
+ *
+ * Flow     ranks say their steps (ranks.h); before each heartbeat pace_word_new() judges how quiet they
+ *          are, and looks at the processes of those that are behind when it is worth it.
+ * Shapes   PACE_BEHIND_MAX ranks, those with the lowest steps.
+ * Source   /proc/PID/wchan and the state in /proc/PID/stat, of a process's first thread.
+ */
+#ifndef CKPT_AGENT_PACE_H
+#define CKPT_AGENT_PACE_H
+
+#include "ckpt/v1/agent.pb-c.h"
+
+struct allocation;
+
+enum { PACE_BEHIND_MAX = 8 };
+
+/* NULL: no rank here says steps. The caller gives it to pace_word_free(). */
+Ckpt__V1__StepsWord *pace_word_new(struct allocation *allocation);
+void pace_word_free(Ckpt__V1__StepsWord *word); /* NULL allowed */
+
+#endif
