@@ -101,6 +101,10 @@ static inline enum fsm_status script_register(struct script *script,
     spec.max_requeue = (uint32_t)script_number(script, "max_requeue", 0);
     spec.restart = (Ckpt__V1__RestartMode)script_enum(script, &ckpt__v1__restart_mode__descriptor,
                                                       "RESTART_MODE_", "broker", "unspecified");
+    spec.on_hang = (Ckpt__V1__OnHang)script_enum(script, &ckpt__v1__on_hang__descriptor, "ON_HANG_",
+                                                 "on_hang", "unspecified");
+    if (fsm_level(script->fsm) < 2)
+        spec.on_hang = CKPT__V1__ON_HANG__ON_HANG_UNSPECIFIED; /* it would not be proposed */
     spec.reactive_min_nodes = (uint32_t)script_number(script, "min", 0);
     spec.reactive_max_nodes = (uint32_t)script_number(script, "max", spec.reactive_min_nodes);
     spec.walltime_ms = script_number(script, "walltime", 0);
@@ -434,6 +438,7 @@ static inline enum fsm_status script_policy(struct script *script, Ckpt__Log__V1
         script, &ckpt__v1__domain_rule__descriptor, "DOMAIN_RULE_", "domain_rule", "unspecified");
     policy.feature_level = (uint32_t)script_number(script, "level", 0);
     policy.node_gpus = (uint32_t)script_number(script, "node_gpus", 0);
+    policy.hang_after_ms = script_number(script, "hang_after", 0);
     set.policy = &policy;
     SCRIPT_BODY(SET_POLICY, set_policy, &set);
     return script_apply(script, command);
@@ -738,6 +743,7 @@ static const struct script_verb {
     {"adopt", 47, true, script_adopt},
     {"node_off", 48, true, script_node_off},
     {"choose", 49, false, script_choose},
+    {"hang", 50, false, script_hang},
 };
 
 enum { SCRIPT_VERBS = sizeof(script_verbs) / sizeof(script_verbs[0]) };
