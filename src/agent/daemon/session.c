@@ -142,6 +142,7 @@ static Ckpt__V1__RunningAllocation **running_list(struct session *session,
         message->pid = allocation->entry.pid;
         message->started_at_ms = allocation->entry.started_at_ms;
         message->run = allocation->entry.run;
+        pace_turns(allocation);
         message->steps = pace_word_new(allocation);
         list[count++] = message;
     }

@@ -84,6 +84,15 @@ static void tell_paces(const struct rank_pace *paces, size_t count, Ckpt__V1__St
     word->rank_count = (uint32_t)count;
 }
 
+void pace_turns(struct allocation *allocation)
+{
+    struct pace *pace = ranks_pace(allocation);
+
+    CHECK(allocation->agent != NULL);
+    if (pace != NULL)
+        pace_turn(pace, agent_now_us(allocation->agent), allocation_under_way(allocation));
+}
+
 Ckpt__V1__StepsWord *pace_word_new(struct allocation *allocation)
 {
     const uint64_t now_us = agent_now_us(allocation->agent);
@@ -98,7 +107,6 @@ Ckpt__V1__StepsWord *pace_word_new(struct allocation *allocation)
     told = check_calloc(1, sizeof(*told));
     ckpt__v1__steps_word__init(&told->word);
     told->word.under_way = allocation_under_way(allocation);
-    pace_turn(pace, now_us, told->word.under_way);
     tell_paces(paces, count, &told->word);
     told->word.quiet_ms = pace->quiet_us / 1000;
     told->word.stepped_ms = (now_us - pace->step_us) / 1000 + 1;

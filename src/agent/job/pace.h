@@ -14,6 +14,8 @@ struct allocation;
 
 enum { PACE_BEHIND_MAX = 8 };
 
+/* Before each heartbeat, and at no other time: the next word is of a turn more. */
+void pace_turns(struct allocation *allocation);
 /* NULL: no rank here says steps. The caller gives it to pace_word_free(). */
 Ckpt__V1__StepsWord *pace_word_new(struct allocation *allocation);
 void pace_word_free(Ckpt__V1__StepsWord *word); /* NULL allowed */

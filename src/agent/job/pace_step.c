@@ -10,10 +10,11 @@ void pace_turn(struct pace *pace, uint64_t now_us, bool under_way)
     uint64_t passed_us = now_us - pace->turn_us;
 
     CHECK(now_us >= pace->turn_us);
-    pace->quiet_us += passed_us < PACE_TURN_MAX_US ? passed_us : PACE_TURN_MAX_US;
+    pace->quiet_us = pace->open_us;
+    pace->open_us += passed_us < PACE_TURN_MAX_US ? passed_us : PACE_TURN_MAX_US;
     pace->turn_us = now_us;
     if (under_way || !pace->told)
-        pace->quiet_us = 0;
+        pace->quiet_us = pace->open_us = 0;
 }
 
 static void gap_add(struct pace_rank *rank, uint64_t gap_us)
@@ -42,7 +43,7 @@ void pace_stepped(struct pace *pace, struct pace_rank *rank, uint64_t step, uint
     rank->ns_per_step = ns_per_step;
     pace->told = true;
     pace->step_us = pace->turn_us = now_us;
-    pace->quiet_us = 0;
+    pace->quiet_us = pace->open_us = 0;
 }
 
 /* Of n gaps the one at place ceil(0.99 n), which is the (n / 100 + 1)th from the top. */

@@ -5,8 +5,9 @@
  *          pace_quiet() and pace_stuck() judge from that, so that no clock is read here.
  * Shapes   a ring of PACE_GAPS gaps of each rank, 1 KiB, from its first step on.
  * Units    microseconds of the agent's monotonic clock; gaps in milliseconds.
- * Time     quiet time is the sum of what passed between turns, each at most PACE_TURN_MAX_US: while
- *          the agent itself stood still, what ranks said waits in its sockets. It begins anew when
+ * Time     quiet time is the sum of what passed between turns, each at most PACE_TURN_MAX_US, up to
+ *          the turn before this one: while the agent itself stood still, what ranks said waits in
+ *          its sockets, and is heard by the next turn. It begins anew when
  *          something is under way in which ranks do not step, and a gap with such a time in it is
  *          none of their pace.
  * Absent   whether the job hangs: its other nodes count as well, and the leader judges that.
@@ -39,8 +40,9 @@ struct pace_rank {
 struct pace {
     bool told;
     uint64_t step_us;  /* when one of them stepped last */
-    uint64_t quiet_us; /* for so long none has */
-    uint64_t turn_us;  /* until when that was counted */
+    uint64_t quiet_us; /* for so long none has, up to the turn before the last one */
+    uint64_t open_us;  /* ... and up to the last one */
+    uint64_t turn_us;  /* which was then */
 };
 
 /* under_way: as at pace_turn(). A step that it has said before is none. */

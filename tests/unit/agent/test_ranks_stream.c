@@ -319,20 +319,22 @@ static void a_heartbeat_says_since_when_no_rank_steps_and_what_they_wait_for(voi
     assert_null(pace_word_new(job));                     /* they have said no step */
     ranks_at(job, 0, job->attempt.hint, 90, 1000000000); /* a step as well */
     still_now_us += 60 * SECOND_US;
+    pace_turns(job);
     word = pace_word_new(job);
     expect_word(word, 0, 0);
     assert_true(word->under_way);
     assert_int_equal(word->rank_count, 1);
     pace_word_free(word);
-    job->attempt.state = ATTEMPT_NONE;
+    job->attempt.state = ATTEMPT_NONE; /* it is over */
     ranks_at(job, 0, "-", 91, 1000000000);
     ranks_at(job, 1, "-", 93, 1000000000);
     still_now_us += 2 * SECOND_US;
     ranks_at(job, 1, "-", 95, 1000000000);
     for (unsigned i = 0; i < 4; i++) {
         still_now_us += 10 * SECOND_US;
-        pace_word_free(pace_word_new(job));
+        pace_turns(job);
     }
+    pace_turns(job);
     held = SECOND;
     word = pace_word_new(job);
     expect_word(word, 40, 2);
