@@ -201,6 +201,7 @@ static void run_start(struct place *place, const char *allocation_id, enum agent
         .ranks = job != NULL ? job->ranks : 0,
         .ranks_in_group = job != NULL && job->ranks_in_group,
         .ranks_with_streams = job != NULL && job->ranks_with_streams,
+        .says_steps = place->world->options.hung > 0,
         .restarts_max = RESTARTS_IN_PLACE,
         .from_scratch = how == AGENT_JOBS_ANEW_FROM_SCRATCH,
         .stays = how == AGENT_JOBS_SPARE,
@@ -262,8 +263,10 @@ static void agent_starts(void *data)
         return;
     place->starts = false;
     place->machine->domain = world_domain_draw(place->world);
-    if (agent_machine_start_agent(place->machine, &err) == 0)
+    if (agent_machine_start_agent(place->machine, &err) == 0) {
+        hangs_agent_started(place->world, place->agent);
         return;
+    }
     all.counters.start_failures++;
     world_process_crash(place->world, place->machine->config.agent_node);
     place->starts = true;

@@ -11,10 +11,9 @@ void pace_turn(struct pace *pace, uint64_t now_us, bool under_way)
 
     CHECK(now_us >= pace->turn_us);
     pace->quiet_us = pace->open_us;
-    pace->open_us += passed_us < PACE_TURN_MAX_US ? passed_us : PACE_TURN_MAX_US;
     pace->turn_us = now_us;
-    if (under_way || !pace->told)
-        pace->quiet_us = pace->open_us = 0;
+    if (!under_way && pace->told)
+        pace->open_us += passed_us < PACE_TURN_MAX_US ? passed_us : PACE_TURN_MAX_US;
 }
 
 static void gap_add(struct pace_rank *rank, uint64_t gap_us)

@@ -7,9 +7,8 @@
  * Units    microseconds of the agent's monotonic clock; gaps in milliseconds.
  * Time     quiet time is the sum of what passed between turns, each at most PACE_TURN_MAX_US, up to
  *          the turn before this one: while the agent itself stood still, what ranks said waits in
- *          its sockets, and is heard by the next turn. It begins anew when
- *          something is under way in which ranks do not step, and a gap with such a time in it is
- *          none of their pace.
+ *          its sockets, and is heard by the next turn. It stands still while something is under way in
+ *          which ranks do not step, and a gap with such a time in it is none of their pace.
  * Absent   whether the job hangs: its other nodes count as well, and the leader judges that.
  */
 #ifndef CKPT_AGENT_PACE_STEP_H

@@ -198,18 +198,21 @@ static bool part_add(const struct hangs *hangs, const struct fsm_allocation *job
 {
     const uint32_t slot = job->nodes[place].node_slot;
     const struct word *word = word_of(hangs, slot, job->id);
-    uint64_t seen_ms, quiet_ms;
+    uint64_t seen_ms;
 
     if (!node_is_heard(hangs, slot))
         return false;
+    /* ranks may have to find an agent that began again before it hears of their steps */
+    seen_ms = hangs->nodes[slot].heard_ms - hangs->nodes[slot].since_ms;
+    if (seen_ms < judged->quiet_ms)
+        judged->quiet_ms = seen_ms;
     if (word == NULL)
         return true;
     if (word->under_way || word->run != job->nodes[place].run)
         return false;
-    seen_ms = hangs->nodes[slot].heard_ms - hangs->nodes[slot].since_ms;
-    quiet_ms = word->quiet_ms < seen_ms ? word->quiet_ms : seen_ms;
-    if (judged->parts++ == 0 || quiet_ms < judged->quiet_ms)
-        judged->quiet_ms = quiet_ms;
+    judged->parts++;
+    if (word->quiet_ms < judged->quiet_ms)
+        judged->quiet_ms = word->quiet_ms;
     if (word->gap_p99_ms > judged->gap_p99_ms)
         judged->gap_p99_ms = word->gap_p99_ms;
     if (word->highest_step > judged->highest_step)
@@ -222,7 +225,7 @@ static bool job_hangs(const struct hangs *hangs, const struct fsm_allocation *jo
 {
     const struct fsm *fsm = state_of(hangs);
 
-    *ret_judged = (struct judged){.parts = 0};
+    *ret_judged = (struct judged){.quiet_ms = FSM_DURATION_MAX_MS};
     if (fsm_hang_possible(fsm, job) != FSM_OK)
         return false;
     for (uint32_t i = 0; i < job->node_count; i++)

@@ -1,0 +1,269 @@
+/* Jobs of which no rank steps any more: I66, I67.
+ *
+ * Flow     a rank that says a step may be the last one: its job hangs from then on, all ranks of the
+ *          run on all nodes. A job that says `on_hang` restart, and may be queued again, hangs until
+ *          its next run; any other for some seconds. When HUNG is told, the job must have been as
+ *          quiet as the leader says. After healing a job that hangs, and of which the agents have
+ *          heard a step, must be restarted.
+ * Shapes   one record per job. Quiet times that are over are kept where they were long, the latest
+ *          QUIETS_MAX.
+ * Units    the simulator's clock.
+ * Absent   hangs of which no agent has heard a step since it began: nobody can know of them.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fsm/hang.h"
+#include "src/base/check.h"
+#include "src/broker/replica/replica.h"
+#include "tests/sim/world_internal.h"
+
+#define ALLOCATION(name) CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
+#define EVENT(name)      CKPT__V1__EVENT_KIND__EVENT_KIND_##name
+
+enum {
+    QUIETS_MAX = 16,
+    QUIET_US = 800000,     /* shorter ones are not kept */
+    SLACK_US = 400000,     /* a word is under way for so long */
+    TOLD_US = 20000000,    /* what the leader had heard so long ago it may still tell */
+    MOST_US = 15000000,    /* a hang that ends by itself does so within that */
+    GIVEN_UP_US = 8000000, /* after healing, of a hang that cannot be told */
+    RANKS_MAX = 8,         /* on a node */
+    LATE_US = 15000000,    /* looks, a leader that begins anew, an order, its grace */
+    AWAITED_US = 60000000  /* a limit that is longer is not waited for */
+};
+
+struct quiet {
+    uint64_t from_us, until_us;
+};
+
+struct hung_job {
+    bool restart; /* its run is to be ended for a hang */
+    bool hangs;
+    uint64_t run;      /* the highest of its parts that has said a step, or hangs */
+    uint64_t until_us; /* hangs: 0: until its next run */
+    uint64_t heard_us[WORLD_AGENTS_MAX][RANKS_MAX]; /* a rank said a step last, in this run */
+    uint64_t longest_us;                            /* between two steps of a rank */
+    uint64_t said_us;                               /* likewise, anywhere; 0: never */
+    struct quiet quiets[QUIETS_MAX];
+    unsigned quiet_count;
+    uint64_t due_us;   /* since when it is to be restarted; 0: it is not */
+    uint64_t undue_us; /* after healing: since when it hangs and cannot be told */
+};
+
+struct hang_checks {
+    struct hung_job jobs[WORLD_JOBS_MAX];
+    uint64_t started_us[WORLD_AGENTS_MAX]; /* of the agent's process */
+    char unsettled[128];
+};
+
+void hangs_init(struct world *world)
+{
+    world->hangs = check_calloc(1, sizeof(*world->hangs));
+}
+
+void hangs_close(struct world *world)
+{
+    free(world->hangs);
+}
+
+static struct hung_job *hung_job(struct world *world, const char *id)
+{
+    const struct world_job *job = job_find(world, id);
+
+    return job == NULL ? NULL : &world->hangs->jobs[job - world->jobs];
+}
+
+void hangs_draw(struct world *world, struct world_job *job, Ckpt__V1__AllocationSpec *spec)
+{
+    if (world->options.hung == 0)
+        return;
+    spec->on_hang = (Ckpt__V1__OnHang)sim_random(world->sim, 3);
+    if (sim_chance(world->sim, 2))
+        spec->on_hang = CKPT__V1__ON_HANG__ON_HANG_RESTART;
+    world->hangs->jobs[job - world->jobs].restart =
+        spec->on_hang == CKPT__V1__ON_HANG__ON_HANG_RESTART && !job->sensitive &&
+        spec->requeue_policy != CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_NEVER;
+}
+
+void hangs_agent_started(struct world *world, unsigned agent)
+{
+    world->hangs->started_us[agent] = sim_now_us(world->sim);
+}
+
+/* ---- what happens ---- */
+
+static void run_begins(struct hung_job *job, uint64_t run)
+{
+    *job = (struct hung_job){.restart = job->restart, .run = run};
+}
+
+bool hangs_now(struct world *world, const char *id, uint64_t run)
+{
+    struct hung_job *job = hung_job(world, id);
+
+    if (job == NULL || !job->hangs || run > job->run)
+        return false;
+    if (job->until_us != 0 && sim_now_us(world->sim) >= job->until_us)
+        job->hangs = false;
+    return job->hangs;
+}
+
+static void hang_begins(struct world *world, struct hung_job *job)
+{
+    job->hangs = true;
+    job->until_us = job->restart && world->phase == WORLD_CHAOS
+                        ? 0
+                        : sim_now_us(world->sim) + 1 + sim_random(world->sim, MOST_US);
+    world->counts.hangs++;
+}
+
+/* A rank said it on an open stream. */
+void hangs_stepped(struct world *world, const struct hangs_rank *rank, const char *id, uint64_t run)
+{
+    struct hung_job *job = hung_job(world, id);
+    uint64_t now_us = sim_now_us(world->sim), *heard_us;
+
+    CHECK(rank->number < RANKS_MAX);
+    if (job == NULL || run < job->run)
+        return;
+    if (run > job->run)
+        run_begins(job, run);
+    heard_us = &job->heard_us[rank->agent][rank->number];
+    if (*heard_us != 0 && now_us - *heard_us > job->longest_us)
+        job->longest_us = now_us - *heard_us;
+    if (job->said_us != 0 && now_us - job->said_us >= QUIET_US)
+        job->quiets[job->quiet_count++ % QUIETS_MAX] = (struct quiet){job->said_us, now_us};
+    job->said_us = *heard_us = now_us;
+    if (!job->hangs && world->phase == WORLD_CHAOS &&
+        sim_random(world->sim, 1000) < world->options.hung)
+        hang_begins(world, job);
+}
+
+/* Another program begins, of this run or of a later one: it does not hang. */
+void hangs_started(struct world *world, const char *id)
+{
+    struct hung_job *job = hung_job(world, id);
+
+    if (job != NULL)
+        job->hangs = false;
+}
+
+/* ---- I66 ---- */
+
+static bool was_quiet(const struct world *world, const struct hung_job *job, uint64_t quiet_us)
+{
+    uint64_t now_us = sim_now_us(world->sim);
+
+    if (job->said_us == 0 || now_us - job->said_us + SLACK_US >= quiet_us)
+        return true;
+    for (unsigned i = 0; i < QUIETS_MAX && i < job->quiet_count; i++)
+        if (job->quiets[i].until_us - job->quiets[i].from_us + SLACK_US >= quiet_us &&
+            job->quiets[i].until_us + TOLD_US >= now_us)
+            return true;
+    return false;
+}
+
+void hangs_event(struct world *world, const Ckpt__V1__Event *event)
+{
+    struct hung_job *job = hung_job(world, event->allocation_id);
+
+    if (job == NULL)
+        return;
+    if (event->kind == EVENT(ALLOCATION_STATE) && event->reason == CKPT__V1__REASON__REASON_HUNG &&
+        !state_holds_nodes(event->new_state))
+        world->counts.hang_ends++;
+    if (event->kind != EVENT(HUNG))
+        return;
+    world->counts.hangs_told++;
+    if (!was_quiet(world, job, event->number * 1000))
+        world_violation(
+            world, "I66",
+            "%s is told HUNG after %" PRIu64 " ms, and a rank of it said a step %" PRIu64 " ms ago",
+            event->allocation_id, event->number, (sim_now_us(world->sim) - job->said_us) / 1000);
+}
+
+/* ---- I67 ---- */
+
+/* Its agent has heard a rank of it since it began. */
+static bool part_is_known(const struct world *world, const struct fsm *fsm,
+                          const struct hung_job *job, const struct fsm_allocation *view, uint32_t i)
+{
+    int agent = world_agent_number(fsm_node_name(fsm, view->nodes[i].node_slot));
+
+    CHECK(agent >= 0);
+    for (unsigned rank = 0; rank < RANKS_MAX; rank++)
+        if (world->agents[agent].process != NULL &&
+            job->heard_us[agent][rank] > world->hangs->started_us[agent])
+            return true;
+    return false;
+}
+
+/* From its last step on. Of a job that has stepped once the limit is another one. */
+static uint64_t limit_us(const struct fsm *fsm, const struct hung_job *job)
+{
+    uint64_t unpaced_us = fsm_hang_limit_ms(fsm_policy(fsm), 0) * 1000;
+    uint64_t gaps_us = FSM_HANG_GAPS * (job->longest_us + SLACK_US);
+
+    return (gaps_us > unpaced_us ? gaps_us : unpaced_us) + LATE_US;
+}
+
+/* It hangs for ever, and the leader can know. */
+static bool is_due(const struct world *world, const struct fsm *fsm, const struct hung_job *job,
+                   const struct fsm_allocation *view)
+{
+    bool known = false;
+
+    if (view == NULL || fsm_level(fsm) < 2 || view->terminating ||
+        limit_us(fsm, job) > AWAITED_US ||
+        (!fsm_hung(view) && fsm_hang_possible(fsm, view) != FSM_OK))
+        return false;
+    for (uint32_t i = 0; i < view->node_count; i++) {
+        if (view->nodes[i].run > job->run)
+            return false;
+        known = known || part_is_known(world, fsm, job, view, i);
+    }
+    return known;
+}
+
+/* Nobody can know of it, as after the restart of an agent, or it is asked for a checkpoint again and
+ * again: it ends as if somebody had looked. */
+static void give_up(const struct world *world, struct hung_job *job)
+{
+    uint64_t now_us = sim_now_us(world->sim);
+
+    job->due_us = 0;
+    if (job->undue_us == 0)
+        job->undue_us = now_us;
+    else if (now_us > job->undue_us + GIVEN_UP_US || now_us > world->healed_us + AWAITED_US)
+        job->hangs = false;
+}
+
+const char *hangs_unsettled(struct world *world)
+{
+    struct hang_checks *checks = world->hangs;
+    const struct world_member *leader = members_leader(world);
+    const struct fsm *fsm = leader == NULL ? NULL : member_fsm(leader);
+
+    checks->unsettled[0] = '\0';
+    for (unsigned i = 0; i < world->job_count && fsm != NULL; i++) {
+        struct hung_job *job = &checks->jobs[i];
+        const char *id = world->jobs[i].id;
+
+        if (!hangs_now(world, id, job->run) || job->until_us != 0)
+            continue;
+        if (!is_due(world, fsm, job, fsm_allocation_find(fsm, id))) {
+            give_up(world, job);
+            continue;
+        }
+        snprintf(checks->unsettled, sizeof(checks->unsettled), "%s hangs, and is not restarted",
+                 id);
+        job->undue_us = 0;
+        if (job->due_us == 0)
+            job->due_us = sim_now_us(world->sim);
+        else if (sim_now_us(world->sim) > job->due_us + limit_us(fsm, job))
+            world_violation(world, "I67", "%s", checks->unsettled);
+    }
+    return checks->unsettled;
+}
