@@ -147,13 +147,11 @@ static void on_asked(void *data, struct application *application, unsigned numbe
                 machine->agent.orders->term);
 }
 
-static void on_stepped(void *data, struct agent_machine *machine,
-                       const struct application_setup *setup, unsigned rank)
+static void on_stepped(void *data, const struct application_setup *setup)
 {
     const struct agent_checks *checks = data;
 
-    hangs_stepped(checks->world, &(struct hangs_rank){checks_agent(machine), rank},
-                  setup->allocation_id, setup->part_run);
+    hangs_stepped(checks->world, setup->allocation_id, setup->part_run);
 }
 
 static bool on_hangs(void *data, const struct application_setup *setup)

@@ -40,8 +40,7 @@ struct application_checks {
     void (*meets)(void *data, struct agent_machine *machine, const struct application_setup *setup,
                   const char *hint, unsigned rank, uint64_t step);
     /* This rank, with a stream, has said a step while nothing was asked. */
-    void (*stepped)(void *data, struct agent_machine *machine,
-                    const struct application_setup *setup, unsigned rank);
+    void (*stepped)(void *data, const struct application_setup *setup);
     /* The job of that application hangs. */
     bool (*hangs)(void *data, const struct application_setup *setup);
     void (*ended)(void *data, struct application *application);

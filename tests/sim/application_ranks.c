@@ -300,10 +300,9 @@ static struct application_setup setup_of(const struct application_ranks *ranks)
 static void line_stepped(void *data)
 {
     const struct rank *rank = data;
-    const struct application_ranks *ranks = rank->ranks;
-    const struct application_setup setup = setup_of(ranks);
+    const struct application_setup setup = setup_of(rank->ranks);
 
-    ranks->setup.checks->stepped(ranks->setup.checks->data, ranks->machine, &setup, rank->number);
+    setup.checks->stepped(setup.checks->data, &setup);
 }
 
 static bool line_hangs(void *data)

@@ -17,6 +17,7 @@
 #include "fsm/hang.h"
 #include "src/base/check.h"
 #include "src/broker/replica/replica.h"
+#include "tests/sim/agent_world.h"
 #include "tests/sim/world_internal.h"
 
 #define ALLOCATION(name) CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
@@ -27,9 +28,8 @@ enum {
     QUIET_US = 800000,     /* shorter ones are not kept */
     SLACK_US = 400000,     /* a word is under way for so long */
     TOLD_US = 20000000,    /* what the leader had heard so long ago it may still tell */
-    MOST_US = 15000000,    /* a hang that ends by itself does so within that */
+    MOST_US = 25000000,    /* a hang that ends by itself does so within that */
     GIVEN_UP_US = 8000000, /* after healing, of a hang that cannot be told */
-    RANKS_MAX = 8,         /* on a node */
     LATE_US = 15000000,    /* looks, a leader that begins anew, an order, its grace */
     AWAITED_US = 60000000  /* a limit that is longer is not waited for */
 };
@@ -43,9 +43,7 @@ struct hung_job {
     bool hangs;
     uint64_t run;      /* the highest of its parts that has said a step, or hangs */
     uint64_t until_us; /* hangs: 0: until its next run */
-    uint64_t heard_us[WORLD_AGENTS_MAX][RANKS_MAX]; /* a rank said a step last, in this run */
-    uint64_t longest_us;                            /* between two steps of a rank */
-    uint64_t said_us;                               /* likewise, anywhere; 0: never */
+    uint64_t said_us;  /* a rank said a step last, in this run; 0: none did */
     struct quiet quiets[QUIETS_MAX];
     unsigned quiet_count;
     uint64_t due_us;   /* since when it is to be restarted; 0: it is not */
@@ -54,7 +52,6 @@ struct hung_job {
 
 struct hang_checks {
     struct hung_job jobs[WORLD_JOBS_MAX];
-    uint64_t started_us[WORLD_AGENTS_MAX]; /* of the agent's process */
     char unsettled[128];
 };
 
@@ -87,11 +84,6 @@ void hangs_draw(struct world *world, struct world_job *job, Ckpt__V1__Allocation
         spec->requeue_policy != CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_NEVER;
 }
 
-void hangs_agent_started(struct world *world, unsigned agent)
-{
-    world->hangs->started_us[agent] = sim_now_us(world->sim);
-}
-
 /* ---- what happens ---- */
 
 static void run_begins(struct hung_job *job, uint64_t run)
@@ -120,22 +112,18 @@ static void hang_begins(struct world *world, struct hung_job *job)
 }
 
 /* A rank said it on an open stream. */
-void hangs_stepped(struct world *world, const struct hangs_rank *rank, const char *id, uint64_t run)
+void hangs_stepped(struct world *world, const char *id, uint64_t run)
 {
     struct hung_job *job = hung_job(world, id);
-    uint64_t now_us = sim_now_us(world->sim), *heard_us;
+    uint64_t now_us = sim_now_us(world->sim);
 
-    CHECK(rank->number < RANKS_MAX);
     if (job == NULL || run < job->run)
         return;
     if (run > job->run)
         run_begins(job, run);
-    heard_us = &job->heard_us[rank->agent][rank->number];
-    if (*heard_us != 0 && now_us - *heard_us > job->longest_us)
-        job->longest_us = now_us - *heard_us;
     if (job->said_us != 0 && now_us - job->said_us >= QUIET_US)
         job->quiets[job->quiet_count++ % QUIETS_MAX] = (struct quiet){job->said_us, now_us};
-    job->said_us = *heard_us = now_us;
+    job->said_us = now_us;
     if (!job->hangs && world->phase == WORLD_CHAOS &&
         sim_random(world->sim, 1000) < world->options.hung)
         hang_begins(world, job);
@@ -165,7 +153,22 @@ static bool was_quiet(const struct world *world, const struct hung_job *job, uin
     return false;
 }
 
-void hangs_event(struct world *world, const Ckpt__V1__Event *event)
+/* I67: it is queued again, within its limit, which may have been set in this very entry. */
+static void run_ended(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event,
+                      const struct hung_job *job)
+{
+    const struct fsm_allocation *view = fsm_allocation_find(fsm, event->allocation_id);
+
+    world->counts.hang_ends++;
+    if (event->new_state == ALLOCATION(REQUEUED) || !job->restart || view == NULL)
+        return;
+    if (view->requeue_count <
+        (view->max_requeue != 0 ? view->max_requeue : fsm_policy(fsm)->max_requeue))
+        world_violation(world, "I67", "%s hung, and is not queued again after %u times",
+                        event->allocation_id, view->requeue_count);
+}
+
+void hangs_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
 {
     struct hung_job *job = hung_job(world, event->allocation_id);
 
@@ -173,7 +176,7 @@ void hangs_event(struct world *world, const Ckpt__V1__Event *event)
         return;
     if (event->kind == EVENT(ALLOCATION_STATE) && event->reason == CKPT__V1__REASON__REASON_HUNG &&
         !state_holds_nodes(event->new_state))
-        world->counts.hang_ends++;
+        run_ended(world, fsm, event, job);
     if (event->kind != EVENT(HUNG))
         return;
     world->counts.hangs_told++;
@@ -186,45 +189,30 @@ void hangs_event(struct world *world, const Ckpt__V1__Event *event)
 
 /* ---- I67 ---- */
 
-/* Its agent has heard a rank of it since it began. */
-static bool part_is_known(const struct world *world, const struct fsm *fsm,
-                          const struct hung_job *job, const struct fsm_allocation *view, uint32_t i)
+/* It hangs for ever, and the leader can know: an agent has heard a step of it. ret_limit_us: from
+ * now on, until it is restarted. */
+static bool is_due(const struct fsm *fsm, const struct hung_job *job,
+                   const struct fsm_allocation *view, uint64_t *ret_limit_us)
 {
-    int agent = world_agent_number(fsm_node_name(fsm, view->nodes[i].node_slot));
-
-    CHECK(agent >= 0);
-    for (unsigned rank = 0; rank < RANKS_MAX; rank++)
-        if (world->agents[agent].process != NULL &&
-            job->heard_us[agent][rank] > world->hangs->started_us[agent])
-            return true;
-    return false;
-}
-
-/* From its last step on. Of a job that has stepped once the limit is another one. */
-static uint64_t limit_us(const struct fsm *fsm, const struct hung_job *job)
-{
-    uint64_t unpaced_us = fsm_hang_limit_ms(fsm_policy(fsm), 0) * 1000;
-    uint64_t gaps_us = FSM_HANG_GAPS * (job->longest_us + SLACK_US);
-
-    return (gaps_us > unpaced_us ? gaps_us : unpaced_us) + LATE_US;
-}
-
-/* It hangs for ever, and the leader can know. */
-static bool is_due(const struct world *world, const struct fsm *fsm, const struct hung_job *job,
-                   const struct fsm_allocation *view)
-{
+    uint64_t gap_ms, longest_ms = 0;
     bool known = false;
 
     if (view == NULL || fsm_level(fsm) < 2 || view->terminating ||
-        limit_us(fsm, job) > AWAITED_US ||
         (!fsm_hung(view) && fsm_hang_possible(fsm, view) != FSM_OK))
         return false;
     for (uint32_t i = 0; i < view->node_count; i++) {
+        int agent = world_agent_number(fsm_node_name(fsm, view->nodes[i].node_slot));
+
+        CHECK(agent >= 0);
         if (view->nodes[i].run > job->run)
             return false;
-        known = known || part_is_known(world, fsm, job, view, i);
+        if (!world_shipping_pace((unsigned)agent, view->id, &gap_ms))
+            continue;
+        known = true;
+        longest_ms = gap_ms > longest_ms ? gap_ms : longest_ms;
     }
-    return known;
+    *ret_limit_us = fsm_hang_limit_ms(fsm_policy(fsm), longest_ms) * 1000 + LATE_US;
+    return known && *ret_limit_us <= AWAITED_US;
 }
 
 /* Nobody can know of it, as after the restart of an agent, or it is asked for a checkpoint again and
@@ -250,10 +238,11 @@ const char *hangs_unsettled(struct world *world)
     for (unsigned i = 0; i < world->job_count && fsm != NULL; i++) {
         struct hung_job *job = &checks->jobs[i];
         const char *id = world->jobs[i].id;
+        uint64_t limit_us;
 
         if (!hangs_now(world, id, job->run) || job->until_us != 0)
             continue;
-        if (!is_due(world, fsm, job, fsm_allocation_find(fsm, id))) {
+        if (!is_due(fsm, job, fsm_allocation_find(fsm, id), &limit_us)) {
             give_up(world, job);
             continue;
         }
@@ -262,7 +251,7 @@ const char *hangs_unsettled(struct world *world)
         job->undue_us = 0;
         if (job->due_us == 0)
             job->due_us = sim_now_us(world->sim);
-        else if (sim_now_us(world->sim) > job->due_us + limit_us(fsm, job))
+        else if (sim_now_us(world->sim) > job->due_us + limit_us)
             world_violation(world, "I67", "%s", checks->unsettled);
     }
     return checks->unsettled;

@@ -603,16 +603,11 @@ void hangs_init(struct world *world);
 void hangs_close(struct world *world);
 /* A job is about to be registered, after comebacks_draw(): what follows from its hangs. */
 void hangs_draw(struct world *world, struct world_job *job, Ckpt__V1__AllocationSpec *spec);
-void hangs_agent_started(struct world *world, unsigned agent);
 /* A rank of that run has said a step; a program of the job begins; whether it hangs. */
-struct hangs_rank {
-    unsigned agent, number;
-};
-void hangs_stepped(struct world *world, const struct hangs_rank *rank, const char *allocation_id,
-                   uint64_t run);
+void hangs_stepped(struct world *world, const char *allocation_id, uint64_t run);
 void hangs_started(struct world *world, const char *allocation_id);
 bool hangs_now(struct world *world, const char *allocation_id, uint64_t run);
-void hangs_event(struct world *world, const Ckpt__V1__Event *event);
+void hangs_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
 /* Empty, or which job hangs and is to be restarted. */
 const char *hangs_unsettled(struct world *world);
 
