@@ -147,18 +147,22 @@ static void on_asked(void *data, struct application *application, unsigned numbe
                 machine->agent.orders->term);
 }
 
-static void on_stepped(void *data, const struct application_setup *setup)
+static void on_stepped(void *data, const struct agent_machine *machine,
+                       const struct application_setup *setup)
 {
     const struct agent_checks *checks = data;
 
-    hangs_stepped(checks->world, setup->allocation_id, setup->part_run);
+    if (hangs_stepped(checks->world, setup->allocation_id, setup->part_run))
+        hangs_begin(checks->world, setup->allocation_id, checks_agent(machine));
 }
 
-static bool on_hangs(void *data, const struct application_setup *setup)
+static bool on_hangs(void *data, const struct agent_machine *machine,
+                     const struct application_setup *setup)
 {
     const struct agent_checks *checks = data;
 
-    return hangs_now(checks->world, setup->allocation_id, setup->part_run);
+    return hangs_now(checks->world, setup->allocation_id, setup->part_run) &&
+           hangs_there(checks->world, setup->allocation_id, checks_agent(machine));
 }
 
 static const char *on_computes(void *data, const char *allocation_id)

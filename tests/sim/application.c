@@ -431,7 +431,8 @@ static bool hangs(const struct application *application)
     struct application_setup setup = application->setup;
 
     setup.allocation_id = application->allocation_id;
-    return setup.says_steps && setup.checks->hangs(setup.checks->data, &setup);
+    return setup.says_steps &&
+           setup.checks->hangs(setup.checks->data, application->machine, &setup);
 }
 
 /* What becomes of a run that has its handler: crash, hang, good end, or none of them. */

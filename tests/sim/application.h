@@ -40,9 +40,11 @@ struct application_checks {
     void (*meets)(void *data, struct agent_machine *machine, const struct application_setup *setup,
                   const char *hint, unsigned rank, uint64_t step);
     /* This rank, with a stream, has said a step while nothing was asked. */
-    void (*stepped)(void *data, const struct application_setup *setup);
+    void (*stepped)(void *data, const struct agent_machine *machine,
+                    const struct application_setup *setup);
     /* The job of that application hangs. */
-    bool (*hangs)(void *data, const struct application_setup *setup);
+    bool (*hangs)(void *data, const struct agent_machine *machine,
+                  const struct application_setup *setup);
     void (*ended)(void *data, struct application *application);
     /* Whose computation it is: an allocation goes on with that of the one which it continues. */
     const char *(*computes)(void *data, const char *allocation_id);

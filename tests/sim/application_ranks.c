@@ -302,7 +302,7 @@ static void line_stepped(void *data)
     const struct rank *rank = data;
     const struct application_setup setup = setup_of(rank->ranks);
 
-    setup.checks->stepped(setup.checks->data, &setup);
+    setup.checks->stepped(setup.checks->data, rank->ranks->machine, &setup);
 }
 
 static bool line_hangs(void *data)
@@ -310,7 +310,7 @@ static bool line_hangs(void *data)
     const struct rank *rank = data;
     const struct application_setup setup = setup_of(rank->ranks);
 
-    return setup.checks->hangs(setup.checks->data, &setup);
+    return setup.checks->hangs(setup.checks->data, rank->ranks->machine, &setup);
 }
 
 static void line_open(struct rank *rank)

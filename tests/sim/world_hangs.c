@@ -1,7 +1,7 @@
 /* Jobs of which no rank steps any more: I66, I67.
  *
  * Flow     a rank that says a step may be the last one: its job hangs from then on, all ranks of the
- *          run on all nodes. A job that says `on_hang` restart, and may be queued again, hangs until
+ *          run on all nodes; or those of one node alone, while the others step. A job that says `on_hang` restart, and may be queued again, hangs until
  *          its next run; any other for some seconds. When HUNG is told, the job must have been as
  *          quiet as the leader says. After healing a job that hangs, and of which the agents have
  *          heard a step, must be restarted.
@@ -31,6 +31,7 @@ enum {
     MOST_US = 25000000,    /* a hang that ends by itself does so within that */
     GIVEN_UP_US = 8000000, /* after healing, of a hang that cannot be told */
     LATE_US = 15000000,    /* looks, a leader that begins anew, an order, its grace */
+    PARTLY_IN = 3,         /* one hang in so many */
     AWAITED_US = 60000000  /* a limit that is longer is not waited for */
 };
 
@@ -39,11 +40,12 @@ struct quiet {
 };
 
 struct hung_job {
-    bool restart; /* its run is to be ended for a hang */
-    bool hangs;
-    uint64_t run;      /* the highest of its parts that has said a step, or hangs */
-    uint64_t until_us; /* hangs: 0: until its next run */
-    uint64_t said_us;  /* a rank said a step last, in this run; 0: none did */
+    bool restart;       /* its run is to be ended for a hang */
+    bool hangs, partly; /* partly: on one node alone, which is no hang of the job */
+    unsigned agent;     /* ... this one */
+    uint64_t run;       /* the highest of its parts that has said a step, or hangs */
+    uint64_t until_us;  /* hangs: 0: until its next run */
+    uint64_t said_us;   /* a rank said a step last, in this run; 0: none did */
     struct quiet quiets[QUIETS_MAX];
     unsigned quiet_count;
     uint64_t due_us;   /* since when it is to be restarted; 0: it is not */
@@ -102,31 +104,42 @@ bool hangs_now(struct world *world, const char *id, uint64_t run)
     return job->hangs;
 }
 
-static void hang_begins(struct world *world, struct hung_job *job)
+bool hangs_there(struct world *world, const char *id, unsigned agent)
 {
+    const struct hung_job *job = hung_job(world, id);
+
+    return job != NULL && (!job->partly || job->agent == agent);
+}
+
+void hangs_begin(struct world *world, const char *id, unsigned agent)
+{
+    struct hung_job *job = hung_job(world, id);
+
+    CHECK(job != NULL && !job->hangs);
     job->hangs = true;
-    job->until_us = job->restart && world->phase == WORLD_CHAOS
+    job->partly = sim_chance(world->sim, PARTLY_IN);
+    job->agent = agent;
+    job->until_us = job->restart && !job->partly && world->phase == WORLD_CHAOS
                         ? 0
                         : sim_now_us(world->sim) + 1 + sim_random(world->sim, MOST_US);
     world->counts.hangs++;
 }
 
 /* A rank said it on an open stream. */
-void hangs_stepped(struct world *world, const char *id, uint64_t run)
+bool hangs_stepped(struct world *world, const char *id, uint64_t run)
 {
     struct hung_job *job = hung_job(world, id);
     uint64_t now_us = sim_now_us(world->sim);
 
     if (job == NULL || run < job->run)
-        return;
+        return false;
     if (run > job->run)
         run_begins(job, run);
     if (job->said_us != 0 && now_us - job->said_us >= QUIET_US)
         job->quiets[job->quiet_count++ % QUIETS_MAX] = (struct quiet){job->said_us, now_us};
     job->said_us = now_us;
-    if (!job->hangs && world->phase == WORLD_CHAOS &&
-        sim_random(world->sim, 1000) < world->options.hung)
-        hang_begins(world, job);
+    return !job->hangs && world->phase == WORLD_CHAOS &&
+           sim_random(world->sim, 1000) < world->options.hung;
 }
 
 /* Another program begins, of this run or of a later one: it does not hang. */

@@ -604,9 +604,13 @@ void hangs_close(struct world *world);
 /* A job is about to be registered, after comebacks_draw(): what follows from its hangs. */
 void hangs_draw(struct world *world, struct world_job *job, Ckpt__V1__AllocationSpec *spec);
 /* A rank of that run has said a step; a program of the job begins; whether it hangs. */
-void hangs_stepped(struct world *world, const char *allocation_id, uint64_t run);
+bool hangs_stepped(struct world *world, const char *allocation_id, uint64_t run);
+/* With that step, where the former says so: on all nodes, or on this one alone. */
+void hangs_begin(struct world *world, const char *allocation_id, unsigned agent);
 void hangs_started(struct world *world, const char *allocation_id);
 bool hangs_now(struct world *world, const char *allocation_id, uint64_t run);
+/* ... on that node, or on another one alone. */
+bool hangs_there(struct world *world, const char *allocation_id, unsigned agent);
 void hangs_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
 /* Empty, or which job hangs and is to be restarted. */
 const char *hangs_unsettled(struct world *world);
