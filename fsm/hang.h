@@ -4,8 +4,8 @@
  *          (src/broker/decide/hangs.h) and proposes a Hang with the evidence. The state takes it
  *          only while the job could step: it runs, nothing is under way, all its nodes are heard.
  *          A Hang of quiet time 0 ends it: a rank has stepped again.
- * Shapes   hung_since_ms is a mark of a job that RUNS, as `unresponsive` is; it goes with every move
- *          to another state but a checkpoint's. The evidence stays until the next hang.
+ * Shapes   hung_since_ms is a mark of a job that is RUNNING, as `unresponsive` is. Each move to
+ *          another state but a checkpoint's takes it off. The evidence stays until the next hang.
  * Units    milliseconds.
  * Source   V-030.
  */

@@ -230,8 +230,8 @@
       "wait, start the same line on another node, or name nodes yourself: ckptctl restart JOB "    \
       "--node NODE:GPUS ...")                                                                      \
     X(96, NOT_HUNG, 9,                                                                             \
-      "the job was quiet for {c} ms and hangs after {l} ms, or something is under way in it, or a " \
-      "node of it is not heard",                                                                   \
+      "the job was quiet for {c} ms and hangs after {l} ms, or something is under way, or a node " \
+      "is not heard",                                                                              \
       "nothing: the leader looks again")
 
 enum fsm_status {

@@ -150,7 +150,7 @@ void fsm_policy_merge(Ckpt__V1__Policy *policy, const Ckpt__V1__Policy *changes)
         CHECK(field->type == PROTOBUF_C_TYPE_UINT32 || field->type == PROTOBUF_C_TYPE_UINT64 ||
               field->type == PROTOBUF_C_TYPE_ENUM);
         memcpy(&value, (const char *)changes + field->offset, size);
-        if (value != 0 || (changes->zeros >> field->id & 1) != 0)
+        if (value != 0 || (field->id < 60 && (changes->zeros >> field->id & 1) != 0))
             memcpy((char *)policy + field->offset, &value, size);
     }
     *policy = policy_raised(policy);

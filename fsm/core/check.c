@@ -584,10 +584,8 @@ static void check_account(struct checker *checker, const struct allocation *allo
     for (size_t cause = 0; cause < FSM_LOSS_COUNT; cause++)
         sum->account.lost_gpu_ms[cause] =
             fsm_add(sum->account.lost_gpu_ms[cause], now.lost_gpu_ms[cause]);
-    if (allocation->account_restarting)
-        sum->restarting_gpus += allocation->account_gpus;
-    else
-        sum->computing_gpus += allocation->account_gpus;
+    *(allocation->account_restarting ? &sum->restarting_gpus : &sum->computing_gpus) +=
+        allocation->account_gpus;
 }
 
 static void check_tables(struct checker *checker)

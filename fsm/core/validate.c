@@ -634,12 +634,7 @@ static enum fsm_status validate_hang(const fsm_command *command, struct fsm_outc
 
     check_id(hang->allocation_id, outcome);
     check_range(hang->quiet_ms, 0, FSM_DURATION_MAX_MS, outcome);
-    check_range(hang->gap_p99_ms, 0, FSM_DURATION_MAX_MS, outcome);
-    check_range(hang->state_since_ms, 0, FSM_TIME_MAX_MS, outcome);
-    if (outcome->status == FSM_OK && (strlen(hang->evidence) >= FSM_DETAIL_BYTES ||
-                                      (hang->quiet_ms != 0 && hang->evidence[0] == '\0')))
-        outcome->status = FSM_INVALID_ARGUMENT;
-    return outcome->status;
+    return check_range(strlen(hang->evidence), hang->quiet_ms != 0, FSM_DETAIL_BYTES - 1, outcome);
 }
 
 /* The first epoch is cluster_init's. */

@@ -36,8 +36,8 @@ bool world_shipping_overstays(unsigned agent, const char *allocation_id);
 /* A ckpt-run there is kept for a restart by the broker. */
 bool world_shipping_waits(unsigned agent, const char *allocation_id);
 
-/* Its agent has heard ranks of the job say steps, and they live; the longest of their gaps, 0: there
- * is none. */
+/* Its agent has heard steps of ranks of the job that live; the longest of their gaps, 0: there is
+ * none. */
 bool world_shipping_pace(unsigned agent, const char *allocation_id, uint64_t *ret_gap_ms);
 
 /* Each sync of its journal takes up to so long, during which the agent stands still. 0: none

@@ -7,9 +7,9 @@
  *
  * Flow     application_line_new() when the program comes to its loop: it dials, once a second while
  *          it cannot, and says hello; then events, application_line_done() or _defer().
- * Steps    all count them alike, by the world's time, and say them unasked to an agent that wants to
- *          hear. A rank that is stuck, or whose job hangs, stays in one for a
- *          while, hears nothing, and goes through those that it is behind at once.
+ * Steps    all count them alike, by the world's time, and say them unasked to an agent that wants
+ *          to hear. A rank that is stuck, or hangs with its job, stays in one for a while, hears
+ *          nothing, and goes through those that it is behind at once.
  * Shapes   what arrives while it is stuck, or stands still, waits as in the kernel. The process is
  *          not ended from inside an event.
  */

@@ -1,10 +1,10 @@
 /* Jobs of which no rank steps any more: I66, I67.
  *
- * Flow     a rank that says a step may be the last one: its job hangs from then on, all ranks of the
- *          run on all nodes; or those of one node alone, while the others step. A job that says `on_hang` restart, and may be queued again, hangs until
- *          its next run; any other for some seconds. When HUNG is told, the job must have been as
- *          quiet as the leader says. After healing a job that hangs, and of which the agents have
- *          heard a step, must be restarted.
+ * Flow     a rank that says a step may be the last one. Its job hangs from then on: all ranks of
+ *          the run on all nodes, or those of one node alone while the others step. A job that says
+ *          `on_hang` restart, and may be queued again, hangs until its next run, any other one for
+ *          some seconds. When HUNG is told, the job must have been as quiet as the leader says.
+ *          After healing a job that hangs must be restarted, if the agents have heard a step of it.
  * Shapes   one record per job. Quiet times that are over are kept where they were long, the latest
  *          QUIETS_MAX.
  * Units    the simulator's clock.
@@ -27,7 +27,7 @@ enum {
     QUIETS_MAX = 16,
     QUIET_US = 800000,     /* shorter ones are not kept */
     SLACK_US = 400000,     /* a word is under way for so long */
-    TOLD_US = 20000000,    /* what the leader had heard so long ago it may still tell */
+    TOLD_US = 20000000,    /* the leader may still tell of words that are so old */
     MOST_US = 25000000,    /* a hang that ends by itself does so within that */
     GIVEN_UP_US = 8000000, /* after healing, of a hang that cannot be told */
     LATE_US = 15000000,    /* looks, a leader that begins anew, an order, its grace */
@@ -228,8 +228,8 @@ static bool is_due(const struct fsm *fsm, const struct hung_job *job,
     return known && *ret_limit_us <= AWAITED_US;
 }
 
-/* Nobody can know of it, as after the restart of an agent, or it is asked for a checkpoint again and
- * again: it ends as if somebody had looked. */
+/* Nobody can know of it, as after the restart of an agent, or it is asked for checkpoints all the
+ * time: it ends as if somebody had looked. */
 static void give_up(const struct world *world, struct hung_job *job)
 {
     uint64_t now_us = sim_now_us(world->sim);

@@ -390,7 +390,6 @@ static void do_register(struct scheduler *scheduler)
     if (world->options.targets > 1 && sim_chance(sim, 2) && !job->sensitive)
         spec.target_id = world->targets[1].id;
     comebacks_draw(world, job, &spec);
-    hangs_draw(world, job, &spec);
     request.value = spec.period_ms = PERIOD_BASE_MS + ++world->register_value;
     message.request_id = request_id(scheduler, id);
     message.spec = &spec;

@@ -1,7 +1,8 @@
-/* What heartbeats say of a job's pace (pace_step.h), and of the ranks that hold it up.
+/* A job's pace (pace_step.h) in heartbeats, with the ranks that hold it up.
  *
- * Flow     ranks say their steps (ranks.h); before each heartbeat pace_word_new() judges how quiet they
- *          are, and looks at the processes of those that are behind when it is worth it.
+ * Flow     ranks say their steps (ranks.h). Before each heartbeat pace_turns() counts the time, and
+ *          pace_word_new() judges it, and looks at the processes of those that are behind when that
+ *          is worth it.
  * Shapes   PACE_BEHIND_MAX ranks, those with the lowest steps.
  * Source   /proc/PID/wchan and the state in /proc/PID/stat, of a process's first thread.
  */

@@ -20,6 +20,7 @@ static void gap_add(struct pace_rank *rank, uint64_t gap_us)
 {
     uint64_t gap_ms = gap_us / 1000 + 1; /* 0 is none */
 
+    CHECK(rank->told && !rank->cut);
     rank->gaps_ms[rank->gap_next] = gap_ms < UINT32_MAX ? (uint32_t)gap_ms : UINT32_MAX;
     rank->gap_next = (rank->gap_next + 1) % PACE_GAPS;
     if (rank->gap_count < PACE_GAPS)

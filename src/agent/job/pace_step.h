@@ -5,10 +5,10 @@
  *          pace_quiet() and pace_stuck() judge from that, so that no clock is read here.
  * Shapes   a ring of PACE_GAPS gaps of each rank, 1 KiB, from its first step on.
  * Units    microseconds of the agent's monotonic clock; gaps in milliseconds.
- * Time     quiet time is the sum of what passed between turns, each at most PACE_TURN_MAX_US, up to
- *          the turn before this one: while the agent itself stood still, what ranks said waits in
- *          its sockets, and is heard by the next turn. It stands still while something is under way in
- *          which ranks do not step, and a gap with such a time in it is none of their pace.
+ * Time     quiet time is the sum of what passed between turns, each at most PACE_TURN_MAX_US. It is
+ *          told up to the turn before: while the agent itself stood still, the words of ranks wait
+ *          in its sockets, and are heard by the next turn. It stands still while something is under
+ *          way in which ranks do not step. A gap with such a time in it is none of their pace.
  * Absent   whether the job hangs: its other nodes count as well, and the leader judges that.
  */
 #ifndef CKPT_AGENT_PACE_STEP_H
@@ -41,7 +41,7 @@ struct pace {
     uint64_t step_us;  /* when one of them stepped last */
     uint64_t quiet_us; /* for so long none has, up to the turn before the last one */
     uint64_t open_us;  /* ... and up to the last one */
-    uint64_t turn_us;  /* which was then */
+    uint64_t turn_us;  /* when that was */
 };
 
 /* under_way: as at pace_turn(). A step that it has said before is none. */

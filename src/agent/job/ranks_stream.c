@@ -278,6 +278,7 @@ static void rank_stepped(struct allocation *allocation, uint32_t rank, uint64_t 
 {
     struct rank_place *place = place_of(allocation, rank);
 
+    CHECK(allocation->agent != NULL);
     if (place == NULL)
         return;
     if (place->pace == NULL)

@@ -23,7 +23,7 @@ struct behind {
     char state[STATE_BYTES];
 };
 
-/* What the ranks of a job on a node say of their steps. */
+/* Of the steps of a job's ranks on a node, as these say them. */
 struct word {
     char id[ID_MAX_BYTES + 1];
     uint64_t run, quiet_ms, stepped_ms, gap_p99_ms, highest_step;
@@ -62,7 +62,7 @@ struct finding {
 /* All nodes of a job, put together. */
 struct judged {
     uint64_t quiet_ms, gap_p99_ms, highest_step;
-    uint32_t parts; /* that say steps */
+    uint32_t parts; /* with ranks that say steps */
 };
 
 static const struct fsm *state_of(const struct hangs *hangs)
@@ -281,8 +281,8 @@ static size_t collect_behind(const struct hangs *hangs, const struct fsm_allocat
 }
 
 /* "rank 3 (n2, pid 47) at step 12 waits in pipe_read (S); ..., and 4 more" */
-static void describe(const struct hangs *hangs, const struct fsm_allocation *job,
-                     uint64_t highest_step, char text[FSM_HANG_TEXT_BYTES])
+static void describe_behind(const struct hangs *hangs, const struct fsm_allocation *job,
+                            uint64_t highest_step, char text[FSM_HANG_TEXT_BYTES])
 {
     static const size_t more_bytes = sizeof(", and 4294967295 more");
     struct behind *ranks;
@@ -341,8 +341,8 @@ static void on_proposed(void *data, const struct err *failed, const struct fsm_o
     look_in(hangs, HANGS_AGAIN_MS);
 }
 
-static void propose(struct hangs *hangs, const struct fsm_allocation *job,
-                    const struct judged *judged)
+static void propose_hang(struct hangs *hangs, const struct fsm_allocation *job,
+                         const struct judged *judged)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__Log__V1__Hang message = CKPT__LOG__V1__HANG__INIT;
@@ -352,7 +352,7 @@ static void propose(struct hangs *hangs, const struct fsm_allocation *job,
     finding->quiet_ms = judged->quiet_ms;
     text_copy(finding->id, sizeof(finding->id), job->id);
     if (judged->quiet_ms > 0)
-        describe(hangs, job, judged->highest_step, finding->evidence);
+        describe_behind(hangs, job, judged->highest_step, finding->evidence);
     message.allocation_id = finding->id;
     message.quiet_ms = judged->quiet_ms;
     message.gap_p99_ms = judged->gap_p99_ms;
@@ -377,7 +377,7 @@ static bool stands_for_job(const struct hangs *hangs, const struct fsm_allocatio
     return false;
 }
 
-static void consider(struct hangs *hangs, uint32_t slot, const struct word *word)
+static void consider_word(struct hangs *hangs, uint32_t slot, const struct word *word)
 {
     const struct fsm_allocation *job = fsm_allocation_find(state_of(hangs), word->id);
     struct judged judged = {.quiet_ms = 0};
@@ -386,7 +386,7 @@ static void consider(struct hangs *hangs, uint32_t slot, const struct word *word
         return;
     if (fsm_hung(job) ? word_steps_again(hangs, slot, word, job) && !job->terminating
                       : stands_for_job(hangs, job, slot) && job_hangs(hangs, job, &judged))
-        propose(hangs, job, &judged);
+        propose_hang(hangs, job, &judged);
 }
 
 /* A node that has looked at nobody has seen nothing stuck. */
@@ -405,7 +405,7 @@ static void on_timer(void *data)
     for (uint32_t slot = 0; slot < hangs->node_count; slot++)
         for (size_t i = 0; i < hangs->nodes[slot].count; i++)
             if (summary.hung_count > 0 || hangs->nodes[slot].words[i].behind_count > 0)
-                consider(hangs, slot, &hangs->nodes[slot].words[i]);
+                consider_word(hangs, slot, &hangs->nodes[slot].words[i]);
     hangs->in_flight--;
     look_in(hangs, hangs->proposed ? HANGS_AGAIN_MS : HANGS_LOOK_MS);
 }

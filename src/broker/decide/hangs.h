@@ -1,14 +1,15 @@
-/* Duty of the leader: finds running jobs of which no rank steps any more, and those that step again.
+/* Duty of the leader: finds running jobs of which no rank steps any more, and those that step
+ * again.
  *
- * Flow     Agents say in each heartbeat for how long no rank of a job has stepped on their node, the
- *          gap between its steps, and who is behind there. hangs_heard() keeps that. A look puts
- *          the words of all nodes of a job together and proposes a Hang with the evidence
- *          (fsm/hang.h). The state judges it anew.
+ * Flow     Agents say in each heartbeat for how long no rank of a job has stepped on their node,
+ *          the gap between its steps, and the ranks that are behind there. hangs_heard() keeps
+ *          that. A look puts the words of all nodes of a job together and proposes a Hang with the
+ *          evidence (fsm/hang.h). The state judges it anew.
  * Judged   A job hangs when each of its nodes that could step is heard, and all that say steps have
  *          been quiet for as long as fsm_hang_limit_ms() says of the longest gap. One node that
  *          does not say steps hides nothing, one that is not heard hides everything.
- * Time     counts from this leader's first heartbeat of the node's stream: it believes no more quiet
- *          than it has seen. So an election, and a stream that broke, begin it anew.
+ * Time     counts from this leader's first heartbeat of the node's stream: no more quiet is
+ *          believed than was seen. So an election, and a stream that broke, begin it anew.
  * Shapes   words are a node's whole list, level-triggered, and go with the node's stream. No state.
  * Units    milliseconds of the state's clock; quiet times are the agents'.
  * Errors   a proposal that is refused or lost is made again by a later look.

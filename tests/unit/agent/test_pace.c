@@ -1,6 +1,6 @@
 /* The pace of ranks that say their steps: the gaps that count, and how long nobody has stepped.
- * Proves of V-030: time under a checkpoint or a stop is no part of a hang, nor is time in which the
- * agent itself stood still; a gap is the 99th of 100 of the last 256. */
+ * Proves of V-030 that time under a checkpoint or a stop is no part of a hang, nor is time in which
+ * the agent stood still. The gap is the 99th of 100 of the last 256. */
 #include <string.h>
 
 #include "src/agent/job/pace_step.h"
@@ -102,7 +102,7 @@ static void what_is_under_way_is_no_part_of_the_quiet_nor_of_a_gap(void **state)
     assert_int_equal(rank.gap_count, 1);
 }
 
-/* What was said meanwhile waits in the sockets, and is heard after the next heartbeat. */
+/* Words of that time wait in the sockets, and are heard after the next heartbeat. */
 static void an_agent_that_stood_still_counts_little_of_it(void **state)
 {
     (void)state;
