@@ -18,8 +18,8 @@ static void hang_note(struct fsm *fsm, const struct fsm_allocation *view, Ckpt__
 }
 
 /* on_hang RESTART ends the run where the job would be queued again after a node's failure, whoever
- * restarts it then. That counts as a failure without progress. Any other job would be lost, and is
- * only told. */
+ * restarts it then. It counts as one without progress. Any other job would be lost, and is only
+ * told. */
 static void hang_begin(struct fsm *fsm, struct allocation *allocation,
                        const Ckpt__Log__V1__Hang *hang)
 {

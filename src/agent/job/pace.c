@@ -43,6 +43,7 @@ static int compare_steps(const void *left, const void *right)
 {
     const struct rank_pace *a = left, *b = right;
 
+    CHECK(a->pace->told && b->pace->told);
     if (a->pace->step != b->pace->step)
         return a->pace->step < b->pace->step ? -1 : 1;
     return (a->number > b->number) - (a->number < b->number);
@@ -89,6 +90,7 @@ void pace_turns(struct allocation *allocation)
     struct pace *pace = ranks_pace(allocation);
 
     CHECK(allocation->agent != NULL);
+    CHECK(pace == NULL || pace->turn_us <= agent_now_us(allocation->agent));
     if (pace != NULL)
         pace_turn(pace, agent_now_us(allocation->agent), allocation_under_way(allocation));
 }

@@ -72,6 +72,7 @@ uint64_t pace_step_most(const struct pace_rank *rank)
     uint64_t ahead = rank->ns_per_step == 0 ? 0 : SAID_EVERY_NS / rank->ns_per_step;
 
     CHECK(rank->told);
+    CHECK(ahead <= SAID_EVERY_NS);
     return rank->step > UINT64_MAX - ahead ? UINT64_MAX : rank->step + ahead;
 }
 
