@@ -341,6 +341,7 @@ struct fsm_summary {
     uint64_t next_event_sequence;
     uint32_t allocation_count;
     uint32_t allocations_by_state[8];
+    uint32_t hung_count; /* allocations that are HUNG (fsm/hang.h) */
     uint32_t checkpoint_count;
     uint32_t checkpoints_by_state[16];
     uint64_t checkpoints_total[16]; /* ever entered, by state */

@@ -228,7 +228,11 @@
     X(84, NODE_EXCLUDED, 9,                                                                        \
       "the job failed there twice in a row, and other nodes have two minutes to come first",       \
       "wait, start the same line on another node, or name nodes yourself: ckptctl restart JOB "    \
-      "--node NODE:GPUS ...")
+      "--node NODE:GPUS ...")                                                                      \
+    X(96, NOT_HUNG, 9,                                                                             \
+      "the job was quiet for {c} ms and hangs after {l} ms, or something is under way, or a node " \
+      "is not heard",                                                                              \
+      "nothing: the leader looks again")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

@@ -32,6 +32,8 @@ withdrawn      done(), failed(), defer() and progress() are False when what was 
                removed then, also under who still writes into it, whose writes fail: saving() and the helpers for PyTorch take
                that for no error, with raises=True too.
 ranks          number and count are the launcher's (torchrun, OpenMPI, MPICH, Slurm), or those given to open().
+hangs          barrier() tells the agent once a second at most which step it is at, and beside poll() step(step) does: when no rank
+               steps any more, the cluster says so, with the ranks that are behind and what their processes wait for.
 threads, fork  any thread may call. After a fork (a data loader's worker) the child's copy does nothing.
                Nothing waits for the agent: while it is away nothing is asked, and it is looked for once a second.
 """
@@ -54,6 +56,8 @@ _LINE_BYTES = 512
 _DIAL_EVERY_S = 1.0
 _AT_EVERY_S = 0.01
 _SIGN_EVERY_S = 0.1
+_STEP_EVERY_S = 1.0
+_NO_QUESTION = "-"  # in place of a hint
 _PACES = 8
 _LABEL = re.compile(r"[A-Za-z0-9._:-]{1,64}\Z")
 _HINT = re.compile(r"[A-Za-z0-9._:-]{1,63}\Z")
@@ -170,6 +174,11 @@ def _is_failure(reason):
     return isinstance(reason, Exception)
 
 
+def _check_step(step):
+    if not isinstance(step, int) or not 0 <= step < 2**64:
+        raise ValueError(f"{step!r} is no step: a whole number from 0 is wanted")
+
+
 class Ckpt:
     """One rank of a job. Made by open(); on a null object `active` is False.
 
@@ -193,6 +202,7 @@ class Ckpt:
         self._say_done = self._say_at = False
         self._missed = None
         self._step, self._step_at, self._told_at, self._paces = None, 0.0, 0.0, []
+        self._takes_steps, self._said_step, self._said_at = False, None, 0.0
         if not self.active:
             return
         self.rank, self._local, self._ranks, self._local_ranks = _find_rank(rank, local_rank, ranks, local_ranks)
@@ -236,7 +246,7 @@ class Ckpt:
             with contextlib.suppress(OSError):
                 self._stream.shutdown(socket.SHUT_RDWR)
             self._stream.close()
-        self._stream, self._announced, self._greeted, self._received = None, False, False, b""
+        self._stream, self._announced, self._greeted, self._received, self._takes_steps = None, False, False, b"", False
 
     def _say(self, *words):
         """True: the line went out whole."""
@@ -319,8 +329,18 @@ class Ckpt:
         if self._say_at and self._say_where():
             self._say_at = False
 
+    def _say_line_at(self, hint, step):
+        return self._say("at", hint, step, sum(self._paces) // len(self._paces) if self._paces else 0)
+
     def _say_where(self):
-        return self._say("at", self._question.hint, self._step, sum(self._paces) // len(self._paces) if self._paces else 0)
+        return self._say_line_at(self._question.hint, self._step)
+
+    def _say_step(self, step, now):
+        """Tried once a second at most, whatever comes of it: an agent that stands still costs no more."""
+        if self._takes_steps and now - self._said_at >= _STEP_EVERY_S and step != self._said_step:
+            self._said_at = now
+            if self._say_line_at(_NO_QUESTION, step):
+                self._said_step = step
 
     # ---- what the agent's lines change ----
     def _take_line(self, line):
@@ -373,7 +393,9 @@ class Ckpt:
         step = _number(step)
         if not _LABEL.match(hint) or not step:
             raise _Wrong("step")
-        if self._asked in ("heard", "told", "due") and self._question.hint == hint:
+        if hint == _NO_QUESTION:
+            self._takes_steps = True
+        elif self._asked in ("heard", "told", "due") and self._question.hint == hint:
             self._asked, self._agreed, self._say_at = "due", step, False
 
     def _take_withdrawn(self, hint):
@@ -406,8 +428,7 @@ class Ckpt:
 
     def barrier(self, step):
         """At each step's beginning, with rising steps, the same for all ranks. True: save now, at this step."""
-        if not isinstance(step, int) or not 0 <= step < 2**64:
-            raise ValueError(f"{step!r} is no step: a whole number from 0 is wanted")
+        _check_step(step)
         with self._inside() as inside:
             if not inside:
                 return False
@@ -421,7 +442,21 @@ class Ckpt:
                 self._paces = (self._paces + [max(1, int((now - self._step_at) * 1e9) // (step - before))])[-_PACES:]
             self._step, self._step_at = step, now
             self._stream_turn(True)
-            return self._barrier_outcome(before)
+            outcome = self._barrier_outcome(before)
+            self._say_step(step, now)
+            return outcome
+
+    def step(self, step):
+        """Beside poll(), for a program without barrier(): this rank is at that step."""
+        _check_step(step)
+        now = time.monotonic()
+        if now - self._said_at < _STEP_EVERY_S:
+            return  # without a turn: a loop may call it at any rate
+        with self._inside(wait=False) as inside:
+            if inside:
+                self._stream_turn(True)
+                self._say_step(step, now)
+                self._said_at = now  # also where there is no agent, or none that wants to hear
 
     def _barrier_outcome(self, before):
         if self._asked in ("heard", "told"):

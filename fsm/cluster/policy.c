@@ -10,8 +10,8 @@ static uint64_t bit_of(const char *name)
     const ProtobufCFieldDescriptor *field =
         protobuf_c_message_descriptor_get_field_by_name(&ckpt__v1__policy__descriptor, name);
 
-    CHECK(field != NULL && field->id < 60); /* the number of `zeros` itself */
-    return UINT64_C(1) << field->id;
+    CHECK(field != NULL);
+    return field->id < 60 ? UINT64_C(1) << field->id : 0; /* 60: the number of `zeros` itself */
 }
 
 /* A field whose lowest value is above 0 has no bit: its zero means "as it is". */
@@ -29,9 +29,12 @@ uint64_t fsm_policy_zeros(const Ckpt__V1__Policy *policy)
     };
     uint64_t zeros = 0;
 
-    for (size_t i = 0; i < ARRAY_COUNT(fields); i++)
-        if (fields[i].value == 0 && fields[i].lowest == 0)
-            zeros |= bit_of(fields[i].name);
+    for (size_t i = 0; i < ARRAY_COUNT(fields); i++) {
+        if (fields[i].value != 0 || fields[i].lowest > 0)
+            continue;
+        CHECK(bit_of(fields[i].name) != 0);
+        zeros |= bit_of(fields[i].name);
+    }
     return zeros & ~fsm_policy_bits_above(policy->feature_level == 0 ? FSM_LEVEL_FIRST
                                                                      : policy->feature_level);
 }
@@ -147,7 +150,7 @@ void fsm_policy_merge(Ckpt__V1__Policy *policy, const Ckpt__V1__Policy *changes)
         CHECK(field->type == PROTOBUF_C_TYPE_UINT32 || field->type == PROTOBUF_C_TYPE_UINT64 ||
               field->type == PROTOBUF_C_TYPE_ENUM);
         memcpy(&value, (const char *)changes + field->offset, size);
-        if (value != 0 || (changes->zeros >> field->id & 1) != 0)
+        if (value != 0 || (field->id < 60 && (changes->zeros >> field->id & 1) != 0))
             memcpy((char *)policy + field->offset, &value, size);
     }
     *policy = policy_raised(policy);

@@ -8,7 +8,8 @@
  * Zero     is a value where `lowest` is 0. A message leaves out a field at zero, so a bit of
  *          `zeros` says that the zero is meant. Where `lowest` is above 0, a zero means that the
  *          field stays as it is.
- * Order    the bit in `zeros` is the field's number in the message. So these numbers are below 60.
+ * Order    the bit in `zeros` is the field's number in the message. So the number of a field whose
+ *          `lowest` is 0 is below 60.
  */
 #ifndef CKPT_FSM_POLICY_FIELDS_H
 #define CKPT_FSM_POLICY_FIELDS_H
@@ -72,7 +73,8 @@
     COUNT32(node_gpus, 0, FSM_GPUS_PER_NODE_MAX, 1)                                                \
     CHOICE(orphan_rule, 1, 2, 1)                                                                   \
     DURATION(orphan_remove_age, FSM_SECOND_MS, FSM_YEAR_MS, 5184000000)                            \
-    DURATION(restart_wait, FSM_SECOND_MS, FSM_DAY_MS, 600000)
+    DURATION(restart_wait, FSM_SECOND_MS, FSM_DAY_MS, 600000)                                      \
+    DURATION(hang_after, FSM_SECOND_MS, FSM_DAY_MS, 300000)
 /* clang-format on */
 
 /* The first must not be above the second. The merged policy is checked: two fields may be right

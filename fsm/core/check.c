@@ -38,7 +38,7 @@ struct checker {
     void *context;
     uint32_t allocations_by_state[FSM_STATES_ALLOCATION];
     uint32_t checkpoints_by_state[FSM_STATES_CHECKPOINT];
-    uint32_t active, armed, collectable;
+    uint32_t active, armed, collectable, hung;
     uint64_t hazard_sum_e12;
     struct tenant *tenants;                       /* sums over their allocations */
     uint32_t *references;                         /* by slot of the basis */
@@ -578,15 +578,14 @@ static void check_account(struct checker *checker, const struct allocation *allo
                      (allocation->view.state == ENDS(STARTING)) == (starting > 0),
                  "I43 STARTING means that a part of it is to start", allocation->view.id, starting);
     checker->hazard_sum_e12 += allocation->hazard_rate_e12;
+    checker->hung += allocation->view.hung_since_ms != 0;
     sum->account.useful_gpu_ms = fsm_add(sum->account.useful_gpu_ms, now.useful_gpu_ms);
     sum->account.pending_gpu_ms = fsm_add(sum->account.pending_gpu_ms, now.pending_gpu_ms);
     for (size_t cause = 0; cause < FSM_LOSS_COUNT; cause++)
         sum->account.lost_gpu_ms[cause] =
             fsm_add(sum->account.lost_gpu_ms[cause], now.lost_gpu_ms[cause]);
-    if (allocation->account_restarting)
-        sum->restarting_gpus += allocation->account_gpus;
-    else
-        sum->computing_gpus += allocation->account_gpus;
+    *(allocation->account_restarting ? &sum->restarting_gpus : &sum->computing_gpus) +=
+        allocation->account_gpus;
 }
 
 static void check_tables(struct checker *checker)
@@ -792,6 +791,7 @@ size_t fsm_check(const struct fsm *fsm, void (*violation)(void *context, const c
     check_expect(&checker, fsm_pools_kept(fsm), "I55 sensitive ones in their pool", "", 0);
     check_expect(&checker, checker.hazard_sum_e12 == fsm->hazard_sum_e12, "INDEX sum of hazards",
                  "e12", fsm->hazard_sum_e12);
+    check_expect(&checker, checker.hung == fsm->hung_count, "INDEX hung", "jobs", checker.hung);
     fsm_records_expect(fsm, &(struct record_report){check_broken, &checker});
     free(checker.tenants);
     free(checker.references);

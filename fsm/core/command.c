@@ -44,6 +44,7 @@ static const struct fsm_command_info commands[] = {
     {47, "adopt_cluster", fsm_apply_adopt_cluster, true, false, true},
     {48, "node_off", fsm_apply_node_off, true, false, false},
     {49, "restart_choice", fsm_apply_restart_choice, false, false, false},
+    {50, "hang", fsm_apply_hang, false, false, false},
 };
 
 /* For tests and documents, which walk the table. */

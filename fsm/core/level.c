@@ -170,7 +170,8 @@ uint64_t fsm_policy_bits_above(uint32_t level)
     uint64_t bits = 0;
 
     for (unsigned i = 0; i < descriptor->n_fields; i++)
-        if (level_of(fields, ARRAY_COUNT(fields), descriptor, descriptor->fields[i].id) > level)
+        if (descriptor->fields[i].id < 60 &&
+            level_of(fields, ARRAY_COUNT(fields), descriptor, descriptor->fields[i].id) > level)
             bits |= UINT64_C(1) << descriptor->fields[i].id;
     return bits;
 }

@@ -15,6 +15,7 @@
  *          state. Sums over other records are check.c's.
  */
 #include "fsm/core/registry.h"
+#include "fsm/hang.h"
 #include "fsm/job/job.h"
 
 #define CHECKPOINT(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
@@ -60,6 +61,11 @@ static void allocation_check_state(const struct fsm *fsm, const struct allocatio
     /* what was stopped waits for its scheduler, however long */
     EXPECT(runs || !fsm_allocation_goes_on(allocation) || allocation->timer.at_ms == 0);
     EXPECT(allocation->going == fsm_allocation_goes_on(allocation));
+    /* I66: what does not run does not hang, and there is evidence */
+    EXPECT(!fsm_hung(view) || view->state == ALLOCATION(RUNNING) ||
+           view->state == ALLOCATION(CHECKPOINTING_TO_STOP));
+    EXPECT(!fsm_hung(view) || view->hang_text[0] != '\0');
+    EXPECT(view->hung_since_ms <= fsm->now_ms);
 }
 
 /* A terminate order stands, and says what the job becomes. */

@@ -268,6 +268,7 @@ struct fsm {
     struct bitmap running_by_class[FSM_CLASS_MAX + 1];
     /* counters */
     uint32_t allocations_by_state[FSM_STATES_ALLOCATION];
+    uint32_t hung_count; /* allocations */
     uint32_t checkpoints_by_state[FSM_STATES_CHECKPOINT];
     uint64_t checkpoints_total[FSM_STATES_CHECKPOINT];
     FSM_COUNTERS(RECORD_MEMBER, RECORD_MEMBER_TEXT)
@@ -596,7 +597,7 @@ fsm_handler fsm_apply_cluster_init, fsm_apply_member_facts, fsm_apply_member_rol
     fsm_apply_tick, fsm_apply_leader_elected, fsm_apply_new_epoch, fsm_apply_collected,
     fsm_apply_drain_node, fsm_apply_set_learned, fsm_apply_node_running, fsm_apply_remove_target,
     fsm_apply_drain_target, fsm_apply_remove_node, fsm_apply_node_off, fsm_apply_scan_target,
-    fsm_apply_restart_choice;
+    fsm_apply_restart_choice, fsm_apply_hang;
 enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec,
                                struct fsm_outcome *outcome);
 /* Ends or requeues what runs on a node that is gone. */

@@ -19,13 +19,16 @@ static const struct status_row status_rows[] = {
 
 enum { STATUS_COUNT = sizeof(status_rows) / sizeof(status_rows[0]), GRPC_UNKNOWN = 2 };
 
-/* A status from a member of a newer version has no row here; ckptctl shows it all the same. */
+/* A status from a member of a newer version has no row here, nor has a number that was never given;
+ * ckptctl shows it all the same. */
 static const struct status_row *status_row(enum fsm_status status)
 {
     static const struct status_row unknown = {
         "UNKNOWN", GRPC_UNKNOWN, "a status of a newer version", "upgrade this program"};
 
-    return (unsigned)status < STATUS_COUNT ? &status_rows[status] : &unknown;
+    return (unsigned)status < STATUS_COUNT && status_rows[status].name != NULL
+               ? &status_rows[status]
+               : &unknown;
 }
 
 const char *fsm_status_name(enum fsm_status status)

@@ -628,6 +628,15 @@ static enum fsm_status validate_restart_choice(const fsm_command *command,
     return outcome->status;
 }
 
+static enum fsm_status validate_hang(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__Hang *hang = command->hang;
+
+    check_id(hang->allocation_id, outcome);
+    check_range(hang->quiet_ms, 0, FSM_DURATION_MAX_MS, outcome);
+    return check_range(strlen(hang->evidence), hang->quiet_ms != 0, FSM_DETAIL_BYTES - 1, outcome);
+}
+
 /* The first epoch is cluster_init's. */
 static enum fsm_status validate_new_epoch(const fsm_command *command, struct fsm_outcome *outcome)
 {
@@ -727,6 +736,7 @@ static validator *const validators[] = {
     V(ADOPT_CLUSTER) = validate_nothing,
     V(NODE_OFF) = validate_node_off,
     V(RESTART_CHOICE) = validate_restart_choice,
+    V(HANG) = validate_hang,
 #undef V
 };
 

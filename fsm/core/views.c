@@ -44,6 +44,7 @@ void fsm_get_summary(const struct fsm *fsm, struct fsm_summary *ret_summary)
 
     CHECK(ret_summary != NULL);
     RECORD_COPY(FSM_COUNTERS, fsm, &summary);
+    summary.hung_count = fsm->hung_count;
     memcpy(summary.allocations_by_state, fsm->allocations_by_state,
            sizeof(summary.allocations_by_state));
     memcpy(summary.checkpoints_by_state, fsm->checkpoints_by_state,

@@ -5,6 +5,7 @@
  *          each item is judged again, and what no longer holds is passed over without harm.
  */
 #include "fsm/core/registry.h"
+#include "fsm/hang.h"
 #include "fsm/job/job.h"
 
 #define AFTER(name)   CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_##name
@@ -132,7 +133,7 @@ static bool decision_holds(const struct fsm *fsm, const struct allocation *alloc
         return false;
     view = &allocation->view;
     if (view->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING || view->terminating ||
-        view->strategy != CKPT__V1__STRATEGY__STRATEGY_AUTO)
+        fsm_hung(view) || view->strategy != CKPT__V1__STRATEGY__STRATEGY_AUTO)
         return false;
     if (view->active_checkpoint_id != 0 && !decision_hurries(fsm, allocation, decision))
         return false;

@@ -179,6 +179,8 @@ enum fsm_status fsm_restart_by(struct fsm *fsm, struct allocation *allocation,
 /* restart.c: the job has just ended; a checkpoint of it is complete. */
 void fsm_restart_awaits(const struct fsm *fsm, struct allocation *allocation);
 void fsm_restart_progress(const struct fsm *fsm, struct allocation *allocation);
+/* hang.c: its state has changed, and is not counted. */
+void fsm_hang_clear(struct fsm_allocation *view);
 /* silent.c: the first place from `from` on whose node is only silent; UINT32_MAX: none. */
 uint32_t fsm_silent_place(const struct fsm *fsm, const struct allocation *allocation,
                           uint32_t from);

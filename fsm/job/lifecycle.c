@@ -19,6 +19,7 @@
  *   STARTING and RUNNING may also end as each of the four without a checkpoint.
  */
 #include "fsm/core/registry.h"
+#include "fsm/hang.h"
 #include "fsm/job/job.h"
 
 /* A row of moves is a set of states, one bit each. */
@@ -200,6 +201,7 @@ void fsm_allocation_adopt(struct fsm *fsm, struct allocation *allocation)
 
     CHECK(allocation->view.id != NULL);
     fsm->allocations_by_state[allocation->view.state]++;
+    fsm->hung_count += fsm_hung(&allocation->view);
     target->job_count++;
     target->going_count += fsm_allocation_goes_on(allocation);
     fsm_allocation_count_going(fsm, allocation, fsm_allocation_goes_on(allocation));
@@ -217,6 +219,7 @@ void fsm_allocation_forget(struct fsm *fsm, const struct allocation *allocation)
         return;
     CHECK(fsm->allocations_by_state[allocation->view.state] > 0);
     fsm->allocations_by_state[allocation->view.state]--;
+    fsm->hung_count -= fsm_hung(&allocation->view);
     target->job_count--;
     target->going_count -= fsm_allocation_goes_on(allocation);
     fsm_bitmap_clear(&fsm->running_by_class[allocation->view.preemption_class],
@@ -244,6 +247,7 @@ void fsm_allocation_move(struct fsm *fsm, struct allocation *allocation,
     view->reason = reason;
     view->state_since_ms = fsm->now_ms;
     view->restart_at_ms = 0; /* of the state before */
+    fsm_hang_clear(view);
     fsm_allocation_adopt(fsm, allocation);
     fsm_moved(fsm, FSM_RECORD_ALLOCATION, view->slot);
     fsm_event_emit(fsm, &event);

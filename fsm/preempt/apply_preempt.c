@@ -10,6 +10,7 @@
  */
 #include "fsm/core/registry.h"
 #include "fsm/ends.h"
+#include "fsm/hang.h"
 #include "fsm/job/job.h"
 #include "fsm/preempt/preemption.h"
 
@@ -44,7 +45,8 @@ static bool victim_keep(struct fsm *fsm, struct allocation *allocation, const ui
         if (!slot_listed(leaving, count, view->nodes[i].node_slot))
             next[kept++] = view->nodes[i];
     CHECK(kept > 0 && kept < view->node_count);
-    if (!view->unresponsive && fsm_scale_ask(fsm, allocation, next, kept, asked) == FSM_OK)
+    if (!view->unresponsive && !fsm_hung(view) &&
+        fsm_scale_ask(fsm, allocation, next, kept, asked) == FSM_OK)
         return true;
     fsm_scale_set_next(fsm, allocation, next, kept);
     return false;
@@ -63,7 +65,8 @@ static void victim_shrink(struct fsm *fsm, struct allocation *allocation, const 
     if (allocation->view.next_count == 0)
         first = victim_keep(fsm, allocation, leaving, count, asked);
     else
-        first = !allocation->view.unresponsive && fsm_destination_available(fsm, &allocation->view);
+        first = !allocation->view.unresponsive && !fsm_hung(&allocation->view) &&
+                fsm_destination_available(fsm, &allocation->view);
     asked->checkpoint_id = first ? allocation->view.active_checkpoint_id : 0;
     active = first ? checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation)) : NULL;
     if (active != NULL && fsm_checkpoint_writes(active))

@@ -7,6 +7,7 @@
  */
 #include "fsm/core/registry.h"
 #include "fsm/ends.h"
+#include "fsm/hang.h"
 #include "fsm/job/job.h"
 
 #define ENDS(name)   CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
@@ -213,7 +214,8 @@ enum fsm_status fsm_victim_check(const struct fsm *fsm, const struct victim_sear
 bool fsm_checkpoints_nothing(const struct fsm_allocation *view)
 {
     CHECK(view->id != NULL);
-    return view->unresponsive || view->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE;
+    return view->unresponsive || fsm_hung(view) ||
+           view->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE;
 }
 
 bool fsm_victim_never(const struct fsm_allocation *view)

@@ -40,6 +40,7 @@
     FIELD(Ckpt__V1__DomainRule, domain_rule, RECORD_ANY)                                           \
     FIELD(Ckpt__V1__Staging, staging, RECORD_ANY)              /* UNSPECIFIED: the target's */     \
     FIELD(Ckpt__V1__RestartMode, restart, RECORD_ANY)                                              \
+    FIELD(Ckpt__V1__OnHang, on_hang, RECORD_ANY)                                                   \
     FIELD(uint32_t, max_requeue, FSM_REQUEUE_MAX)                                                  \
     FIELD(uint32_t, keep_complete, FSM_COMPLETE_KEPT_MAX)       /* 0: its tenant's */              \
     FIELD(uint32_t, reactive_min_nodes, FSM_NODES_PER_ALLOCATION_MAX)                              \
@@ -51,6 +52,7 @@
     TEXT(continued_by)                 /* the last job to which its checkpoints went; "": none */  \
     TEXT(restart_choice)                /* why the broker's last restart is on these nodes */      \
     TEXT(cause_node_id)                 /* of the first cause of its last failure; "": none */     \
+    TEXT(hang_text)                     /* of its last hang: who is behind, and why; "": none */   \
     FIELD(Ckpt__V1__AllocationState, state, RECORD_ANY)                                            \
     FIELD(Ckpt__V1__Reason, reason, RECORD_ANY)                                                    \
     FIELD(uint64_t, state_since_ms, FSM_TIME_MAX_MS)                                               \
@@ -60,6 +62,8 @@
     FIELD(uint64_t, restart_at_ms, 2 * FSM_TIME_MAX_MS)                                            \
         /* stopped: the broker does not restart it before; 0: it does not at all */                \
     FIELD(uint64_t, cause_at_ms, FSM_TIME_MAX_MS) /* of that cause: since when it was silent */    \
+    FIELD(uint64_t, hung_since_ms, FSM_TIME_MAX_MS)            /* it is HUNG; 0: it is not */      \
+    FIELD(uint64_t, last_step_at_ms, FSM_TIME_MAX_MS)          /* before its last hang; 0: none */ \
     FIELD(uint64_t, write_estimate_ms, RECORD_ANY)                                                 \
         /* bound for timeouts: rises at once, falls slowly; 0: unknown */                          \
     FIELD(uint64_t, told_write_ms, FSM_TOLD_WRITE_MAX_MS)                                          \

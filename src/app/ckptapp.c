@@ -289,6 +289,42 @@ static int barrier_outcome(struct ckpt *ckpt, bool stepped, uint64_t before)
     return CKPT_GO_ON;
 }
 
+/* Tried once a second at most, whatever comes of it: an agent that stands still costs no more. */
+static void step_tell(struct ckpt *ckpt, uint64_t step, uint64_t now_ns)
+{
+    if (!ckpt->takes_steps || now_ns - ckpt->said_ns < STEP_EVERY_NS ||
+        (ckpt->said_ns != 0 && step == ckpt->said_step))
+        return;
+    ckpt->said_ns = now_ns;
+    if (ckptapp_stream_step(ckpt, step) == 0)
+        ckpt->said_step = step;
+}
+
+/* Some nanoseconds; a few milliseconds behind the clock of the turns. */
+static bool step_is_due(const struct ckpt *ckpt)
+{
+    struct timespec now;
+    int64_t passed_ns;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    passed_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - (int64_t)ckpt->said_ns;
+    return passed_ns >= (int64_t)STEP_EVERY_NS;
+}
+
+/* Without a turn most often: a loop may call it millions of times a second. */
+void ckpt_step(struct ckpt *ckpt, uint64_t step)
+{
+    int kept = errno;
+
+    if (ckpt == NULL || !step_is_due(ckpt) || ckptapp_enter(ckpt, false) != ENTERED)
+        return;
+    ckptapp_stream_turn(ckpt, true);
+    step_tell(ckpt, step, ckptapp_now_ns());
+    ckpt->said_ns = ckptapp_now_ns(); /* also where there is no agent, or none that wants to hear */
+    ckptapp_leave(ckpt);
+    errno = kept;
+}
+
 int ckpt_barrier(struct ckpt *ckpt, uint64_t step)
 {
     int kept = errno, outcome;
@@ -307,6 +343,7 @@ int ckpt_barrier(struct ckpt *ckpt, uint64_t step)
     pace_learn(ckpt, step, ckptapp_now_ns());
     ckptapp_stream_turn(ckpt, true);
     outcome = barrier_outcome(ckpt, stepped, before);
+    step_tell(ckpt, step, ckpt->step_ns);
     ckptapp_leave(ckpt);
     errno = kept;
     return outcome;

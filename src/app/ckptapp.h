@@ -47,6 +47,11 @@
  *             fails there is no reason to end: the program calls ckpt_failed(), and ckpt_failed()
  *             says ESTALE.
  *
+ * Hangs       ckpt_barrier() tells the agent its step, once a second at most. When no rank of the
+ *             job steps any more, for far longer than its steps take, the cluster says so, with the
+ *             ranks that are behind and what their processes wait for. A program that calls
+ *             ckpt_poll() says its steps by ckpt_step().
+ *
  * Threads     any thread may call. Calls on one handle take turns of some microseconds, and wait
  *             for nothing else. One thread calls ckpt_open() before all other calls on the handle
  *             and ckpt_close() after them.
@@ -118,6 +123,9 @@ int ckpt_poll(struct ckpt *ckpt);
  * that has gone past the agreed step tells the agent, and the cluster asks for a later step. Never
  * fails. */
 int ckpt_barrier(struct ckpt *ckpt, uint64_t step);
+/* [signal] This rank is at that step: beside ckpt_poll(), for a program without ckpt_barrier(). It
+ * costs some nanoseconds at any rate; the agent hears one call a second at most. Never fails. */
+void ckpt_step(struct ckpt *ckpt, uint64_t step);
 
 /* After CKPT_NOW and until the saving ends: an empty folder of this rank alone. Else NULL.
  * It may hold regular files, folders, and symbolic links with relative texts that stay within it

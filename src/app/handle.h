@@ -44,7 +44,10 @@ enum {
 
 #define DIAL_EVERY_NS UINT64_C(1000000000) /* between two tries to reach the agent */
 #define AT_EVERY_NS   UINT64_C(10000000)   /* between two words about the step, while it is asked */
+#define STEP_EVERY_NS UINT64_C(1000000000) /* likewise, while nothing is asked */
 #define SIGN_EVERY_NS UINT64_C(100000000)  /* between two signs of life */
+
+#define NO_QUESTION "-" /* in place of a hint */
 
 enum ckptapp_asked { ASKED_NOTHING, ASKED_HEARD, ASKED_TOLD, ASKED_DUE, ASKED_TAKEN };
 enum ckptapp_saving { SAVING_NOTHING, SAVING_NOW, SAVING_STALE };
@@ -80,6 +83,7 @@ struct ckpt {
     bool plain, barrier;   /* which of the calls was used; neither: it is opened, and not asked */
     bool announced;        /* a hello that says so went out on this stream */
     bool greeted;          /* the one that says which call is used did */
+    bool takes_steps;      /* the agent said on this stream that it wants to hear of steps */
     char line[LINE_BYTES]; /* that has not come whole */
     size_t line_length;
 
@@ -104,6 +108,10 @@ struct ckpt {
     uint64_t step, step_ns, told_ns; /* the last one, when it was, and when the agent was told */
     uint64_t paces[PACES];           /* ns per step; 0: none yet */
     unsigned pace_next;
+
+    /* steps that the agent is told without a question, so that it sees a job that hangs */
+    uint64_t said_step;        /* the last one */
+    _Atomic(uint64_t) said_ns; /* when it was tried, read without a turn; 0: never */
 
     char error[ERROR_BYTES];
 };
@@ -164,6 +172,8 @@ int ckptapp_stream_say(struct ckpt *ckpt, const struct ckptapp_text *line);
 /* Tells the agent where this rank is, and how long its steps take: "at HINT STEP NS". -1 as
  * above. */
 int ckptapp_stream_at(struct ckpt *ckpt);
+/* The same while nothing is asked: "at - STEP NS". */
+int ckptapp_stream_step(struct ckpt *ckpt, uint64_t step);
 
 /* ---- answer.c ---- */
 /* Has the bytes of the done file at hand, so that a full disk can be reported. */

@@ -66,15 +66,19 @@ static int take_ask(struct ckpt *ckpt, char *words[WORDS_MAX])
     return 0;
 }
 
-/* A step of a question that is not open any more is late, and dropped. */
+/* A step of a question that is not open any more is late, and dropped; a library of before takes
+ * that of no question for one. */
 static int take_step(struct ckpt *ckpt, char *words[WORDS_MAX])
 {
     uint64_t step;
 
     if (!ckptapp_label_valid(words[1]) || ckptapp_number(words[2], &step) != 0 || step == 0)
         return -1;
-    if (strcmp(words[1], ckpt->question.hint) == 0 &&
-        (ckpt->asked == ASKED_HEARD || ckpt->asked == ASKED_TOLD || ckpt->asked == ASKED_DUE)) {
+    if (strcmp(words[1], NO_QUESTION) == 0)
+        ckpt->takes_steps = true;
+    else if (strcmp(words[1], ckpt->question.hint) == 0 &&
+             (ckpt->asked == ASKED_HEARD || ckpt->asked == ASKED_TOLD ||
+              ckpt->asked == ASKED_DUE)) {
         ckpt->asked = ASKED_DUE;
         ckpt->agreed_step = step;
         ckpt->say_at = false;

@@ -16,7 +16,7 @@ void ckptapp_stream_close(struct ckpt *ckpt)
     shutdown(ckpt->descriptor, SHUT_RDWR); /* a forked child may hold a copy */
     close(ckpt->descriptor);
     ckpt->descriptor = -1;
-    ckpt->greeted = ckpt->announced = false;
+    ckpt->greeted = ckpt->announced = ckpt->takes_steps = false;
     ckpt->line_length = 0;
 }
 
@@ -107,7 +107,7 @@ static void stream_read(struct ckpt *ckpt)
     }
 }
 
-int ckptapp_stream_at(struct ckpt *ckpt)
+static int stream_say_at(struct ckpt *ckpt, const char *hint, uint64_t step)
 {
     char bytes[LINE_BYTES];
     struct ckptapp_text line = {bytes, sizeof(bytes), 0, false};
@@ -118,13 +118,23 @@ int ckptapp_stream_at(struct ckpt *ckpt)
         count += ckpt->paces[i] > 0;
     }
     ckptapp_put(&line, "at ");
-    ckptapp_put(&line, ckpt->question.hint);
+    ckptapp_put(&line, hint);
     ckptapp_put(&line, " ");
-    ckptapp_put_number(&line, ckpt->step);
+    ckptapp_put_number(&line, step);
     ckptapp_put(&line, " ");
     ckptapp_put_number(&line, count == 0 ? 0 : sum_ns / count);
     ckptapp_put(&line, "\n");
     return ckptapp_stream_say(ckpt, &line);
+}
+
+int ckptapp_stream_at(struct ckpt *ckpt)
+{
+    return stream_say_at(ckpt, ckpt->question.hint, ckpt->step);
+}
+
+int ckptapp_stream_step(struct ckpt *ckpt, uint64_t step)
+{
+    return stream_say_at(ckpt, NO_QUESTION, step);
 }
 
 /* What could not be said before, or must be said again on a new stream. */

@@ -37,6 +37,7 @@ struct storage_watch;
 struct collector;
 struct quotas;
 struct restarter;
+struct hangs;
 struct scrubber;
 struct scanner;
 struct accounting;
@@ -118,6 +119,7 @@ struct broker {
     struct scrubber *scrubber;
     struct quotas *quotas;
     struct restarter *restarter; /* NULL in tests: nobody is restarted */
+    struct hangs *hangs;         /* NULL in tests: nobody looks for jobs that hang */
     struct hook *hook;           /* NULL: the site has no command for news of jobs */
     struct scanner *scanner;
     struct telemetry *telemetry;   /* NULL in tests and in the simulator: nobody is asked */

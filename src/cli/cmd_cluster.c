@@ -367,8 +367,11 @@ enum cli_exit command_policy_set(struct cli *cli)
         }
         if (reflect_set_text(&policy.base, key, value, &err) != 0)
             return cli_fail(cli, CLI_USAGE, "ckptctl policy get", "%s", err.text);
-        if (value[0] == '0' && strpbrk(value, "123456789") == NULL)
-            policy.zeros |= UINT64_C(1) << reflect_field(policy.base.descriptor, key)->id;
+        if (value[0] != '0' || strpbrk(value, "123456789") != NULL)
+            continue;
+        if (reflect_field(policy.base.descriptor, key)->id >= 60) /* it has no bit */
+            return cli_fail(cli, CLI_USAGE, "ckptctl policy get", "%s cannot be 0", key);
+        policy.zeros |= UINT64_C(1) << reflect_field(policy.base.descriptor, key)->id;
     }
     if (policy.retention_ms != 0) {
         enum cli_exit code = confirm_retention(cli, policy.retention_ms);

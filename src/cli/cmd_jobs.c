@@ -95,7 +95,10 @@ static void job_row(struct output_table *table, const ProtobufCMessage *item)
 
     output_cell(table, "%s", spec->allocation_id);
     output_cell(table, "%s", spec->tenant);
-    output_state(table, human_enum(&ckpt__v1__allocation_state__descriptor, (int)job->state, text));
+    output_state(table,
+                 job->hung_since_ms != 0
+                     ? "HUNG"
+                     : human_enum(&ckpt__v1__allocation_state__descriptor, (int)job->state, text));
     output_cell(table, "%s", reason_text(job->reason, text));
     output_cell(table, "%s", human_clock(job->state_since_ms, text));
     output_cell(table, "%zu", spec->n_nodes);

@@ -246,6 +246,19 @@ static void restart_chosen_line(const Ckpt__V1__Event *event, char *text, size_t
              human_safe(event->subject, subject, sizeof(subject)));
 }
 
+static void hang_line(const Ckpt__V1__Event *event, char *text, size_t size)
+{
+    char job[ID_BYTES], subject[DETAIL_BYTES], for_ms[HUMAN_BYTES];
+
+    human_safe(event->allocation_id, job, sizeof(job));
+    human_duration(event->number, for_ms);
+    if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_HUNG)
+        snprintf(text, size, "job %s is HUNG: no rank has stepped for %s: %s", job, for_ms,
+                 human_safe(event->subject, subject, sizeof(subject)));
+    else
+        snprintf(text, size, "job %s steps again, it was HUNG for %s", job, for_ms);
+}
+
 static void epoch_line(const Ckpt__V1__Event *event, char *text, size_t size)
 {
     char subject[ID_BYTES];
@@ -388,6 +401,10 @@ static void event_sentence(const Ckpt__V1__Event *event, struct event_history *h
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_RESTART_CHOSEN:
         restart_chosen_line(event, text, size);
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_HUNG:
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_HANG_OVER:
+        hang_line(event, text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_CONTINUED:
         continued_line(event, text, size);

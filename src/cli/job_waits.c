@@ -125,6 +125,24 @@ static void print_cause(struct cli *cli, const Ckpt__V1__Allocation *job)
                 human_clock(job->excluded_until_ms, at), node);
 }
 
+/* Now; or before the run that is there, where it was restarted for it. */
+static void print_hang(struct cli *cli, const Ckpt__V1__Allocation *job)
+{
+    char since[HUMAN_BYTES], step[HUMAN_BYTES], text[256];
+
+    if (job->hang_text[0] == '\0')
+        return;
+    human_safe(job->hang_text, text, sizeof(text));
+    human_clock(job->last_step_at_ms, step);
+    if (job->hung_since_ms != 0)
+        fprintf(cli->out,
+                " HUNG since %s: no rank has stepped since %s, and nothing is under way; it is not "
+                "checkpointed\n  %s\n",
+                human_clock(job->hung_since_ms, since), step, text);
+    else
+        fprintf(cli->out, " its last hang, from %s on: %s\n", step, text);
+}
+
 static void print_restart(struct cli *cli, const Ckpt__V1__Allocation *job)
 {
     char at[HUMAN_BYTES], chosen[256];
@@ -146,6 +164,7 @@ static void print_restart(struct cli *cli, const Ckpt__V1__Allocation *job)
 void job_waits_print(struct cli *cli, const Ckpt__V1__Allocation *job)
 {
     print_silent(cli, job);
+    print_hang(cli, job);
     print_cause(cli, job);
     print_restart(cli, job);
     print_restoring(cli, job->restoring);

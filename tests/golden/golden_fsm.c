@@ -101,6 +101,8 @@ static void show_jobs(struct transcript *out, const struct fsm *fsm)
             fsm_account_repeated(&account), job->requeue_count, job->preempted_count,
             job->restart_count, job->terminating ? " terminating" : "",
             job->unresponsive ? " unresponsive" : "");
+        if (job->hung_since_ms != 0)
+            say(out, "    hung: %s\n", job->hang_text);
         if (job->continued_by[0] != '\0')
             say(out, "    continued by %s\n", job->continued_by);
     }

@@ -193,6 +193,47 @@ def script_barriers(d):
         d.call(call)
 
 
+def script_steps(d):
+    hello(d, "barrier 10")
+    d.say("ready 1 n 0 1\nstep - 1\n")
+    d.call("barrier 11")
+    d.hear()
+    for call in ("barrier 12", "barrier 13", "step 14"):  # within a second
+        d.call(call)
+    time.sleep(1.05)
+    d.call("barrier 11")  # the one that was told
+    d.call("barrier 15")
+    d.hear()
+    d.say(ask("1-9-1"))
+    d.call("barrier 16")
+    d.hear()
+    d.say("withdrawn 1-9-1\n")
+    d.call("barrier 17")
+    d.go()
+    d.call("barrier 17")
+    d.come()
+    time.sleep(1.1)
+    for call in ("barrier 18", "step 19"):  # this agent has not said that it wants to hear
+        d.call(call)
+    d.accept()
+    d.hear()
+    d.say(ask("1-9-2"))
+    d.call("barrier 20")
+    d.hear()
+
+
+def script_steps_of_polls(d):
+    hello(d, "poll")
+    d.say("ready 1 n 0 1\nstep - 1\n")
+    for call in ("step 0", "step 1", "step 2"):
+        d.call(call)
+    d.hear()
+    time.sleep(1.05)
+    for call in ("poll", "step 2"):
+        d.call(call)
+    d.hear()
+
+
 def script_agent_away(d):
     hello(d, "barrier 10")
     d.say(ask("1-9-1"))
@@ -293,6 +334,14 @@ def test_both_meet_at_the_agreed_step_alike():
     assert "< hello 1 j%251%20%C3%BC 3 2 0 4 - barrier" in log and "< missed 1-9-2 70" in log, log
     assert log.count("wrong") == 1  # one of several names a step
     assert log.count("now") == 2 and "1-9-3 WORK/out/1-9-3/rank-00002 1700000000000 part 1 of 2 rank 2" in log, log
+
+
+def test_both_say_their_steps_alike_and_only_to_an_agent_that_wants_to_hear():
+    log = both(script_steps)
+    assert [line for line in log if line.startswith("<")][2:] == [
+        "< at - 11 NS", "< at - 15 NS", "< at 1-9-1 16 NS", "< hello 1 j%251%20%C3%BC 3 0 0 1 1 barrier", "< at 1-9-2 20 NS"], log
+    log = both(script_steps_of_polls)
+    assert log[-1] == "< at - 2 0" and log.count("< at - 0 0") == 1 and "< at - 1 0" not in log, log
 
 
 def test_both_bear_an_agent_that_is_away_alike():

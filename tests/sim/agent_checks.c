@@ -147,6 +147,24 @@ static void on_asked(void *data, struct application *application, unsigned numbe
                 machine->agent.orders->term);
 }
 
+static void on_stepped(void *data, const struct agent_machine *machine,
+                       const struct application_setup *setup)
+{
+    const struct agent_checks *checks = data;
+
+    if (hangs_stepped(checks->world, setup->allocation_id, setup->part_run))
+        hangs_begin(checks->world, setup->allocation_id, checks_agent(machine));
+}
+
+static bool on_hangs(void *data, const struct agent_machine *machine,
+                     const struct application_setup *setup)
+{
+    const struct agent_checks *checks = data;
+
+    return hangs_now(checks->world, setup->allocation_id, setup->part_run) &&
+           hangs_there(checks->world, setup->allocation_id, checks_agent(machine));
+}
+
 static const char *on_computes(void *data, const char *allocation_id)
 {
     struct agent_checks *checks = data;
@@ -695,6 +713,8 @@ struct agent_checks *agent_checks_new(struct world *world, struct agent_store *s
                                                        .done = on_done,
                                                        .deferred = on_deferred,
                                                        .meets = on_meets,
+                                                       .stepped = on_stepped,
+                                                       .hangs = on_hangs,
                                                        .ended = on_ended,
                                                        .computes = on_computes,
                                                        .wrote = on_wrote,

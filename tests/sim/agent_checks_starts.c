@@ -174,6 +174,7 @@ void checks_started(void *data, struct application *application, uint64_t checkp
                         "%s starts on %s as pid %d while pid %d of it lives there", id,
                         machine->name, (int)application_process(application)->pid,
                         (int)application_process(rank->living)->pid);
+    hangs_started(checks->world, id);
     check_alone(checks, application);
     rank->living = application;
     rank->told = false;

@@ -50,6 +50,12 @@ static int process_read(void *context, pid_t pid, struct proc_stat *ret_stat,
     return 0;
 }
 
+static void process_waits(void *context, pid_t pid, char ret_where[MACHINE_WAITS_BYTES])
+{
+    (void)context, (void)pid;
+    snprintf(ret_where, MACHINE_WAITS_BYTES, "sim_wait");
+}
+
 static size_t group_each(void *context, pid_t group, proc_each_fn *each, void *data)
 {
     struct agent_machine *machine = context;
@@ -571,6 +577,7 @@ void agent_machine_fill_ops(struct agent_machine *machine)
 {
     machine->ops = (struct machine_ops){.context = machine,
                                         .process_read = process_read,
+                                        .process_waits = process_waits,
                                         .group_each = group_each,
                                         .group_signal = group_signal,
                                         .stragglers_find = stragglers_find_own,

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/agent/job/ranks_stream.h"
 #include "src/base/check.h"
 #include "tests/sim/agent_checks.h"
 #include "tests/sim/agent_jobs.h"
@@ -33,6 +34,7 @@ enum {
     TROUBLE_US = 4000000, /* between two, at most */
     RESTARTS_IN_PLACE = 3,
     DEFERS_IN = 3,
+    STUCK_RARELY_IN = 400,
     MEMORY_BYTES = 4000 /* some checkpoints of a node beside each other, not all */
 };
 _Static_assert((int)JOBS_NODE < (int)SIM_NODES_MAX, "every process has its node");
@@ -154,6 +156,26 @@ bool world_shipping_waits(unsigned agent, const char *allocation_id)
     return false;
 }
 
+bool world_shipping_pace(unsigned agent, const char *allocation_id, uint64_t *ret_gap_ms)
+{
+    const struct place *place = &all.places[agent];
+    struct rank_pace paces[LEDGER_RANKS_MAX];
+    struct allocation *allocation =
+        all.users != 0 && place->machine != NULL && place->machine->running
+            ? agent_find(&place->machine->agent, allocation_id)
+            : NULL;
+    size_t count = allocation == NULL ? 0 : ranks_paces(allocation, paces);
+
+    *ret_gap_ms = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t gap_ms = pace_gap_p99_ms(paces[i].pace);
+
+        if (gap_ms > *ret_gap_ms)
+            *ret_gap_ms = gap_ms;
+    }
+    return count > 0;
+}
+
 void world_shipping_slow_disk(unsigned agent, uint64_t most_us)
 {
     if (all.users != 0 && all.places[agent].machine != NULL)
@@ -201,6 +223,7 @@ static void run_start(struct place *place, const char *allocation_id, enum agent
         .ranks = job != NULL ? job->ranks : 0,
         .ranks_in_group = job != NULL && job->ranks_in_group,
         .ranks_with_streams = job != NULL && job->ranks_with_streams,
+        .says_steps = place->world->options.hung > 0,
         .restarts_max = RESTARTS_IN_PLACE,
         .from_scratch = how == AGENT_JOBS_ANEW_FROM_SCRATCH,
         .stays = how == AGENT_JOBS_SPARE,
@@ -535,6 +558,8 @@ static void place_open(struct world *world, unsigned agent)
         snprintf(all.brokers, sizeof(all.brokers), "%.400s," AGENT_ROGUE_ADDRESS, world->endpoints);
         all.manners = bad_manners;
         all.manners.defers_in = world->options.deferrals > 0 ? DEFERS_IN : 0;
+        if (world->options.hung > 0) /* ten times a long gap is too long to see its end */
+            all.manners.stuck_in = STUCK_RARELY_IN;
         all.calm = false;
         memset(&all.counters, 0, sizeof(all.counters));
     }

@@ -36,6 +36,10 @@ bool world_shipping_overstays(unsigned agent, const char *allocation_id);
 /* A ckpt-run there is kept for a restart by the broker. */
 bool world_shipping_waits(unsigned agent, const char *allocation_id);
 
+/* Its agent has heard steps of ranks of the job that live; the longest of their gaps, 0: there is
+ * none. */
+bool world_shipping_pace(unsigned agent, const char *allocation_id, uint64_t *ret_gap_ms);
+
 /* Each sync of its journal takes up to so long, during which the agent stands still. 0: none
  * does. */
 void world_shipping_slow_disk(unsigned agent, uint64_t most_us);

@@ -15,6 +15,7 @@ enum {
     HANDLER_US = 200000,
     LAUNCHER_US = 1000000,
     FROZEN_US = 8000000,
+    HUNG_US = 1000000,
     PATH_BYTES = APPLICATION_PATH_BYTES
 };
 
@@ -424,6 +425,16 @@ static void on_ended(void *data, int wait_status)
         setup.ended(setup.data, wait_status);
 }
 
+/* With its job. */
+static bool hangs(const struct application *application)
+{
+    struct application_setup setup = application->setup;
+
+    setup.allocation_id = application->allocation_id;
+    return setup.says_steps &&
+           setup.checks->hangs(setup.checks->data, application->machine, &setup);
+}
+
 /* What becomes of a run that has its handler: crash, hang, good end, or none of them. */
 static void draw_life(struct application *application)
 {
@@ -473,6 +484,8 @@ static void life_goes_on(void *data)
         draw_life(application);
     } else if (application->process->frozen) {
         agent_machine_thaw(application->machine, application->process);
+    } else if (application->life_ends_well && hangs(application)) {
+        application->clock.timer_start(application->life, HUNG_US);
     } else if (application->life_ends_well) {
         application_finish(application, 0);
     } else {

@@ -39,6 +39,12 @@ struct application_checks {
      * 0: it says for the first time where it is. */
     void (*meets)(void *data, struct agent_machine *machine, const struct application_setup *setup,
                   const char *hint, unsigned rank, uint64_t step);
+    /* This rank, with a stream, has said a step while nothing was asked. */
+    void (*stepped)(void *data, const struct agent_machine *machine,
+                    const struct application_setup *setup);
+    /* The job of that application hangs. */
+    bool (*hangs)(void *data, const struct agent_machine *machine,
+                  const struct application_setup *setup);
     void (*ended)(void *data, struct application *application);
     /* Whose computation it is: an allocation goes on with that of the one which it continues. */
     const char *(*computes)(void *data, const char *allocation_id);
@@ -57,6 +63,7 @@ struct application_setup {
     unsigned ranks;                            /* processes of their own; 0: it is the only one */
     bool ranks_in_group;                       /* ... in that of their launcher */
     bool ranks_with_streams;                   /* some of them, or all that meet at a step */
+    bool says_steps;                           /* those do, unasked */
     const char *ranks_socket;                  /* "": their agent has none for them */
     bool from_scratch;                         /* wanted so: nothing of what is complete counts */
     const struct application_manners *manners; /* read each time: they may change */

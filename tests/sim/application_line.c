@@ -14,6 +14,7 @@ enum {
     DIAL_EVERY_US = 1000000,
     AT_EVERY_US = 20000,
     STUCK_US = 3000000, /* at most */
+    SAYS_US = 300000,   /* a step, while nothing is asked: a library does it more rarely */
     LOADS_IN = 4,       /* one in so many loads for long before it comes to its loop... */
     LOADS_US = 9000000, /* ... at most */
     PACE_NS = APPLICATION_STEP_US * 1000,
@@ -29,13 +30,15 @@ struct application_line {
     struct clock_ops clock;
     struct network_ops network;
     struct clock_timer *turn; /* its next call that matters */
-    struct clock_timer *dial, *come;
+    struct clock_timer *dial, *come, *says;
     struct network_stream *stream; /* NULL: none */
     bool came;                     /* it is at its loop; until then it says no more than that */
     bool announced;                /* ... on this stream */
     bool open;                     /* hello was said */
     bool broken;                   /* in the middle of what is being taken */
     bool stopped;
+    bool hung;       /* its job hangs */
+    bool hears_step; /* the agent wants to hear of steps, on this stream */
     uint64_t dialled_us;
     uint64_t stuck_us; /* until then it is in one step; 0: it is not */
     uint64_t behind;   /* the step in which it is, or was, when it goes on; 0: not held up */
@@ -64,7 +67,7 @@ static uint64_t step_now(const struct application_line *line)
 
 static bool line_listens(const struct application_line *line)
 {
-    return !line->stopped && line->stuck_us == 0;
+    return !line->stopped && !line->hung && line->stuck_us == 0;
 }
 
 /* ---- what it says ---- */
@@ -80,7 +83,7 @@ static void line_hang_up(struct application_line *line)
 {
     line->network.close(line->stream);
     line->stream = NULL;
-    line->open = line->announced = false;
+    line->open = line->announced = line->hears_step = false;
     line->broken = true;
     line->input = (struct app_line_input){.length = 0};
     buf_clear(&line->held);
@@ -203,7 +206,7 @@ static void line_turn(void *data)
 {
     struct application_line *line = data;
 
-    if (line->stopped)
+    if (line->stopped || line->hung)
         return;
     if (line->stuck_us != 0) {
         line_goes_on(line);
@@ -262,6 +265,10 @@ static void take_ask(struct application_line *line, const struct app_line *ask)
 
 static void take_step(struct application_line *line, const struct app_line *words)
 {
+    if (strcmp(words->hint, APP_LINE_NO_HINT) == 0) {
+        line->hears_step = line->setup.says_steps;
+        return;
+    }
     if (strcmp(words->hint, line->hint) != 0 || line->state == LINE_SAVING)
         return;
     line->events.agreed(line->events.data, words->hint, words->step);
@@ -348,6 +355,38 @@ static void line_goes_on(struct application_line *line)
         dial_again(line);
 }
 
+/* ---- steps that nobody has asked for ---- */
+
+static void say_step(struct application_line *line)
+{
+    struct app_line words = line_about(APP_LINE_AT, APP_LINE_NO_HINT);
+    const struct network_stream *stream = line->stream;
+
+    words.step = step_now(line);
+    words.ns_per_step = pace_told(line);
+    if (line_say(line, &words) && line->stream == stream) /* else it may not have arrived */
+        line->events.stepped(line->events.data);
+}
+
+static void line_says(void *data)
+{
+    struct application_line *line = data;
+    bool hung = line->events.hangs(line->events.data);
+
+    line->clock.timer_start(line->says, SAYS_US + sim_random(line_sim(line), SAYS_US / 4));
+    if (hung && !line->hung)
+        line->behind = step_now(line);
+    if (hung != line->hung) {
+        line->hung = hung;
+        if (line_listens(line))
+            line_goes_on(line);
+        else if (!hung && !line->stopped) /* it is stuck as well */
+            line->clock.timer_start(line->turn, 1);
+    }
+    if (line_listens(line) && line->open && line->hears_step)
+        say_step(line);
+}
+
 /* ---- the stream ---- */
 
 static void say_hello(struct application_line *line, enum app_line_way way)
@@ -417,7 +456,7 @@ static void on_closed(void *data, const struct err *err)
 
     (void)err;
     line->stream = NULL;
-    line->open = line->announced = false;
+    line->open = line->announced = line->hears_step = false;
     if (line_listens(line))
         dial_again(line);
 }
@@ -470,6 +509,8 @@ void application_line_stopped(struct application_line *line, bool stopped)
     line->stopped = stopped;
     if (stopped)
         line->behind = step_now(line);
+    else if (line->hung)
+        return;
     else if (line->stuck_us <= sim_now_us(line_sim(line)))
         line_goes_on(line);
     else
@@ -479,7 +520,7 @@ void application_line_stopped(struct application_line *line, bool stopped)
 void application_line_calm(struct application_line *line)
 {
     line_forget(line);
-    if (line->stuck_us != 0 && !line->stopped)
+    if (line->stuck_us != 0 && !line->stopped && !line->hung)
         line_goes_on(line);
 }
 
@@ -500,6 +541,9 @@ struct application_line *application_line_new(const struct application_line_setu
     line->turn = line->clock.timer_new(line->clock.context, line_turn, line);
     line->dial = line->clock.timer_new(line->clock.context, line_dial, line);
     line->come = line->clock.timer_new(line->clock.context, line_come, line);
+    line->says = line->clock.timer_new(line->clock.context, line_says, line);
+    if (setup->says_steps)
+        line->clock.timer_start(line->says, SAYS_US);
     line->clock.timer_start(line->dial, 1);
     line->came = !sim_chance(machine->sim, LOADS_IN);
     if (!line->came)
@@ -515,6 +559,7 @@ void application_line_free(struct application_line *line)
     line->clock.timer_free(line->turn);
     line->clock.timer_free(line->dial);
     line->clock.timer_free(line->come);
+    line->clock.timer_free(line->says);
     buf_close(&line->held);
     free(line);
 }

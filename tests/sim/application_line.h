@@ -7,8 +7,9 @@
  *
  * Flow     application_line_new() when the program comes to its loop: it dials, once a second while
  *          it cannot, and says hello; then events, application_line_done() or _defer().
- * Steps    all count them alike, by the world's time. A rank that is stuck stays in one for a
- *          while, hears nothing, and goes through those that it is behind at once.
+ * Steps    all count them alike, by the world's time, and say them unasked to an agent that wants
+ *          to hear. A rank that is stuck, or hangs with its job, stays in one for a while, hears
+ *          nothing, and goes through those that it is behind at once.
  * Shapes   what arrives while it is stuck, or stands still, waits as in the kernel. The process is
  *          not ended from inside an event.
  */
@@ -31,6 +32,10 @@ struct application_line_events {
     /* It saves now; step 0: of one without steps. */
     void (*due)(void *data, uint64_t step);
     void (*withdrawn)(void *data);
+    /* It has said a step while nothing was asked. */
+    void (*stepped)(void *data);
+    /* Its job hangs: no rank of it says anything, or hears. */
+    bool (*hangs)(void *data);
 };
 
 struct application_line_setup {
@@ -42,6 +47,7 @@ struct application_line_setup {
     pid_t pid;
     unsigned number, ranks; /* of so many on the node */
     bool barrier;
+    bool says_steps;                           /* ... unasked */
     const struct application_manners *manners; /* read each time */
 };
 

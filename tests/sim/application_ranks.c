@@ -287,6 +287,32 @@ static void line_withdrawn(void *data)
     rank->due = false;
 }
 
+/* The texts of the setup are those of an application that may be dead. */
+static struct application_setup setup_of(const struct application_ranks *ranks)
+{
+    struct application_setup setup = ranks->setup;
+
+    setup.allocation_id = ranks->allocation_id;
+    setup.work_dir = ranks->work_dir;
+    return setup;
+}
+
+static void line_stepped(void *data)
+{
+    const struct rank *rank = data;
+    const struct application_setup setup = setup_of(rank->ranks);
+
+    setup.checks->stepped(setup.checks->data, rank->ranks->machine, &setup);
+}
+
+static bool line_hangs(void *data)
+{
+    const struct rank *rank = data;
+    const struct application_setup setup = setup_of(rank->ranks);
+
+    return setup.checks->hangs(setup.checks->data, rank->ranks->machine, &setup);
+}
+
 static void line_open(struct rank *rank)
 {
     const struct application_ranks *ranks = rank->ranks;
@@ -299,9 +325,10 @@ static void line_open(struct rank *rank)
                                                  .number = rank->number,
                                                  .ranks = ranks->setup.ranks,
                                                  .barrier = ranks->setup.labels == LABELS_AGREED,
+                                                 .says_steps = ranks->setup.says_steps,
                                                  .manners = ranks->setup.manners};
-    const struct application_line_events events = {rank,        line_asked, line_at,
-                                                   line_agreed, line_due,   line_withdrawn};
+    const struct application_line_events events = {
+        rank, line_asked, line_at, line_agreed, line_due, line_withdrawn, line_stepped, line_hangs};
 
     if (rank->line == NULL)
         rank->line = application_line_new(&setup, &events);

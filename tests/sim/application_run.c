@@ -311,6 +311,7 @@ static void hold_application(struct application_run *run, const Ckpt__V1__Attach
                                             .ranks = run->setup.ranks,
                                             .ranks_in_group = run->setup.ranks_in_group,
                                             .ranks_with_streams = run->setup.ranks_with_streams,
+                                            .says_steps = run->setup.says_steps,
                                             .ranks_socket = run->ranks_socket,
                                             .part_run = ready->run,
                                             .from_scratch = from_scratch(run),

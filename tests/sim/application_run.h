@@ -24,6 +24,7 @@ struct application_run_setup {
     unsigned ranks; /* see application.h */
     bool ranks_in_group;
     bool ranks_with_streams;
+    bool says_steps;
     uint32_t restarts_max;
     bool from_scratch; /* the first run is not restored */
     bool stays;        /* --stay: until the job runs here, or never will */

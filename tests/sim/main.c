@@ -34,6 +34,7 @@ struct plan {
     bool expect;   /* a violation */
     bool grown;    /* a run must grow by two voters and shrink again */
     bool ranked;   /* ranks must have met, and jobs must have restored all that ranks can */
+    bool hung;     /* jobs must have been told HUNG, and restarted for it */
     bool returned; /* the broker must have restarted jobs, and taken spares for some of them */
     bool quiet;
     uint64_t twice;    /* each seed is run again in another process: the traces must be equal */
@@ -64,7 +65,7 @@ struct board {
     uint64_t grown_and_back; /* runs */
     uint64_t turned_away;
     uint64_t nodes_removed;
-    uint64_t late, orphans_shown, continued, comebacks, spares;
+    uint64_t late, orphans_shown, continued, comebacks, spares, hangs, hangs_told, hang_ends;
     uint64_t operated, stale_reads, watched, backups, undeleted, removed_by_agents, read_again,
         over_quota, let_go_early, held, forced, unforced_ends, extended, deferred, labelled, met,
         met_on_streams, told_steps, barrier_faults, stood_still, recomputed, outages;
@@ -189,6 +190,9 @@ static void report(struct board *board, const struct world *world, uint64_t took
     add(&board->orphans_shown, world->counts.orphans_shown);
     add(&board->continued, world->counts.continued);
     add(&board->comebacks, world->counts.comebacks);
+    add(&board->hangs, world->counts.hangs);
+    add(&board->hangs_told, world->counts.hangs_told);
+    add(&board->hang_ends, world->counts.hang_ends);
     add(&board->spares, world->counts.spares);
     add(&board->held, world->counts.held);
     add(&board->watched, world->counts.watched);
@@ -381,29 +385,31 @@ static void summary(const struct plan *plan, const struct board *board, double w
            board->power_losses, board->runs_killed, board->rogue_welcomes, board->copies_kept,
            board->copies_used, board->copies_passed, board->copies_spoiled, board->published,
            board->prepared);
-    printf(
-        "operator's calls %" PRIu64 ", nodes removed %" PRIu64 ", stale reads %" PRIu64
-        ", events watched %" PRIu64 ", backups read back %" PRIu64 ", folders that stayed %" PRIu64
-        ", that agents removed %" PRIu64 ", told that a tenant has too much %" PRIu64
-        " times, let go for it %" PRIu64 ", written late %" PRIu64 ", shown as orphans %" PRIu64
-        ", continued by other jobs %" PRIu64 ", restarts by the broker %" PRIu64
-        ", spares taken %" PRIu64 ", orders to read again %" PRIu64
-        ", victims held for one %" PRIu64 "; victims taken by force in an outage %" PRIu64
-        ", ended without a checkpoint and without force %" PRIu64 ", attempts extended %" PRIu64
-        ", put off %" PRIu64 "; decisions computed again %" PRIu64
-        "; outages found out in time %" PRIu64 "; bits of a state flipped %" PRIu64
-        ", noticed by the member %" PRIu64 "; lines of telemetry that make no sense %" PRIu64
-        ", older folders put back at the end %" PRIu64 "; complete of one label %" PRIu64
-        ", of a step that was agreed %" PRIu64 ", %" PRIu64 " of them by ranks that have streams"
-        " (told so %" PRIu64 " times, %" PRIu64
-        " faults meanwhile), with which a job ended %" PRIu64 "\n",
-        board->operated, board->nodes_removed, board->stale_reads, board->watched, board->backups,
-        board->undeleted, board->removed_by_agents, board->over_quota, board->let_go_early,
-        board->late, board->orphans_shown, board->continued, board->comebacks, board->spares,
-        board->read_again, board->held, board->forced, board->unforced_ends, board->extended,
-        board->deferred, board->recomputed, board->outages, board->flips, board->flips_told,
-        board->odd_samples, board->older, board->labelled, board->met, board->met_on_streams,
-        board->told_steps, board->barrier_faults, board->stood_still);
+    printf("operator's calls %" PRIu64 ", nodes removed %" PRIu64 ", stale reads %" PRIu64
+           ", events watched %" PRIu64 ", backups read back %" PRIu64
+           ", folders that stayed %" PRIu64 ", that agents removed %" PRIu64
+           ", told that a tenant has too much %" PRIu64 " times, let go for it %" PRIu64
+           ", written late %" PRIu64 ", shown as orphans %" PRIu64
+           ", continued by other jobs %" PRIu64 ", restarts by the broker %" PRIu64
+           ", spares taken %" PRIu64 ", hangs %" PRIu64 ", told %" PRIu64
+           ", that ended a run %" PRIu64 ", orders to read again %" PRIu64
+           ", victims held for one %" PRIu64 "; victims taken by force in an outage %" PRIu64
+           ", ended without a checkpoint and without force %" PRIu64 ", attempts extended %" PRIu64
+           ", put off %" PRIu64 "; decisions computed again %" PRIu64
+           "; outages found out in time %" PRIu64 "; bits of a state flipped %" PRIu64
+           ", noticed by the member %" PRIu64 "; lines of telemetry that make no sense %" PRIu64
+           ", older folders put back at the end %" PRIu64 "; complete of one label %" PRIu64
+           ", of a step that was agreed %" PRIu64 ", %" PRIu64 " of them by ranks that have streams"
+           " (told so %" PRIu64 " times, %" PRIu64
+           " faults meanwhile), with which a job ended %" PRIu64 "\n",
+           board->operated, board->nodes_removed, board->stale_reads, board->watched,
+           board->backups, board->undeleted, board->removed_by_agents, board->over_quota,
+           board->let_go_early, board->late, board->orphans_shown, board->continued,
+           board->comebacks, board->spares, board->hangs, board->hangs_told, board->hang_ends,
+           board->read_again, board->held, board->forced, board->unforced_ends, board->extended,
+           board->deferred, board->recomputed, board->outages, board->flips, board->flips_told,
+           board->odd_samples, board->older, board->labelled, board->met, board->met_on_streams,
+           board->told_steps, board->barrier_faults, board->stood_still);
     printf("sum of traces %016" PRIx64 "; ", board->traces);
     printf("most ms until a leader after healing %" PRIu64
            "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 " (elected %" PRIu64
@@ -424,11 +430,11 @@ static void summary(const struct plan *plan, const struct board *board, double w
 
 static int usage(const char *what, const char *why)
 {
-    fprintf(
-        stderr,
-        "usage: simulate [seed=N] [runs=N] [jobs=N] [replicas=3|5] [twice=1] [expect=1] "
-        "[grown=1] [ranked=1] [returned=1] [quiet=1] [option=value...]\nnot understood: %s: %s\n",
-        what, why);
+    fprintf(stderr,
+            "usage: simulate [seed=N] [runs=N] [jobs=N] [replicas=3|5] [twice=1] [expect=1] "
+            "[grown=1] [ranked=1] [returned=1] [hanging=1] [quiet=1] [option=value...]\nnot "
+            "understood: %s: %s\n",
+            what, why);
     return 2;
 }
 
@@ -461,6 +467,8 @@ static const char *plan_set(struct plan *plan, const char *text)
         plan->grown = true;
     } else if (strcmp(text, "ranked=1") == 0) {
         plan->ranked = true;
+    } else if (strcmp(text, "hanging=1") == 0) {
+        plan->hung = true;
     } else if (strcmp(text, "returned=1") == 0) {
         plan->returned = true;
     } else if (strcmp(text, "quiet=1") == 0) {
@@ -502,6 +510,16 @@ static bool ranks_were_drawn(const struct board *board)
         {"runs from a checkpoint", board->restores, 20},
         {"runs from all parts of one", board->whole, 8},
         {"runs from one on another number of nodes", board->spread, 1},
+    };
+
+    return floors_hold(floors, ARRAY_COUNT(floors));
+}
+
+static bool jobs_hung(const struct board *board)
+{
+    const struct floor floors[] = {
+        {"jobs that were told HUNG", board->hangs_told, 20},
+        {"runs that ended for it", board->hang_ends, 8},
     };
 
     return floors_hold(floors, ARRAY_COUNT(floors));
@@ -550,7 +568,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "no run grew by two voters and shrank again\n");
         return 1;
     }
-    if ((plan.ranked && !ranks_were_drawn(board)) || (plan.returned && !jobs_came_back(board)))
+    if ((plan.ranked && !ranks_were_drawn(board)) || (plan.returned && !jobs_came_back(board)) ||
+        (plan.hung && !jobs_hung(board)))
         return 1;
     return (board->failed > 0) == plan.expect ? 0 : 1;
 }

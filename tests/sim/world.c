@@ -175,6 +175,8 @@ static const char *missing(struct world *world, uint64_t *ret_stops_us)
         return starts_unsettled(world);
     if (comebacks_unsettled(world)[0] != '\0')
         return comebacks_unsettled(world);
+    if (hangs_unsettled(world)[0] != '\0')
+        return hangs_unsettled(world);
     if (world_shipping_unsettled()[0] != '\0')
         return world_shipping_unsettled();
     if (orphans_left(world)[0] != '\0')
@@ -297,6 +299,7 @@ struct world *world_new(const struct world_options *options)
     rank_checks_init(world);
     parts_init(world);
     comebacks_init(world);
+    hangs_init(world);
     dumps_init(world);
     destinations_init(world);
     history_init(world);
@@ -339,6 +342,7 @@ void world_free(struct world *world)
     rank_checks_close(world);
     parts_close(world);
     comebacks_close(world);
+    hangs_close(world);
     dumps_close(world);
     destinations_close(world);
     raft_checks_close(world);

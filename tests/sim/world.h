@@ -99,6 +99,7 @@ struct world_options {
     /* of a hundred moments of a rank in a barrier so many have the leader, or the rank's agent,
      * fail */
     unsigned barriers;
+    unsigned hung; /* of a thousand steps that a rank says so many are the last: its job hangs */
     unsigned comes_back;   /* of a hundred jobs so many are restarted by the broker */
     unsigned restart_wait; /* seconds that a ckpt-run stays for that; 0: the policy's default */
     unsigned domains;      /* of a hundred hellos so many name a domain; 0: no target has one */

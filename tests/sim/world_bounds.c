@@ -503,7 +503,8 @@ static void rows_look(struct world *world, const struct world_member *leader)
         const struct fsm_allocation *allocation =
             slot < slots ? fsm_allocation_find_slot(fsm, slot) : NULL;
         if (allocation == NULL ||
-            allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING)
+            allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
+            allocation->hung_since_ms != 0)
             world->cadence.rows[slot].registered_index = 0;
         else
             row_look(world, leader->broker.evaluator, allocation, &world->cadence.rows[slot]);

@@ -75,6 +75,7 @@ void comebacks_draw(struct world *world, struct world_job *job, Ckpt__V1__Alloca
         world->options.comes_back > 0 && sim_random(sim, 100) < world->options.comes_back;
     spec->restart = job->comes_back ? CKPT__V1__RESTART_MODE__RESTART_MODE_AUTO
                                     : CKPT__V1__RESTART_MODE__RESTART_MODE_MANUAL;
+    hangs_draw(world, job, spec); /* a policy that is drawn again restarts more jobs */
     if (!job->comes_back)
         return;
     if (sim_chance(sim, 3))

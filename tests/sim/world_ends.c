@@ -279,7 +279,8 @@ static bool unsavable(const struct world *world, const struct fsm *fsm,
     const struct world_job *job = job_find((struct world *)(uintptr_t)world, allocation->id);
 
     return victims_strategy(world, allocation, CKPT__V1__STRATEGY__STRATEGY_NONE) ||
-           allocation->unresponsive ||     /* it is not waited for again */
+           allocation->unresponsive || /* it is not waited for again */
+           allocation->hung_since_ms != 0 ||
            victims_targets_moved(world) || /* in this entry, before or after it was taken */
            destinations_moved(world, fsm, (unsigned)(job - world->jobs)) ||
            !fsm_destination_available(fsm, allocation) ||
@@ -306,7 +307,8 @@ static void unforced_check(struct world *world, const struct fsm *fsm,
         fsm_checkpoint_find(fsm, state_checks_newest(world, allocation->id));
     bool known = victims_taken_now(world, allocation->id) &&
                  (victims_strategy(world, allocation, CKPT__V1__STRATEGY__STRATEGY_NONE) ||
-                  allocation->unresponsive || fsm_part_finished(fsm, allocation) ||
+                  allocation->unresponsive || allocation->hung_since_ms != 0 ||
+                  fsm_part_finished(fsm, allocation) ||
                   job->finished_us > state_checks_times(world, job)->began_us);
     bool holds = true;
 

@@ -8,6 +8,7 @@ void entries_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__E
 {
     victims_event(world, fsm, event);
     comebacks_event(world, fsm, event);
+    hangs_event(world, fsm, event);
     grants_event(world, fsm, event);
     ends_event(world, event, index);
     preemptions_event(world, event);

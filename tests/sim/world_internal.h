@@ -115,6 +115,7 @@ struct shard_checks;
 struct rank_checks;
 struct part_checks;
 struct comeback_checks;
+struct hang_checks;
 struct state_dumps;
 struct destination_checks;
 
@@ -187,6 +188,7 @@ struct world {
     struct rank_checks *ranks;
     struct part_checks *parts;
     struct comeback_checks *comebacks;
+    struct hang_checks *hangs;
     struct state_dumps *dumps;
     struct destination_checks *destinations;
     struct orphan_checks *orphans;
@@ -218,6 +220,7 @@ struct world {
         uint64_t late;                     /* folders written after they were removed */
         uint64_t orphans_shown;            /* as often as they were listed */
         uint64_t continued;                /* checkpoints that went over to another job */
+        uint64_t hangs, hangs_told, hang_ends; /* of jobs; HUNG; runs that ended for it */
         uint64_t comebacks, spares; /* restarts by the broker; nodes new to the job in them */
         /* the latter with ranks that have streams; what those were told, faults meanwhile */
         uint64_t met_on_streams, told_steps, barrier_faults;
@@ -594,6 +597,23 @@ bool comebacks_is_run(const struct world *world, const struct world_job *job, un
                       uint64_t run);
 /* Empty, or which job the broker has to restart and does not. */
 const char *comebacks_unsettled(struct world *world);
+
+/* world_hangs.c: jobs of which no rank steps any more. */
+void hangs_init(struct world *world);
+void hangs_close(struct world *world);
+/* A job is about to be registered, after comebacks_draw(): what follows from its hangs. */
+void hangs_draw(struct world *world, struct world_job *job, Ckpt__V1__AllocationSpec *spec);
+/* A rank of that run has said a step; a program of the job begins; whether it hangs. */
+bool hangs_stepped(struct world *world, const char *allocation_id, uint64_t run);
+/* With that step, where the former says so: on all nodes, or on this one alone. */
+void hangs_begin(struct world *world, const char *allocation_id, unsigned agent);
+void hangs_started(struct world *world, const char *allocation_id);
+bool hangs_now(struct world *world, const char *allocation_id, uint64_t run);
+/* ... on that node, or on another one alone. */
+bool hangs_there(struct world *world, const char *allocation_id, unsigned agent);
+void hangs_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
+/* Empty, or which job hangs and is to be restarted. */
+const char *hangs_unsettled(struct world *world);
 
 /* world_shards.c */
 void shards_init(struct world *world);

@@ -15,6 +15,7 @@
 #include "src/broker/api/watch.h"
 #include "src/broker/daemon/metrics.h"
 #include "src/broker/decide/evaluator.h"
+#include "src/broker/decide/hangs.h"
 #include "src/broker/decide/restarter.h"
 #include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/health/disk_watch.h"
@@ -187,6 +188,7 @@ static void add_parts(struct world_member *member)
     broker->backup = backup_new(broker);
     broker->nodes = nodes_new(broker);
     broker->restarter = restarter_new(broker);
+    broker->hangs = hangs_new(broker);
     broker->dispatcher = dispatcher_new(broker);
     broker->evaluator = evaluator_new(broker);
     broker->storage_watch = storage_watch_new(broker);
@@ -325,6 +327,7 @@ void member_kill(struct world_member *member)
     storage_watch_free(broker->storage_watch);
     evaluator_free(broker->evaluator);
     dispatcher_free(broker->dispatcher);
+    hangs_free(broker->hangs);
     restarter_free(broker->restarter);
     nodes_free(broker->nodes);
     watch_free(broker->watch);
@@ -441,7 +444,7 @@ static void config_text(struct world *world, char *text, size_t size)
         "ms\n  max_attempts: %" PRIu64
         "\n  retry_backoff: 300ms\n  node_degraded_after: 1500ms\n  node_down_after: %" PRIu64
         "ms\n  session_ttl: 30d\n  failover_after: 2s\n  max_discarded: %us\n"
-        "  scrub_interval: 3s\n  release_check: 3s\n  restart_wait: %us\n"
+        "  scrub_interval: 3s\n  release_check: 3s\n  restart_wait: %us\n  hang_after: %us\n"
         "storage_watch:\n  interval: %" PRIu64 "ms\n  timeout: 1s\n  failures_down: %" PRIu64
         "\n  successes_up: %" PRIu64 "\nmembers:\n",
         election_ms, election_ms / 10, UINT64_C(100),
@@ -451,7 +454,8 @@ static void config_text(struct world *world, char *text, size_t size)
         5000 + sim_random(sim, 20000), 1 + sim_random(sim, 4), 4000 + sim_random(sim, 6000),
         world->options.discards,
         world->options.restart_wait > 0 ? world->options.restart_wait : RESTART_WAIT_S,
-        200 + sim_random(sim, 800), 1 + sim_random(sim, 3), 1 + sim_random(sim, 3));
+        world->options.hung > 0 ? 2U : 300U, 200 + sim_random(sim, 800), 1 + sim_random(sim, 3),
+        1 + sim_random(sim, 3));
 
     for (unsigned i = 0; i < world->options.replicas; i++)
         used =

@@ -29,6 +29,8 @@ def called(ckpt, verb, word):
         return outcome[ckpt.poll()]
     if verb == "barrier":
         return outcome[ckpt.barrier(int(word))]
+    if verb == "step":
+        return "said" if ckpt.step(int(word)) is None else "?"
     if verb == "done":
         return result(ckpt.done, *(int(number) for number in word.split()))
     if verb == "label":

@@ -53,7 +53,10 @@ int main(void)
             printf("%s\n", outcome_name(ckpt_poll(ckpt)));
         else if (strcmp(verb, "barrier") == 0)
             printf("%s\n", outcome_name(ckpt_barrier(ckpt, number)));
-        else if (strcmp(verb, "done") == 0)
+        else if (strcmp(verb, "step") == 0) {
+            ckpt_step(ckpt, number);
+            printf("said\n");
+        } else if (strcmp(verb, "done") == 0)
             printf("%s\n", result_name(ckpt_done(ckpt, number, second)));
         else if (strcmp(verb, "label") == 0)
             printf("%s\n", result_name(ckpt_done_label(ckpt, word, 77)));

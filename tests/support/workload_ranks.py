@@ -10,6 +10,7 @@ other by files in the folder, and sum their gradients around a ring of sockets. 
 with any number of ranks, since a step has the same samples with all of them. A --silent rank goes on without its library from that
 step on, in the first run. Two of one number at a time leave a file `two` in the folder. With
 --defers all ranks put off each question once. With --signal ranks do without a library: they catch SIGUSR1, agree on the step by their own ring, and write done.RANK themselves.
+A file hang.RANK in the folder makes that rank hang at its next step, once: in a read of a pipe, or where it holds `futex` in a lock.
 """
 import argparse
 import fcntl
@@ -22,6 +23,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
@@ -144,6 +146,21 @@ def saved(ckpt, step, state, deferred):
         (pathlib.Path(folder) / "state.json").write_text(state)
 
 
+def hang(order):
+    """For ever, if somebody has ordered it."""
+    try:
+        where = order.read_text()
+        order.unlink()
+    except FileNotFoundError:
+        return
+    if where == "futex":
+        lock = threading.Lock()
+        lock.acquire()
+        lock.acquire()
+    inbound, _ = os.pipe()
+    os.read(inbound, 1)
+
+
 def train(options):
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     meet = pathlib.Path(options.meet)
@@ -159,6 +176,7 @@ def train(options):
     deferred = set() if options.defers else None
     silent, run = rank == silent_rank and not folders, os.environ.get("CKPT_RUN", "")
     for step in range(step, options.steps + 1):
+        hang(meet / f"hang.{rank}")
         mute, state = silent and step >= silent_step, json.dumps({"step": step, "weights": weights, "run": run})
         if signalled and ring.summed([signalled.wanted()])[0] == world and not mute:
             signalled.save(step, state)

@@ -7,6 +7,7 @@
 
 #include "src/agent/daemon/session.h"
 #include "src/agent/job/allocation.h"
+#include "src/agent/job/pace.h"
 #include "src/agent/job/ranks.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
@@ -58,6 +59,7 @@ static void told_free(struct told *told, size_t count)
     for (size_t i = 0; i < count; i++) {
         free(told[i].ranks);
         free(told[i].rank_list);
+        pace_word_free(told[i].job.steps);
     }
     free(told);
 }
@@ -156,7 +158,7 @@ static bool is_stopped(const struct allocation *allocation)
            stat.start_ticks == entry->start_ticks && stat.state == 'T';
 }
 
-static void tell(const struct allocation *allocation, struct told *told)
+static void tell(struct allocation *allocation, struct told *told)
 {
     Ckpt__V1__OwnJob *job = &told->job;
     const struct ledger_entry *entry = &told->entry;
@@ -182,6 +184,7 @@ static void tell(const struct allocation *allocation, struct told *told)
     job->parts = entry->parts;
     if (job->pid != 0)
         tell_ranks(allocation, told);
+    job->steps = pace_word_new(allocation);
     tell_last(told);
 }
 
@@ -197,7 +200,7 @@ static size_t collect(const struct agent *agent, uid_t uid, const char *only, st
     left_out = only[0] == '\0' && all > JOBS_MAX ? all - JOBS_MAX : 0;
     *ret_left_out = (uint32_t)left_out;
     for (at = agent->allocations.next; at != &agent->allocations; at = at->next) {
-        const struct allocation *allocation = LIST_ITEM(at, struct allocation, node);
+        struct allocation *allocation = LIST_ITEM(at, struct allocation, node);
 
         if (!app_jobs_seen(allocation, uid) ||
             (only[0] != '\0' && strcmp(only, allocation->entry.allocation_id) != 0))

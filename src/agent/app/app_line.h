@@ -7,17 +7,20 @@
  *              from ranks    hello 1 JOB RUN RANK LOCAL SIZE LOCAL_SIZE barrier|plain|opened
  *                            at HINT STEP NS_PER_STEP      at a step while a barrier is open
  *                            missed HINT STEP              the agreed step is behind it
+ *                            at - STEP NS_PER_STEP         at a step, while nothing is asked
  *                            done HINT                     its done file is there
  *                            defer HINT MS, progress HINT PPM
  *              from agents   ready 1 NODE PART PARTS
  *                            ask HINT DEADLINE_MS MAX_DEFERRAL_MS FOLDER
  *                            step HINT STEP                that all ranks agreed on
+ *                            step - 1                      with ready: steps are heard unasked
  *                            withdrawn HINT, refused TEXT
  *
  *          `opened` says that the rank has the library and has not come to its loop yet: it is not
  *          asked, and waited for. It says hello once more on that stream when it has.
  *          LOCAL, SIZE and LOCAL_SIZE may be "-": the rank does not know. FOLDER is below the work
- *          folder. NS_PER_STEP is 0 while it is not known.
+ *          folder. NS_PER_STEP is 0 while it is not known. Either end of before takes a line with
+ *          "-" for one of a question that is over, and drops it.
  * Shapes   a line ends with a line feed and has at most APP_LINE_BYTES with it; words stand between
  *          single blanks; bytes of names and texts that are not printable, and "%", are %XX.
  * Errors   what is wrong names the word, its value, its limits and, where it helps, the next step.
@@ -45,6 +48,7 @@ enum {
 
 #define APP_LINE_VERSION UINT64_C(1)
 #define APP_LINE_UNKNOWN UINT64_MAX /* "-" */
+#define APP_LINE_NO_HINT "-"        /* of no question */
 
 enum app_line_side { APP_LINE_FROM_RANK, APP_LINE_FROM_AGENT };
 

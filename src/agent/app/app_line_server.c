@@ -144,6 +144,8 @@ static void stream_welcome(struct rank_stream *stream)
     line.part = stream->job.part;
     line.parts = stream->job.parts;
     stream_send(stream, &line);
+    line = (struct app_line){.verb = APP_LINE_STEP, .hint = APP_LINE_NO_HINT, .step = 1};
+    stream_send(stream, &line);
 }
 
 static void stream_say(struct rank_stream *stream, const struct app_line *line)

@@ -70,6 +70,7 @@ struct app_line_events {
      * is not taken, one line. */
     const char *(*registered)(void *job, const struct app_line *hello, pid_t pid,
                               struct rank_stream *stream);
+    /* hint APP_LINE_NO_HINT: nobody asked. */
     void (*at)(void *job, uint32_t rank, const char *hint, uint64_t step, uint64_t ns_per_step);
     void (*missed)(void *job, uint32_t rank, const char *hint, uint64_t step);
     void (*done)(void *job, uint32_t rank, const char *hint); /* look at its file */

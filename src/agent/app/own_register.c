@@ -174,6 +174,7 @@ static void up_ask(void *data)
     spec.continues = message->continues;
     spec.walltime_ms = message->walltime_ms;
     spec.grace_ms = message->grace_ms;
+    spec.on_hang = message->on_hang;
     spec.strategy = CKPT__V1__STRATEGY__STRATEGY_AUTO;
     spec.nodes = nodes;
     spec.n_nodes = 1;

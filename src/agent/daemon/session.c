@@ -8,6 +8,7 @@
 #include "ckpt/v1/agent.pb-c.h"
 #include "src/agent/daemon/vitals.h"
 #include "src/agent/job/allocation.h"
+#include "src/agent/job/pace.h"
 #include "src/base/buf.h"
 #include "src/base/build.h"
 #include "src/base/check.h"
@@ -120,7 +121,7 @@ static void session_hurry(struct session *session)
         timer_start(session, HURRY_US);
 }
 
-/* The allocations whose application runs; the caller frees both arrays. */
+/* The allocations whose application runs; for running_free(). */
 static Ckpt__V1__RunningAllocation **running_list(struct session *session,
                                                   Ckpt__V1__RunningAllocation **ret_items,
                                                   size_t *ret_count)
@@ -134,17 +135,29 @@ static Ckpt__V1__RunningAllocation **running_list(struct session *session,
         struct allocation *allocation = LIST_ITEM(at, struct allocation, node);
         if (allocation->process.state == PROCESS_ABSENT)
             continue;
-        ckpt__v1__running_allocation__init(&items[count]);
-        items[count].allocation_id = allocation->entry.allocation_id;
-        items[count].pid = allocation->entry.pid;
-        items[count].started_at_ms = allocation->entry.started_at_ms;
-        items[count].run = allocation->entry.run;
-        list[count] = &items[count];
-        count++;
+        Ckpt__V1__RunningAllocation *message = &items[count];
+
+        ckpt__v1__running_allocation__init(message);
+        message->allocation_id = allocation->entry.allocation_id;
+        message->pid = allocation->entry.pid;
+        message->started_at_ms = allocation->entry.started_at_ms;
+        message->run = allocation->entry.run;
+        pace_turns(allocation);
+        message->steps = pace_word_new(allocation);
+        list[count++] = message;
     }
     *ret_items = items;
     *ret_count = count;
     return list;
+}
+
+static void running_free(Ckpt__V1__RunningAllocation **list, Ckpt__V1__RunningAllocation *items,
+                         size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        pace_word_free(items[i].steps);
+    free(list);
+    free(items);
 }
 
 /* Jobs whose ckpt-run here waits for a restart, or begins; the caller frees the list. */
@@ -208,8 +221,7 @@ static void send_heartbeat(struct session *session)
     session_send(session, &up);
     free(heartbeat.waiting_allocation_ids);
     free(heartbeat.beginning_allocation_ids);
-    free(heartbeat.running);
-    free(items);
+    running_free(heartbeat.running, items, heartbeat.n_running);
 }
 
 static void send_report(struct session *session, const struct ledger_report *kept)

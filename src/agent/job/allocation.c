@@ -121,6 +121,13 @@ bool allocation_other_run(const struct allocation *allocation, uint64_t run)
     return run > own || reconcile_late(orders, run, own);
 }
 
+bool allocation_under_way(const struct allocation *allocation)
+{
+    CHECK(allocation->agent != NULL);
+    return allocation->process.state != PROCESS_RUNNING ||
+           allocation->entry.still != STANDING_NOT || attempt_busy(&allocation->attempt);
+}
+
 void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)
 {
     const struct attempt *attempt = &allocation->attempt;

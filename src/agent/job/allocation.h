@@ -91,6 +91,8 @@ bool allocation_set_run(struct allocation *allocation, uint64_t epoch, uint64_t 
  * for this node last. 0: a leader is needed, since none was, or that one is over here, or what is
  * left of its walltime is not known, or the other parts of it begin from a checkpoint. */
 uint64_t allocation_outage_run(struct allocation *allocation);
+/* A checkpoint with its barrier, or a stop: ranks do not step, and nothing is wrong. */
+bool allocation_under_way(const struct allocation *allocation);
 void allocation_hand(const struct allocation *allocation, struct hand *ret_hand);
 /* Nothing is under way and nobody is connected: it may be forgotten when room is needed. */
 bool allocation_idle(const struct allocation *allocation);

@@ -76,6 +76,7 @@ void ranks_forget(struct allocation *allocation);
  * taken. */
 const char *ranks_registered(struct allocation *allocation, const struct rank_hello *hello,
                              struct rank_stream *stream);
+/* Each is a step of its pace (pace.h), whatever the hint: "-" is that of no question. */
 void ranks_at(struct allocation *allocation, uint32_t rank, const char *hint, uint64_t step,
               uint64_t ns_per_step);
 void ranks_missed(struct allocation *allocation, uint32_t rank, const char *hint, uint64_t step);

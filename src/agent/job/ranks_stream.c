@@ -20,13 +20,15 @@ struct rank_place {
     char hint[HINT_TEXT_BYTES]; /* of which this is: "": nothing was said */
     bool at;
     uint64_t step, ns_per_step;
-    bool missed; /* `step` is beyond the agreed one */
+    bool missed;            /* `step` is beyond the agreed one */
+    struct pace_rank *pace; /* NULL: it has said no step yet */
 };
 
 struct rank_places {
     size_t count;
     struct rank_place items[LEDGER_RANKS_MAX];
     struct list arrivals;
+    struct pace pace;
     char why[WHY_BYTES]; /* of the last refusal */
 };
 
@@ -65,6 +67,8 @@ static void drop_dead(struct allocation *allocation)
     for (size_t i = 0; places != NULL && i < places->count; i++) {
         if (places->items[i].stream != NULL || is_alive(allocation, &places->items[i]))
             places->items[kept++] = places->items[i];
+        else
+            free(places->items[i].pace);
     }
     if (places != NULL)
         places->count = kept;
@@ -185,12 +189,19 @@ static void arrival_taken(const struct rank_arrival *arrival, uint64_t start_tic
     struct allocation *allocation = arrival->allocation;
     struct rank_places *places = allocation->executor.places;
     struct rank_place *place = place_of(allocation, arrival->hello.number);
+    struct pace_rank *pace = place == NULL ? NULL : place->pace;
 
     CHECK(place != NULL || places->count < LEDGER_RANKS_MAX);
     if (place == NULL)
         place = &places->items[places->count++];
-    *place = (struct rank_place){
-        .hello = arrival->hello, .start_ticks = start_ticks, .stream = arrival->stream};
+    else if (place->hello.pid != arrival->hello.pid || place->start_ticks != start_ticks) {
+        free(pace); /* of another process */
+        pace = NULL;
+    }
+    *place = (struct rank_place){.hello = arrival->hello,
+                                 .start_ticks = start_ticks,
+                                 .stream = arrival->stream,
+                                 .pace = pace};
     CHECK(place_of(allocation, arrival->hello.number) == place);
     if (!allocation->agent->rank_streams->take(arrival->stream))
         return;
@@ -262,11 +273,26 @@ static struct rank_place *said_by(struct allocation *allocation, uint32_t number
     return place;
 }
 
+static void rank_stepped(struct allocation *allocation, uint32_t rank, uint64_t step,
+                         uint64_t ns_per_step)
+{
+    struct rank_place *place = place_of(allocation, rank);
+
+    CHECK(allocation->agent != NULL);
+    if (place == NULL)
+        return;
+    if (place->pace == NULL)
+        place->pace = check_calloc(1, sizeof(*place->pace));
+    pace_stepped(&allocation->executor.places->pace, place->pace, step, ns_per_step,
+                 agent_now_us(allocation->agent), allocation_under_way(allocation));
+}
+
 void ranks_at(struct allocation *allocation, uint32_t rank, const char *hint, uint64_t step,
               uint64_t ns_per_step)
 {
     struct rank_place *place = said_by(allocation, rank, hint);
 
+    rank_stepped(allocation, rank, step, ns_per_step);
     if (place == NULL)
         return;
     place->step = step;
@@ -489,6 +515,7 @@ void ranks_hang_up(struct allocation *allocation)
     for (size_t i = 0; places != NULL && i < places->count; i++) {
         if (places->items[i].stream != NULL)
             allocation->agent->rank_streams->close(places->items[i].stream);
+        free(places->items[i].pace);
     }
     free(places);
     allocation->executor.places = NULL;
@@ -581,6 +608,29 @@ size_t ranks_told(const struct allocation *allocation, struct rank_word ret_word
     CHECK(count <= LEDGER_RANKS_MAX);
     qsort(ret_words, count, sizeof(ret_words[0]), compare_words);
     return count;
+}
+
+size_t ranks_paces(struct allocation *allocation, struct rank_pace ret_paces[LEDGER_RANKS_MAX])
+{
+    struct rank_places *places = allocation->executor.places;
+    size_t count = 0;
+
+    drop_dead(allocation);
+    for (size_t i = 0; places != NULL && i < places->count; i++) {
+        const struct rank_place *place = &places->items[i];
+        if (place->pace != NULL && is_alive(allocation, place))
+            ret_paces[count++] =
+                (struct rank_pace){place->hello.number, place->hello.pid, place->pace};
+    }
+    CHECK(count <= LEDGER_RANKS_MAX);
+    return count;
+}
+
+struct pace *ranks_pace(const struct allocation *allocation)
+{
+    struct rank_places *places = allocation->executor.places;
+
+    return places == NULL ? NULL : &places->pace;
 }
 
 /* ---- the barrier ---- */

@@ -11,6 +11,7 @@
 #define CKPT_AGENT_JOB_RANKS_STREAM_H
 
 #include "src/agent/job/attempt_step.h"
+#include "src/agent/job/pace_step.h"
 #include "src/agent/job/ranks.h"
 #include "src/agent/node/ranks.h"
 
@@ -27,6 +28,15 @@ void ranks_see_barrier(const struct allocation *allocation, struct barrier_facts
 /* To all of them that hear: the agreed step; what was asked is asked no more. */
 void ranks_tell_step(struct allocation *allocation);
 void ranks_withdraw(struct allocation *allocation);
+/* Those that live and have said a step, in no order; how many. */
+struct rank_pace {
+    uint32_t number;
+    pid_t pid;
+    const struct pace_rank *pace;
+};
+size_t ranks_paces(struct allocation *allocation, struct rank_pace ret_paces[LEDGER_RANKS_MAX]);
+/* Of all of them; NULL: none has registered. */
+struct pace *ranks_pace(const struct allocation *allocation);
 /* The allocation goes: its streams end. */
 void ranks_hang_up(struct allocation *allocation);
 

@@ -53,7 +53,7 @@ struct machine_growth {
     size_t files; /* at least 1 when there are more names than are looked at */
 };
 
-enum { MACHINE_FOLDERS_MAX = 3 };
+enum { MACHINE_FOLDERS_MAX = 3, MACHINE_WAITS_BYTES = 64 };
 
 /* Trees that go, one after the other. */
 struct machine_folders {
@@ -69,6 +69,8 @@ struct machine_ops {
     /* Either result may be NULL: not wanted. -1: no such process; 1: it cannot be read just now, which says nothing of it. */
     int (*process_read)(void *context, pid_t pid, struct proc_stat *ret_stat,
                         struct proc_status *ret_status);
+    /* Where in the kernel its first thread waits, such as futex_wait_queue; "": not known. */
+    void (*process_waits)(void *context, pid_t pid, char ret_where[MACHINE_WAITS_BYTES]);
     /* Calls each() for the living processes of the group until it says false; how many it saw, and one more when not all could be read. */
     size_t (*group_each)(void *context, pid_t group, proc_each_fn *each, void *data);
     int (*group_signal)(void *context, pid_t group, int signal, struct err *err);

@@ -36,6 +36,12 @@ static int real_process_read(void *context, pid_t pid, struct proc_stat *ret_sta
     return result != 0 || ret_status == NULL ? result : proc_read_status(pid, ret_status);
 }
 
+static void real_process_waits(void *context, pid_t pid, char ret_where[MACHINE_WAITS_BYTES])
+{
+    (void)context;
+    proc_read_waits(pid, ret_where, MACHINE_WAITS_BYTES);
+}
+
 static size_t real_group_each(void *context, pid_t group, proc_each_fn *each, void *data)
 {
     (void)context;
@@ -395,6 +401,7 @@ void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops)
     *ret_ops = (struct machine_ops){
         .context = loop,
         .process_read = real_process_read,
+        .process_waits = real_process_waits,
         .group_each = real_group_each,
         .group_signal = real_group_signal,
         .stragglers_find = real_stragglers_find,

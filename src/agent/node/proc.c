@@ -258,6 +258,25 @@ char *proc_read_bytes(pid_t pid, const char *file, size_t max, size_t *ret_bytes
     return NULL;
 }
 
+void proc_read_waits(pid_t pid, char *ret_where, size_t size)
+{
+    size_t length;
+    int result;
+    char *bytes = proc_read_bytes(pid, "wchan", size - 1, &length, &result);
+
+    ret_where[0] = '\0';
+    if (bytes == NULL)
+        return;
+    if (length > 1 || bytes[0] != '0') { /* 0: nowhere */
+        memcpy(ret_where, bytes, length);
+        ret_where[length] = '\0';
+        for (char *byte = ret_where; *byte != '\0'; byte++)
+            if (*byte <= ' ' || *byte >= 0x7f)
+                *byte = '?';
+    }
+    free(bytes);
+}
+
 int proc_read_stat(pid_t pid, struct proc_stat *ret_stat)
 {
     char text[PROC_TEXT_BYTES];

@@ -56,6 +56,9 @@ int proc_parse_status(const char *text, struct proc_status *ret_status);
 char *proc_read_bytes(pid_t pid, const char *file, size_t max, size_t *ret_bytes, int *ret_result);
 int proc_read_stat(pid_t pid, struct proc_stat *ret_stat);
 int proc_read_status(pid_t pid, struct proc_status *ret_status);
+/* Where in the kernel its first thread waits: its function's name. "": it does not wait, or that
+ * cannot be read. */
+void proc_read_waits(pid_t pid, char *ret_where, size_t size);
 /* Of one thread: its state, where proc_read_stat() has the first thread's. */
 int proc_read_thread(pid_t pid, pid_t thread, struct proc_stat *ret_stat);
 /* A zombie does not, unless only its first thread has ended. */

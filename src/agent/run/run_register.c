@@ -4,6 +4,7 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ckpt/v1/app.pb-c.h"
 #include "src/agent/run/run_call.h"
@@ -37,24 +38,20 @@ static const char usage[] =
     "  --target T         destination of its checkpoints; default: the cluster's\n"
     "  --continues ID     a stopped job of yours: its checkpoints become this one's, which begins\n"
     "                     from the newest; of the same tenant and project\n"
+    "  --on-hang WHAT     tell (the default) or restart: when no rank steps any more\n"
     "  --socket PATH      of the agent; default: " RUN_DEFAULT_SOCKET "\n"
     "\n"
     "The exit code is 0, 3 when something that is named is not known, 4 when it was refused, 125\n"
     "when the agent or a leader of the cluster cannot be asked.\n";
 
-static const struct option options[] = {{"alloc", required_argument, NULL, 'a'},
-                                        {"tenant", required_argument, NULL, 't'},
-                                        {"project", required_argument, NULL, 'p'},
-                                        {"vcluster", required_argument, NULL, 'v'},
-                                        {"walltime", required_argument, NULL, 'w'},
-                                        {"gpus", required_argument, NULL, 'g'},
-                                        {"profile", required_argument, NULL, 'y'},
-                                        {"grace", required_argument, NULL, 'r'},
-                                        {"target", required_argument, NULL, 'd'},
-                                        {"continues", required_argument, NULL, 'c'},
-                                        {"socket", required_argument, NULL, 's'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
+static const struct option options[] = {
+    {"alloc", required_argument, NULL, 'a'},    {"tenant", required_argument, NULL, 't'},
+    {"project", required_argument, NULL, 'p'},  {"vcluster", required_argument, NULL, 'v'},
+    {"walltime", required_argument, NULL, 'w'}, {"gpus", required_argument, NULL, 'g'},
+    {"profile", required_argument, NULL, 'y'},  {"grace", required_argument, NULL, 'r'},
+    {"target", required_argument, NULL, 'd'},   {"continues", required_argument, NULL, 'c'},
+    {"on-hang", required_argument, NULL, 'o'},  {"socket", required_argument, NULL, 's'},
+    {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
 
 static int take_number(const char *name, enum number_kind kind, uint64_t max, uint64_t *ret_number,
                        struct err *err)
@@ -74,6 +71,17 @@ static int take_id(const char *name, char **ret_text, struct err *err)
                        "%s must be 1 to 128 characters of A-Z a-z 0-9 . _ -, it is \"%.64s\"", name,
                        optarg);
     *ret_text = optarg;
+    return 0;
+}
+
+static int take_on_hang(Ckpt__V1__OnHang *ret_on_hang, struct err *err)
+{
+    bool restart = strcmp(optarg, "restart") == 0;
+
+    if (!restart && strcmp(optarg, "tell") != 0)
+        return err_set(err, ERR_INVALID, "--on-hang must be tell or restart, it is \"%.64s\"",
+                       optarg);
+    *ret_on_hang = restart ? CKPT__V1__ON_HANG__ON_HANG_RESTART : CKPT__V1__ON_HANG__ON_HANG_TELL;
     return 0;
 }
 
@@ -107,6 +115,8 @@ static int take_option(int option, Ckpt__V1__RegisterOwnJobRequest *request, con
         result = take_number("--gpus", NUMBER_PLAIN, GPUS_MAX, &gpus, err);
         request->gpu_count = (uint32_t)gpus;
         return result;
+    case 'o':
+        return take_on_hang(&request->on_hang, err);
     case 's':
         *socket = optarg;
         return 0;

@@ -131,6 +131,24 @@ static void print_ranks(const Ckpt__V1__OwnJob *job)
     putchar('\n');
 }
 
+/* Of steps that are said; what the whole cluster thinks of them tells ckptctl. */
+static void print_steps(const Ckpt__V1__StepsWord *steps)
+{
+    char ago[WORDS_BYTES];
+
+    if (steps == NULL)
+        return;
+    printf("  last step %s ago\n", words_duration(steps->stepped_ms, ago));
+    if (steps->n_behind == 0)
+        return;
+    printf("  no rank of this node has stepped for %s, longer than its steps take:\n",
+           words_duration(steps->quiet_ms, ago));
+    for (size_t i = 0; i < steps->n_behind; i++)
+        printf("    rank %" PRIu32 " said step %" PRIu64 " last, its pid %" PRIu32 " %s\n",
+               steps->behind[i]->number, steps->behind[i]->step, steps->behind[i]->pid,
+               steps->behind[i]->state);
+}
+
 static void print_last(const Ckpt__V1__ListOwnJobsReply *reply, const Ckpt__V1__OwnJob *job)
 {
     char id[CHECKPOINT_ID_TEXT_BYTES], size[WORDS_BYTES];
@@ -167,6 +185,7 @@ static void print_text(const Ckpt__V1__ListOwnJobsReply *reply)
     for (size_t i = 0; i < reply->n_jobs; i++) {
         print_state(reply, reply->jobs[i]);
         print_ranks(reply->jobs[i]);
+        print_steps(reply->jobs[i]->steps);
         print_last(reply, reply->jobs[i]);
     }
     if (reply->n_jobs == 0)
@@ -196,6 +215,21 @@ static void json_id(const char *name, uint64_t id)
     char text[CHECKPOINT_ID_TEXT_BYTES];
 
     json_text(name, id == 0 ? "" : checkpoint_id_format(id, text));
+}
+
+static void json_steps(const Ckpt__V1__StepsWord *steps)
+{
+    printf(", \"steps\": {\"stepped_ms\": %" PRIu64 ", \"quiet_ms\": %" PRIu64
+           ", \"gap_p99_ms\": %" PRIu64 ", \"highest_step\": %" PRIu64 ", \"behind\": [",
+           steps->stepped_ms, steps->quiet_ms, steps->gap_p99_ms, steps->highest_step);
+    for (size_t i = 0; i < steps->n_behind; i++) {
+        printf("%s{\"number\": %" PRIu32 ", \"pid\": %" PRIu32 ", \"step\": %" PRIu64 ", ",
+               i == 0 ? "" : ", ", steps->behind[i]->number, steps->behind[i]->pid,
+               steps->behind[i]->step);
+        json_text("state", steps->behind[i]->state);
+        printf("}");
+    }
+    printf("]}");
 }
 
 static void json_job(const Ckpt__V1__OwnJob *job)
@@ -236,7 +270,10 @@ static void json_job(const Ckpt__V1__OwnJob *job)
         json_text("state", job->ranks[i]->state);
         printf(", \"step\": %" PRIu64 "}", job->ranks[i]->step);
     }
-    printf("]}");
+    printf("]");
+    if (job->steps != NULL)
+        json_steps(job->steps);
+    printf("}");
 }
 
 static void print_json(const Ckpt__V1__ListOwnJobsReply *reply)

@@ -6,6 +6,7 @@
 
 #include "fsm/begin.h"
 #include "fsm/ends.h"
+#include "fsm/hang.h"
 #include "fsm/level.h"
 #include "fsm/restart.h"
 #include "src/base/check.h"
@@ -389,6 +390,8 @@ static const char *explain_state(const struct fsm *fsm, const struct fsm_allocat
 
     if (allocation == NULL)
         return "";
+    if (fsm_hung(allocation))
+        return allocation->hang_text;
     silent = fsm_allocation_silent(fsm, allocation);
     fsm_reads(fsm, allocation, &reads);
     if (silent != NULL)

@@ -733,6 +733,11 @@ void status_answer(struct request *request, struct scratch *scratch)
     status_warn_preferred(&status);
     status_warn_storage(&status);
     status_warn_damaged(&status, &request->broker->damaged);
+    if (status.summary.hung_count > 0)
+        status_warn(&status, scratch_printf(scratch,
+                                            "%" PRIu32 " jobs are HUNG, no rank of them steps any "
+                                            "more: ckptctl jobs, and ckptctl job JOB says why",
+                                            status.summary.hung_count));
     status_warn_tenants(&status);
     status_warn_undeleted(&status);
     status_warn_nodes(&status);

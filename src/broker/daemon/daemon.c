@@ -24,6 +24,7 @@
 #include "src/broker/daemon/metrics.h"
 #include "src/broker/daemon/process.h"
 #include "src/broker/decide/evaluator.h"
+#include "src/broker/decide/hangs.h"
 #include "src/broker/decide/restarter.h"
 #include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/health/disk_watch.h"
@@ -284,6 +285,7 @@ static void daemon_replica_closed(void *context)
     storage_watch_free(broker->storage_watch);
     evaluator_free(broker->evaluator);
     dispatcher_free(broker->dispatcher);
+    hangs_free(broker->hangs);
     restarter_free(broker->restarter);
     hook_free(broker->hook);
     nodes_free(broker->nodes);
@@ -519,6 +521,7 @@ static void daemon_add_parts(struct daemon *daemon)
     broker->nodes = nodes_new(broker);
     broker->hook = hook_new(&daemon->loop, broker->config->restart_hook);
     broker->restarter = restarter_new(broker);
+    broker->hangs = hangs_new(broker);
     broker->dispatcher = dispatcher_new(broker);
     broker->evaluator = evaluator_new(broker);
     broker->storage_watch = storage_watch_new(broker);

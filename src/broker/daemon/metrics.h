@@ -130,6 +130,8 @@ struct broker;
       "Victims that stopped with a checkpoint: verified when another node had read it before "     \
       "their nodes were released, unverified when none could in time; replicated, aggregate "      \
       "with max.")                                                                                 \
+    X(HUNG, GAUGE, "ckpt_allocations_hung", NULL, NULL,                                            \
+      "Running allocations of which no rank steps any more.")                                      \
     X(REQUEUES, COUNTER, "ckpt_allocation_requeues_total", NULL, NULL,                             \
       "Allocations that were requeued; replicated, aggregate with max.")                           \
     X(GPU_HELD, COUNTER, "ckpt_held_gpu_seconds_total", NULL, NULL,                                \

@@ -317,6 +317,7 @@ static void read_summary(struct metrics *metrics, const struct broker *broker)
                 (double)summary.earlier_run_reports);
     set_value(metrics, METRIC_DECISIONS_SKIPPED, (double)summary.skipped_decisions);
     set_value(metrics, METRIC_L_WALLTIME, (double)summary.walltime_conflicts);
+    set_value(metrics, METRIC_HUNG, summary.hung_count);
     set_value(metrics, METRIC_REQUEUES, (double)summary.requeues_total);
     metrics_set(metrics, METRIC_RELEASES_VERIFIED, "verified", NULL,
                 (double)summary.released_verified_total);

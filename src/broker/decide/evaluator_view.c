@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/hang.h"
 #include "fsm/weight.h"
 #include "src/base/check.h"
 #include "src/broker/explain/translate.h"
@@ -384,7 +385,8 @@ uint8_t evaluator_yields_class(const struct fsm_allocation *allocation)
 bool evaluator_runs(const struct fsm_allocation *allocation)
 {
     return allocation != NULL &&
-           allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
+           allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING &&
+           !fsm_hung(allocation);
 }
 
 /* What is learned and the hazard come last: both are made from the other numbers of the row. */

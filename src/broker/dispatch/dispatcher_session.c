@@ -23,6 +23,7 @@
 #include "src/broker/api/access.h"
 #include "src/broker/api/answer.h"
 #include "src/broker/daemon/metrics.h"
+#include "src/broker/decide/hangs.h"
 #include "src/broker/decide/restarter.h"
 #include "src/broker/dispatch/dispatcher_internal.h"
 #include "src/broker/explain/translate.h"
@@ -99,6 +100,7 @@ static void session_detach(struct session *session)
     CHECK(dispatcher->by_slot[session->slot] == session);
     CHECK(dispatcher->attached_count > 0);
     restarter_unheard(dispatcher->broker->restarter, session->slot);
+    hangs_unheard(dispatcher->broker->hangs, session->slot);
     dispatcher->by_slot[session->slot] = NULL;
     dispatcher->attached_count--;
     session->slot = SLOT_NONE;
@@ -600,6 +602,7 @@ static void take_heartbeat(struct session *session, const Ckpt__V1__AgentHeartbe
         return;
     nodes_heard(session->dispatcher->broker->nodes, session->slot, heartbeat);
     restarter_heard(session->dispatcher->broker->restarter, session->slot, heartbeat);
+    hangs_heard(session->dispatcher->broker->hangs, session->slot, heartbeat);
     tell_awaited(session, heartbeat);
 }
 

@@ -163,6 +163,8 @@ static enum explain_found find_explained(struct explained *explained, uint64_t a
 
     if (at_ms > replica_state_ms(explained->broker->replica))
         return EXPLAIN_FUTURE;
+    if (at_ms == 0 && fsm_hung(explained->allocation))
+        return EXPLAIN_HUNG;
     live = evaluator_last(explained->broker->evaluator, explained->allocation, &row);
     if (live)
         *ret_oldest_ms = row.evaluated_at_ms;
@@ -254,6 +256,12 @@ const char *explain_refusal(enum explain_found found, const Ckpt__V1__ExplainReq
             "NOT_EVALUATED: this leader has not evaluated the allocation yet, which is %s; only "
             "RUNNING ones are, once per evaluation interval: ask again after it",
             state);
+        break;
+    case EXPLAIN_HUNG:
+        snprintf(text, size,
+                 "HUNG: no rank of the job steps any more, and none could answer, so nothing is "
+                 "asked of it before one does: %s; --at explains an earlier instant",
+                 state);
         break;
     case EXPLAIN_TOO_OLD:
         snprintf(text, size,

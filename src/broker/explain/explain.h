@@ -14,6 +14,7 @@
 
 #include "ckpt/v1/broker.pb-c.h"
 #include "fsm/fsm.h"
+#include "fsm/hang.h"
 #include "src/broker/decide/sources.h"
 #include "src/eval/actions.h"
 #include "src/eval/model.h"
@@ -26,6 +27,7 @@ enum explain_found {
     EXPLAIN_NO_CHECKPOINT, /* no such checkpoint */
     EXPLAIN_NO_DECISION,   /* the checkpoint was asked for by somebody */
     EXPLAIN_NOT_EVALUATED, /* by this leader, and nothing is in the log */
+    EXPLAIN_HUNG,          /* it is not evaluated now, because it hangs */
     EXPLAIN_TOO_OLD,       /* before everything that is known */
     EXPLAIN_FUTURE         /* after the state's clock */
 };

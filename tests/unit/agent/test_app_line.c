@@ -60,6 +60,8 @@ static const struct {
     {APP_LINE_FROM_AGENT, "ask 1-42-1 1 60000 a%20b%25/..c/."
                           "d"},
     {APP_LINE_FROM_AGENT, "step 1-42-1 1"},
+    {APP_LINE_FROM_AGENT, "step - 1"},
+    {APP_LINE_FROM_RANK, "at - 128 250000"},
     {APP_LINE_FROM_AGENT, "withdrawn 1-42-1"},
 };
 

@@ -4,6 +4,9 @@
 #include "src/base/check.h"
 #include "tests/support/test.h"
 
+/* With the word that steps are heard unasked. */
+#define READY "ready 1 n1 1 2\nstep - 1\n"
+
 enum { SAID_BYTES = 16384, LOG_BYTES = 65536, UID = 1000, RUN = 7, STREAMS = 6000 };
 
 struct network_stream {
@@ -334,7 +337,7 @@ static void a_rank_that_says_hello_is_told_its_place(void **state)
     say(stream, "hello 1 j1 7 3 ");
     hears(stream, "");
     say(stream, "1 4 2 barrier\n");
-    hears(stream, "ready 1 n1 1 2\n");
+    hears(stream, READY);
     heard("registered 3 71 barrier\n");
 }
 
@@ -357,7 +360,7 @@ static void what_the_agent_asks_is_said(void **state)
     struct network_stream *stream = hello(71, 3);
 
     (void)state;
-    hears(stream, "ready 1 n1 1 2\n");
+    hears(stream, READY);
     rank_stream_ask(known[3], &request, "out/a b");
     rank_stream_step(known[3], "1-42-1", 131);
     rank_stream_withdrawn(known[3], "1-42-1");
@@ -368,8 +371,7 @@ static void who_is_asked_at_once_hears_first_that_it_is_taken(void **state)
 {
     (void)state;
     ask_at_once = true;
-    hears(hello(71, 3), "ready 1 n1 1 2\n"
-                        "ask 1-42-1 1700000000000 60000 out/1-42-1/rank-00003\n");
+    hears(hello(71, 3), READY "ask 1-42-1 1700000000000 60000 out/1-42-1/rank-00003\n");
 }
 
 static void who_is_not_of_the_job_is_refused(void **state)
@@ -401,9 +403,9 @@ static void who_has_opened_says_hello_once_more(void **state)
 
     (void)state;
     say(stream, "hello 1 j1 7 3 - - - opened\n");
-    hears(stream, "ready 1 n1 1 2\n");
+    hears(stream, READY);
     say(stream, "hello 1 j1 7 3 - - - barrier\nat 1-1-1 5 5\n");
-    hears(stream, "ready 1 n1 1 2\n");
+    hears(stream, READY);
     heard("registered 3 71 opened\ngone 3\nregistered 3 71 barrier\nat 3 1-1-1 5 5\n");
     say(stream, "hello 1 j1 7 3 - - - barrier\n");
     refused(stream, "hello%20is%20said%20once");
@@ -432,13 +434,13 @@ static void another_rank_does_not_follow_on_a_stream_of_one_that_has_opened(void
 
     (void)state;
     say(stream, "hello 1 j1 7 3 - - - opened\n");
-    hears(stream, "ready 1 n1 1 2\n");
+    hears(stream, READY);
     say(stream, "hello 1 j1 7 2 - - - plain\n");
     refused(stream, "by%20the%20same%20rank");
     heard("registered 3 71 opened\ngone 3\n");
     stream = dial(71, UID);
     say(stream, "hello 1 j1 7 3 - - - opened\n");
-    hears(stream, "ready 1 n1 1 2\n");
+    hears(stream, READY);
     refuse_why = "processes 71 and 90 are both rank 3";
     say(stream, "hello 1 j1 7 3 - - - plain\n");
     refused(stream, "processes%2071%20and%2090%20are%20both%20rank%203");
@@ -459,7 +461,7 @@ static void a_stream_ends_with_what_is_wrong(void **state)
         struct network_stream *stream = hello(71, 3);
         char text[256];
 
-        hears(stream, "ready 1 n1 1 2\n");
+        hears(stream, READY);
         snprintf(text, sizeof(text), "%sdone 1-1-1\n", wrong[i].said); /* not heard any more */
         say(stream, text);
         refused(stream, wrong[i].why);
@@ -576,7 +578,7 @@ static void who_says_too_much_is_ended(void **state)
     struct network_stream *stream = hello(71, 3);
 
     (void)state;
-    hears(stream, "ready 1 n1 1 2\n");
+    hears(stream, READY);
     for (int lines = 0; lines < 5000; lines++) { /* for 50 s */
         say(stream, "progress 1-1-1 5\n");
         now_us += 10000;
@@ -626,7 +628,7 @@ static void what_comes_before_a_rank_is_taken_is_told_then(void **state)
     hears(stream, "");
     heard("registered 3 71 barrier\n");
     assert_true(rank_stream_take(known[3]));
-    hears(stream, "ready 1 n1 1 2\n");
+    hears(stream, READY);
     heard("done 3 1-42-1\n");
     say(stream, " 5\n");
     heard("at 3 1-42-2 5 5\n");
@@ -634,7 +636,7 @@ static void what_comes_before_a_rank_is_taken_is_told_then(void **state)
     say(early, "what is this\n");
     heard("registered 4 72 barrier\n");
     assert_false(rank_stream_take(known[4]));
-    refused(early, "ready 1 n1 1 2\nrefused ");
+    refused(early, READY "refused ");
     heard("gone 4\n");
 }
 
@@ -689,7 +691,7 @@ static void who_takes_nothing_is_ended_but_not_from_inside_a_call(void **state)
 
     (void)state;
     told[0] = '\0';
-    hears(stream, "ready 1 n1 1 2\n");
+    hears(stream, READY);
     stream->unsent = APP_LINE_UNSENT_BYTES_MAX;
     rank_stream_step(known[3], "1-1-1", 5);
     hears(stream, "step 1-1-1 5\n");

@@ -2,6 +2,8 @@
  * a step that lies behind. */
 #include "src/agent/job/ranks_stream.h"
 
+#include "src/agent/job/pace.h"
+
 #include <inttypes.h>
 
 #include "tests/unit/agent/still_agent.h"
@@ -12,6 +14,7 @@ enum { AT_ONCE = 8 }; /* looks, before they are spread out */
 static struct allocation *job;
 static char told[1024]; /* to the streams, in order */
 static pid_t dead;      /* 0: none */
+static pid_t held;      /* stopped by a signal; 0: none */
 static unsigned reads;  /* of the work folder */
 static bool first_done; /* its file is there */
 static char first_stream, second_stream;
@@ -115,9 +118,17 @@ static int process_read(void *context, pid_t pid, struct proc_stat *ret_stat,
     if (pid == dead)
         return -1;
     if (ret_stat != NULL)
-        *ret_stat =
-            (struct proc_stat){.pid = pid, .group = MAIN, .state = 'R', .start_ticks = START_TICKS};
+        *ret_stat = (struct proc_stat){.pid = pid,
+                                       .group = MAIN,
+                                       .state = pid == held ? 'T' : 'S',
+                                       .start_ticks = START_TICKS};
     return 0;
+}
+
+static void process_waits(void *context, pid_t pid, char ret_where[MACHINE_WAITS_BYTES])
+{
+    (void)context;
+    snprintf(ret_where, MACHINE_WAITS_BYTES, "%s", pid == FIRST ? "pipe_read" : "");
 }
 
 static struct cleanup *folders_remove(void *context, struct machine_user user,
@@ -157,12 +168,13 @@ static int set_up(void **state)
 
     (void)state;
     told[0] = '\0';
-    dead = 0;
+    dead = held = 0;
     verdict = VERDICT_BELONGS;
     look.done = NULL;
     first_done = false;
     still_machine_ops(&machine);
     machine.process_read = process_read;
+    machine.process_waits = process_waits;
     machine.job_process_look = job_process_look;
     machine.process_detach = process_detach;
     machine.folders_remove = folders_remove;
@@ -285,6 +297,63 @@ static void who_has_opened_the_library_is_waited_for(void **state)
     assert_null(says_hello(&hello));
     expect_told("1: out/0-42-1/rank-00001");
     assert_false(ranks_opening(job, why));
+}
+
+static void expect_word(const Ckpt__V1__StepsWord *word, uint64_t quiet_s, size_t behind)
+{
+    assert_non_null(word);
+    assert_uint_equal(word->quiet_ms, quiet_s * 1000);
+    assert_int_equal(word->n_behind, behind);
+}
+
+/* V-030: the heartbeat says since when no rank steps, and of those with the lowest steps what their
+ * processes wait for; nothing of it while something is under way. */
+static void a_heartbeat_says_since_when_no_rank_steps_and_what_they_wait_for(void **state)
+{
+    Ckpt__V1__StepsWord *word;
+
+    (void)state;
+    assert_null(pace_word_new(job));
+    assert_null(comes(0, FIRST, true));
+    assert_null(comes(1, SECOND, true));
+    assert_null(pace_word_new(job));                     /* they have said no step */
+    ranks_at(job, 0, job->attempt.hint, 90, 1000000000); /* a step as well */
+    still_now_us += 60 * SECOND_US;
+    pace_turns(job);
+    word = pace_word_new(job);
+    expect_word(word, 0, 0);
+    assert_true(word->under_way);
+    assert_int_equal(word->rank_count, 1);
+    pace_word_free(word);
+    job->attempt.state = ATTEMPT_NONE; /* it is over */
+    ranks_at(job, 0, "-", 91, 1000000000);
+    ranks_at(job, 1, "-", 93, 1000000000);
+    still_now_us += 2 * SECOND_US;
+    ranks_at(job, 1, "-", 95, 1000000000);
+    for (unsigned i = 0; i < 4; i++) {
+        still_now_us += 10 * SECOND_US;
+        pace_turns(job);
+    }
+    pace_turns(job);
+    held = SECOND;
+    word = pace_word_new(job);
+    expect_word(word, 40, 2);
+    assert_false(word->under_way);
+    assert_int_equal((word->gap_p99_ms + 500) / 1000, 2); /* the one of the attempt is none */
+    assert_uint_equal(word->highest_step, 95);
+    assert_true(word->stepped_ms >= 40000);
+    assert_int_equal(word->behind[0]->number, 0);
+    assert_int_equal(word->behind[0]->pid, FIRST);
+    assert_uint_equal(word->behind[0]->step, 91);
+    assert_uint_equal(word->behind[0]->step_most, 92);
+    assert_string_equal(word->behind[0]->state, "waits in pipe_read (S)");
+    assert_string_equal(word->behind[1]->state, "is stopped by a signal (T)");
+    pace_word_free(word);
+    ranks_at(job, 1, "-", 96, 1000000000);
+    word = pace_word_new(job);
+    expect_word(word, 0, 0);
+    pace_word_free(word);
+    job->attempt.state = ATTEMPT_ASKED; /* as tear_down has it */
 }
 
 static void order_barrier(Ckpt__V1__BarrierPhase phase, uint64_t agreed_step)
@@ -666,6 +735,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(who_has_opened_the_library_is_waited_for),
+        T(a_heartbeat_says_since_when_no_rank_steps_and_what_they_wait_for),
         T(ranks_meet_in_two_rounds_and_one_that_is_beyond_fails_it),
         T(a_node_meets_anew_when_another_was_put_off),
         T(an_agent_that_restarts_knows_that_its_ranks_meet_the_others),

@@ -148,6 +148,7 @@ static inline void random_register(uint64_t *state, char *line, size_t size)
     static const char *const targets[8] = {"other",   "third",   "third",   "scratch",
                                            "scratch", "scratch", "scratch", "scratch"};
     static const char *const restores[] = {"unspecified", "own", "all", "path"};
+    static const char *const on_hangs[] = {"unspecified", "tell", "restart"};
     char nodes[128], continues[32] = "";
 
     random_nodes(state, nodes, sizeof(nodes));
@@ -156,14 +157,14 @@ static inline void random_register(uint64_t *state, char *line, size_t size)
                  random_draw(state, RANDOM_JOBS));
     snprintf(line, size,
              "register j%" PRIu64 " nodes=%s gpus=%d class=%d strategy=%s requeue=%s "
-             "walltime=%d target=%s %s min=%d %s kind=%s restore=%s %s starting",
+             "walltime=%d target=%s %s min=%d %s kind=%s restore=%s on_hang=%s %s starting",
              random_draw(state, RANDOM_JOBS), nodes, (int)random_draw(state, 9),
              (int)random_draw(state, 11), strategies[random_draw(state, 5)],
              requeues[random_draw(state, 3)], (int)(random_draw(state, 3) * 400000),
              targets[random_draw(state, 8)], random_draw(state, 8) == 0 ? "sensitive" : "",
              (int)random_draw(state, 2), random_draw(state, 3) == 0 ? "borrowed home=hpc" : "",
              kinds[random_draw(state, 24) % 6 * (random_draw(state, 2))],
-             restores[random_draw(state, 4)], continues);
+             restores[random_draw(state, 4)], on_hangs[random_draw(state, 3)], continues);
 }
 
 /* A job that waits for its restart, on its old nodes or on others; false: none waits. */
@@ -188,6 +189,26 @@ static inline bool random_choice(const struct script *script, uint64_t *state, c
         for (uint32_t i = 0; i < job->node_count && length < size; i++)
             length += (size_t)snprintf(line + length, size - length, "%s%s%" PRIu64,
                                        i == 0 ? "" : ",", "n", (first + i) % RANDOM_NODES);
+        return true;
+    }
+    return false;
+}
+
+/* A job that runs is told HUNG, or steps again; false: none does. */
+static inline bool random_hang(const struct script *script, uint64_t *state, char *line,
+                               size_t size)
+{
+    for (uint32_t slot = 0; slot < fsm_allocation_slots(script->fsm); slot++) {
+        const struct fsm_allocation *job = fsm_allocation_find_slot(script->fsm, slot);
+
+        if (job == NULL || random_draw(state, 3) == 0 || fsm_level(script->fsm) < 2 ||
+            job->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING)
+            continue;
+        if (job->hung_since_ms != 0)
+            snprintf(line, size, "hang %s", job->id);
+        else
+            snprintf(line, size, "hang %s quiet=%" PRIu64 " gap=%" PRIu64, job->id,
+                     (random_draw(state, 3) + 1) * 300000, random_draw(state, 40000));
         return true;
     }
     return false;
@@ -552,6 +573,8 @@ static inline void random_line(struct script *script, uint64_t *state, char *lin
         snprintf(line, size, "request j%" PRIu64 " after=%s", job, afters[random_draw(state, 5)]);
     else if (which < 75)
         random_preempt(state, line, size);
+    else if (which < 76 && random_draw(state, 3) == 0 && random_hang(script, state, line, size))
+        return;
     else if (which < 76)
         snprintf(line, size, "migrate j%" PRIu64, job);
     else if (which < 80 && random_draw(state, 2) == 0 && random_choice(script, state, line, size))

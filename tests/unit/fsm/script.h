@@ -101,6 +101,7 @@ static inline enum fsm_status script_register(struct script *script,
     spec.max_requeue = (uint32_t)script_number(script, "max_requeue", 0);
     spec.restart = (Ckpt__V1__RestartMode)script_enum(script, &ckpt__v1__restart_mode__descriptor,
                                                       "RESTART_MODE_", "broker", "unspecified");
+    spec.on_hang = script_on_hang(script);
     spec.reactive_min_nodes = (uint32_t)script_number(script, "min", 0);
     spec.reactive_max_nodes = (uint32_t)script_number(script, "max", spec.reactive_min_nodes);
     spec.walltime_ms = script_number(script, "walltime", 0);
@@ -434,19 +435,9 @@ static inline enum fsm_status script_policy(struct script *script, Ckpt__Log__V1
         script, &ckpt__v1__domain_rule__descriptor, "DOMAIN_RULE_", "domain_rule", "unspecified");
     policy.feature_level = (uint32_t)script_number(script, "level", 0);
     policy.node_gpus = (uint32_t)script_number(script, "node_gpus", 0);
+    policy.hang_after_ms = script_number(script, "hang_after", 0);
     set.policy = &policy;
     SCRIPT_BODY(SET_POLICY, set_policy, &set);
-    return script_apply(script, command);
-}
-
-static inline enum fsm_status script_member(struct script *script, Ckpt__Log__V1__Command *command)
-{
-    Ckpt__Log__V1__MemberFacts facts = CKPT__LOG__V1__MEMBER_FACTS__INIT;
-
-    facts.member_id = strtoull(script_word(script, 1), NULL, 10);
-    facts.name = script_text(script_value(script, "name", "n1"));
-    facts.version = script_text("0.1.0");
-    SCRIPT_BODY(MEMBER_FACTS, member_facts, &facts);
     return script_apply(script, command);
 }
 
@@ -738,6 +729,7 @@ static const struct script_verb {
     {"adopt", 47, true, script_adopt},
     {"node_off", 48, true, script_node_off},
     {"choose", 49, false, script_choose},
+    {"hang", 50, false, script_hang},
 };
 
 enum { SCRIPT_VERBS = sizeof(script_verbs) / sizeof(script_verbs[0]) };

@@ -142,6 +142,42 @@ static inline enum fsm_status script_node_off(struct script *script,
     return script_apply(script, command);
 }
 
+static inline enum fsm_status script_member(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__MemberFacts facts = CKPT__LOG__V1__MEMBER_FACTS__INIT;
+
+    facts.member_id = strtoull(script_word(script, 1), NULL, 10);
+    facts.name = script_text(script_value(script, "name", "n1"));
+    facts.version = script_text("0.1.0");
+    SCRIPT_BODY(MEMBER_FACTS, member_facts, &facts);
+    return script_apply(script, command);
+}
+
+/* At level 1 it would not be proposed. */
+static inline Ckpt__V1__OnHang script_on_hang(const struct script *script)
+{
+    return fsm_level(script->fsm) < 2
+               ? CKPT__V1__ON_HANG__ON_HANG_UNSPECIFIED
+               : (Ckpt__V1__OnHang)script_enum(script, &ckpt__v1__on_hang__descriptor, "ON_HANG_",
+                                               "on_hang", "unspecified");
+}
+
+/* hang J quiet= gap= | hang J: no rank of it steps, or one does again. since=: of the state in
+ * which the leader saw it, else as it is. */
+static inline enum fsm_status script_hang(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    const struct fsm_allocation *job = fsm_allocation_find(script->fsm, script_word(script, 1));
+    Ckpt__Log__V1__Hang hang = CKPT__LOG__V1__HANG__INIT;
+
+    hang.allocation_id = script_text(script_word(script, 1));
+    hang.quiet_ms = script_number(script, "quiet", 0);
+    hang.gap_p99_ms = script_number(script, "gap", 0);
+    hang.evidence = script_text(hang.quiet_ms == 0 ? "" : "rank 1 waits");
+    hang.state_since_ms = script_number(script, "since", job == NULL ? 0 : job->state_since_ms);
+    SCRIPT_BODY(HANG, hang, &hang);
+    return script_apply(script, command);
+}
+
 /* choose J nodes= | absent= : the leader's choice, or the end of one. */
 static inline enum fsm_status script_choose(struct script *script, Ckpt__Log__V1__Command *command)
 {

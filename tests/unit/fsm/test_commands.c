@@ -63,7 +63,7 @@ static void every_command_has_tests_and_documentation(void **unused)
             "main_job",        "outage",    "forced_preemption", "timeout",    "walltime",
             "partial_failure", "node_down", "preempt",           "duplicates", "operations",
             "epoch",           "learning",  "node_removal",      "targets",    "verify",
-            "quota",           "orphans",   "passive",           "restart"};
+            "quota",           "orphans",   "passive",           "restart",    "hang"};
 
         if (verb == NULL)
             fail_msg("%s: no verb in script.h", info->name);

