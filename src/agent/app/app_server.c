@@ -16,6 +16,7 @@
 #include "src/agent/app/app_jobs.h"
 #include "src/agent/app/app_register.h"
 #include "src/agent/app/app_stream.h"
+#include "src/agent/app/own_call.h"
 #include "src/agent/app/own_register.h"
 #include "src/agent/durable/kept.h"
 #include "src/agent/job/pretenders.h"
@@ -33,6 +34,7 @@ enum { SAY_AGAIN_US = 10000000, SOCKET_CONNECTIONS_MAX = 2048 };
 struct app_server {
     struct agent *agent;
     struct rpc_server *server;
+    struct own_method own_methods[OWN_CALL_COUNT];
 };
 
 /* ---- answers ---- */
@@ -741,6 +743,7 @@ int app_server_new(struct agent *agent, const char *socket_path, struct app_serv
     app_register_serve(server->server, agent);
     app_jobs_serve(server->server, agent);
     own_register_serve(server->server, agent);
+    own_call_serve(server->server, agent, server->own_methods);
     snprintf(address, sizeof(address), "unix:%s", socket_path);
     result = rpc_server_listen(server->server, address, err);
     *ret_server = server;

@@ -10,7 +10,6 @@
 #include "src/agent/run/run_options.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
-#include "src/rpc/client.h"
 
 const char *run_unreachable_advice(const char *socket)
 {
@@ -43,10 +42,16 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
     text_shown(end->message, answer->text, sizeof(answer->text));
 }
 
+struct rpc_channel_config run_channel_config(void)
+{
+    return (struct rpc_channel_config){.check_peer = true, .root_may = true, .peer_uid = geteuid()};
+}
+
 void run_call(const char *socket, const char *method, const struct buf *request,
               uint64_t timeout_ms, struct run_answer *ret_answer)
 {
     static const struct rpc_client_handlers handlers = {.on_message = on_message, .on_end = on_end};
+    const struct rpc_channel_config config = run_channel_config();
     char address[PATH_MAX];
     struct rpc_channel *channel;
     uv_loop_t loop;
@@ -55,7 +60,7 @@ void run_call(const char *socket, const char *method, const struct buf *request,
     buf_init(&ret_answer->bytes);
     snprintf(address, sizeof(address), "unix:%s", socket);
     CHECK(uv_loop_init(&loop) == 0);
-    channel = rpc_channel_new(&loop, address, NULL);
+    channel = rpc_channel_new(&loop, address, &config);
     rpc_channel_unary(channel,
                       &(struct rpc_request){.path = method,
                                             .bytes = request->bytes,

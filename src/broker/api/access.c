@@ -59,6 +59,15 @@ bool access_is_agent(const struct rpc_peer *peer, const char *node_id)
            identity.kind == TLS_AGENT && strcmp(identity.name, node_id) == 0;
 }
 
+bool access_is_kind(const struct rpc_peer *peer, enum tls_kind kind)
+{
+    struct tls_identity identity;
+
+    return peer->tls &&
+           tls_identity_parse(peer->identity, strlen(peer->identity), &identity, NULL) == 0 &&
+           identity.kind == kind;
+}
+
 /* A user's job may ask for so long to write its last checkpoint; more would hold nodes that others
  * wait for. */
 enum { OWN_GRACE_MAX_MS = 600000, OWN_WRONG_BYTES = 96 };
@@ -67,9 +76,9 @@ enum { OWN_GRACE_MAX_MS = 600000, OWN_WRONG_BYTES = 96 };
  * later, is for schedulers and operators. `continues` names an own job as well: the state refuses
  * one of another owner. */
 static const char *const own_fields[] = {
-    "allocation_id", "tenant",  "project",     "vcluster", "owner",     "profile",  "nodes",
-    "strategy",      "restore", "walltime_ms", "grace_ms", "target_id", "continues"};
-static const char *const own_node_fields[] = {"node_id", "gpu_count"};
+    "allocation_id", "tenant",  "project",     "vcluster", "owner",     "profile",   "nodes",
+    "strategy",      "restore", "walltime_ms", "grace_ms", "target_id", "continues", NULL};
+static const char *const own_node_fields[] = {"node_id", "gpu_count", NULL};
 
 static bool field_given(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
@@ -91,18 +100,16 @@ static bool field_given(const ProtobufCMessage *message, const ProtobufCFieldDes
     }
 }
 
-/* The first field that says something and is not of these; NULL: none. */
-static const char *field_beyond(const ProtobufCMessage *message, const char *const *fields,
-                                size_t count)
+const char *access_field_beyond(const ProtobufCMessage *message, const char *const *fields)
 {
     const ProtobufCMessageDescriptor *type = message->descriptor;
 
     for (unsigned i = 0; i < type->n_fields; i++) {
-        size_t k = 0;
+        const char *const *at = fields;
 
-        while (k < count && strcmp(type->fields[i].name, fields[k]) != 0)
-            k++;
-        if (k == count && field_given(message, &type->fields[i]))
+        while (*at != NULL && strcmp(type->fields[i].name, *at) != 0)
+            at++;
+        if (*at == NULL && field_given(message, &type->fields[i]))
             return type->fields[i].name;
     }
     return NULL;
@@ -113,11 +120,11 @@ static const char *own_wrong(const struct rpc_peer *peer, const Ckpt__V1__Alloca
                              char text[OWN_WRONG_BYTES])
 {
     const Ckpt__V1__NodeShare *node = spec->n_nodes == 1 ? spec->nodes[0] : NULL;
-    const char *beyond = field_beyond(&spec->base, own_fields, ARRAY_COUNT(own_fields));
+    const char *beyond = access_field_beyond(&spec->base, own_fields);
 
     if (node == NULL || !access_is_agent(peer, node->node_id))
         return "nodes must be the agent's own node, and no other";
-    if (field_beyond(&node->base, own_node_fields, ARRAY_COUNT(own_node_fields)) != NULL)
+    if (access_field_beyond(&node->base, own_node_fields) != NULL)
         return "nodes may say node_id and gpu_count only";
     if (spec->owner[0] == '\0')
         return "owner must be given";
