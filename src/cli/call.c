@@ -250,8 +250,7 @@ static int ask_leader(struct cli *cli, const char *endpoints, const struct clien
     int status;
 
     if (cli->transport != NULL) {
-        return cli->transport(cli->transport_context, NULL, request->method, request->message,
-                              request->reply_type, ret_reply, err);
+        return cli->transport(cli->transport_context, NULL, request, ret_reply, err);
     }
     if (client_new(NULL, &config, &client, err) != 0)
         return RPC_INVALID_ARGUMENT;

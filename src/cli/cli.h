@@ -88,10 +88,10 @@ struct command {
 
 /* Stands in for client_call_wait: in tests, and where an agent passes calls on. endpoint NULL: the
  * leader. */
-typedef int cli_transport_fn(void *context, const char *endpoint, const char *method,
-                             const ProtobufCMessage *request,
-                             const ProtobufCMessageDescriptor *reply_type,
-                             ProtobufCMessage **ret_reply, struct err *err);
+struct client_request;
+typedef int cli_transport_fn(void *context, const char *endpoint,
+                             const struct client_request *request, ProtobufCMessage **ret_reply,
+                             struct err *err);
 
 enum { OPTION_TABLES = 3, CLI_OPTIONS_MAX = 48, CLI_ARGUMENTS_MAX = 64 };
 

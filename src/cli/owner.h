@@ -1,4 +1,4 @@
-/* What the owner of a job asks of the cluster without a key of it: verbs of ckpt-run.
+/* Verbs of ckpt-run: the owner of a job asks the cluster without a key of it.
  *
  * Flow     ckpt-run hint JOB → owner_run(): the row of the verb, and from there the command of
  *          ckptctl, its options and its printing. Only the way differs: the transport goes to the
@@ -16,6 +16,7 @@
 
 #include "ckpt/v1/broker.pb-c.h"
 #include "src/cli/cli.h"
+#include "src/client/client.h"
 
 /* The row of a verb, and the options of all of them; NULL: it is none (owner_verbs.c). */
 const struct command *owner_verb(const char *verb);
@@ -28,7 +29,8 @@ int owner_run(int argc, char **argv, cli_transport_fn *transport);
  * an operator can do is called so. */
 void owner_words(FILE *out, const char *text);
 
-/* How the cluster has the job, and the owner's next step. node_id: of the agent that was asked. */
+/* How the cluster has the job, and the owner's next step. node_id: of an agent
+ * where something of it is; "": it is asked elsewhere. */
 void owner_job_print(FILE *out, const Ckpt__V1__Allocation *job, const char *node_id);
 /* The line that registers a job which goes on from this one's last checkpoint. */
 void owner_continue_print(FILE *out, const Ckpt__V1__AllocationSpec *spec);

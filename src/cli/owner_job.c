@@ -101,7 +101,7 @@ static void print_next(FILE *out, const Ckpt__V1__Allocation *job, const char *n
     case CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING:
         fputs("    on ", out);
         print_nodes(out, spec);
-        if (!has_node(spec, node_id))
+        if (node_id[0] != '\0' && !has_node(spec, node_id))
             fprintf(out, "; a ckpt-run of it on this node (%s) waits as a spare (--stay)", node_id);
         fputc('\n', out);
         break;

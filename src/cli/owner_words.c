@@ -17,6 +17,7 @@ static const struct {
     {"checkpoint unpin ", "ckpt-run unpin "},
     {"checkpoints lists them", "ckpt-run checkpoints JOB lists them"},
     {"end ", "ckpt-run end "},
+    {"end,", "ckpt-run end,"},
     {"register ", "ckpt-run register "},
 };
 
@@ -39,7 +40,7 @@ static bool is_owners(const char *text)
 }
 
 /* Returns how much of `text`, which stood behind the program's name, is said. */
-static size_t say(FILE *out, const char *text)
+static size_t say_instead(FILE *out, const char *text)
 {
     size_t length;
 
@@ -66,7 +67,7 @@ void owner_words(FILE *out, const char *text)
     while ((at = strstr(text, program)) != NULL) {
         fwrite(text, 1, (size_t)(at - text), out);
         text = at + sizeof(program) - 1;
-        text += say(out, text);
+        text += say_instead(out, text);
     }
     fputs(text, out);
 }

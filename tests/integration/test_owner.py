@@ -17,6 +17,8 @@ import grpc
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import Client, broker_pb2, checkpoint_text, common_pb2, operator_pb2, operator_pb2_grpc, wait_until  # noqa: E402
 from isolate import main  # noqa: E402
+from small_store import SmallStore  # noqa: E402
+from test_recover import s3_section  # noqa: E402
 from test_users import ALICE, BOB, COMPLETED, GOES_ON, MIB, RUNNING, Users, ended, requested  # noqa: E402
 
 ROOT = pwd.getpwuid(0)
@@ -68,7 +70,7 @@ def the_owner_asks_looks_and_pins_and_nobody_else():
         assert code == 3 and "NOT_YOURS" in error, (code, error)
         assert cluster.asks(ALICE, "checkpoints", "elsewhere")[0] == 0
         before = cluster.allocation("mine")
-        for verb in ("hint", "restart", "explain", "losses", "checkpoints", "end"):
+        for verb in ("hint", "restart", "migrate", "explain", "losses", "checkpoints", "end"):
             code, out, error = cluster.asks(BOB, verb, "mine")
             assert code == 3 and out == "", (verb, code, out, error)
             nobodys = cluster.asks(BOB, verb, "none")
@@ -80,7 +82,16 @@ def the_owner_asks_looks_and_pins_and_nobody_else():
         assert cluster.asks(BOB, "explain", "--checkpoint", saved)[0] == 3
         after = cluster.allocation("mine")
         assert (after.state, after.active_checkpoint_id, after.checkpoint_count) == (before.state, before.active_checkpoint_id, before.checkpoint_count)
-        # ended, brought back, and ended for good
+        # moved, ended, brought back
+        code, out, error = cluster.asks(ALICE, "migrate", "mine")
+        assert code == 0, (code, out, error)
+        wait_until("it is requeued", lambda: cluster.allocation("mine").state == REQUEUED, 20)
+        run.kill()
+        run.wait()
+        code, out, error = cluster.asks(ALICE, "restart", "mine")
+        assert code == 0, (code, out, error)
+        saved = checkpoint_text(cluster.allocation("mine").last_complete_checkpoint_id)
+        run = heat(cluster, ALICE, "mine")
         run.send_signal(signal.SIGTERM)
         run.wait(20)
         wait_until("its end is told", lambda: cluster.allocation("mine").state not in GOES_ON, 15)
@@ -198,9 +209,181 @@ def what_a_user_forges_changes_nobody_elses_jobs():
         listener.wait()
 
 
+# Saves a counter, a file of nearly nothing but holes, and a link; as the README's scripts do.
+SAVES = r"""
+n=0; [ -z "$CKPT_RESTORE_DIR" ] || n=$(cat "$CKPT_RESTORE_DIR/n")
+line() { sed -n "s/^$1=//p" "$CKPT_DIR/request"; }
+save() { hint=$(line hint) && d=$(line directory) && echo $n > "$d/n" && mkdir "$d/deep" && ln -s n "$d/last" &&
+    truncate -s 8M "$d/deep/sparse" && echo end >> "$d/deep/sparse" && chmod 600 "$d/deep/sparse" &&
+    printf 'hint=%s\nbytes=%s\nstep=%s\nstatus=0\n' $hint $(( $(stat -c %s "$d/n") + 8388612 )) 7 > "$CKPT_DIR/new" &&
+    mv "$CKPT_DIR/new" "$CKPT_DIR/done"; }
+trap save USR1
+while :; do sleep 0.2; n=$((n + 1)); done
+"""
+
+
+def saved(cluster, user, name):
+    code, out, error = cluster.asks(user, "hint", name, "--wait")
+    assert code == 0, (code, out, error)
+    return checkpoint_text(cluster.checkpoints(name)[-1].checkpoint_id)
+
+
+def is_home(folder, user):
+    """As it was written: contents, modes, the link, and little room for the holes; the user's own."""
+    files = sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
+    assert files == ["deep", "deep/sparse", "last", "n"], files
+    sparse = (folder / "deep" / "sparse").stat()
+    assert (sparse.st_size, sparse.st_mode & 0o777, sparse.st_uid) == (8388612, 0o600, user.pw_uid), sparse
+    assert sparse.st_blocks * 512 <= 1 << 20, sparse.st_blocks
+    assert (folder / "deep" / "sparse").read_bytes() == bytes(8 << 20) + b"end\n" and os.readlink(folder / "last") == "n"
+    assert (folder / "n").read_text().strip().isdigit()
+
+
+def a_checkpoint_is_brought_home_from_any_target():
+    """V-014: lz4 unpacked and sparse as it was, of a POSIX target; from an object store without its keys; of two nodes, a folder for each."""
+    with Users(target={"compression": "lz4"}) as cluster:
+        cluster.start()
+        leader_is_there(cluster)
+        cluster.register("job", [("a", 1, MIB)], owner=ALICE.pw_name)
+        run = cluster.run_as(ALICE, "job", "bash", "-c", SAVES)
+        wait_until("it runs", lambda: cluster.jobs_of(ALICE).get("job", {}).get("state") == "running", 15)
+        checkpoint = saved(cluster, ALICE, "job")
+        assert list(cluster.scratch.rglob("sparse.lz4")), "it is stored compressed"
+        home = cluster.folder(ALICE) / "home"
+        code, out, error = cluster.asks(ALICE, "get", checkpoint, str(home))
+        assert code == 0 and f"checkpoint {checkpoint} of job job is at {home}" in out and "step 7" in out, (code, out, error)
+        is_home(home, ALICE)
+        # a folder that holds something, a link, a folder of another's, one above that everybody writes, no id, another user's
+        (home / "mine").write_text("x")
+        os.chown(home / "mine", ALICE.pw_uid, ALICE.pw_gid)
+        before = sorted(p.name for p in home.iterdir())
+        code, _, error = cluster.asks(ALICE, "get", checkpoint, str(home))
+        assert code == 4 and "holds something" in error and sorted(p.name for p in home.iterdir()) == before, (code, error)
+        inner = cluster.folder(ALICE) / "inner"
+        inner.mkdir()
+        os.chown(inner, ALICE.pw_uid, ALICE.pw_gid)
+        trap = cluster.folder(BOB) / "trap"
+        os.symlink(inner, trap)
+        code, _, error = cluster.asks(ALICE, "get", checkpoint, str(trap))
+        assert code == 4 and "is a link" in error and not list(inner.iterdir()), (code, error)
+        os.symlink(cluster.folder(BOB), cluster.folder(ALICE) / "out")
+        code, _, error = cluster.asks(ALICE, "get", checkpoint, str(cluster.folder(ALICE) / "out"))
+        assert code == 4 and "is a link" in error, (code, error)
+        bobs = cluster.folder(BOB) / "empty"
+        bobs.mkdir(mode=0o777)
+        bobs.chmod(0o777)
+        os.chown(bobs, BOB.pw_uid, BOB.pw_gid)
+        code, _, error = cluster.asks(ALICE, "get", checkpoint, str(bobs))
+        assert code == 4 and f"belongs to uid {BOB.pw_uid}" in error and not list(bobs.iterdir()), (code, error)
+        code, _, error = cluster.asks(ALICE, "get", checkpoint, str(bobs / "hers"))
+        assert code == 4 and "written by everybody" in error, (code, error)
+        code, _, error = cluster.asks(BOB, "get", checkpoint, str(cluster.folder(BOB) / "b"))
+        nobodys = cluster.asks(BOB, "get", "1-999", str(cluster.folder(BOB) / "b"))
+        assert code == 3 and error.replace(checkpoint, "1-999") == nobodys[2] and nobodys[0] == 3, (code, error, nobodys)
+        assert not (cluster.folder(BOB) / "b").exists()
+        assert cluster.asks(ALICE, "get", "job", "/tmp/x")[0] == 125
+        # a damaged one is refused, and nothing of it is left
+        part = next(cluster.scratch.rglob("sparse.lz4"))
+        part.write_bytes(part.read_bytes()[:-1] + b"x")
+        code, _, error = cluster.asks(ALICE, "get", checkpoint, str(cluster.folder(ALICE) / "second"))
+        assert code == 4 and "cannot be brought" in error and not (cluster.folder(ALICE) / "second").exists(), (code, error)
+        run.kill()
+    with SmallStore() as store, Users(target={"kind": "s3", "prefix": '"s3://ckpt/site"'}) as cluster:
+        s3_section(cluster, store)
+        cluster.start()
+        leader_is_there(cluster)
+        cluster.register("job", [("a", 1, MIB)], owner=ALICE.pw_name)
+        run = cluster.run_as(ALICE, "job", "bash", "-c", SAVES)
+        wait_until("it runs", lambda: cluster.jobs_of(ALICE).get("job", {}).get("state") == "running", 15)
+        checkpoint = saved(cluster, ALICE, "job")
+        home = cluster.folder(ALICE) / "home"
+        code, out, error = cluster.asks(ALICE, "get", checkpoint, str(home))
+        assert code == 0, (code, out, error)
+        is_home(home, ALICE)
+        run.kill()
+    with Users(agents=("a", "b")) as cluster:
+        cluster.start()
+        leader_is_there(cluster)
+        cluster.register("job", [("a", 1, MIB), ("b", 1, MIB)], owner=ALICE.pw_name)
+        runs = [cluster.run_as(ALICE, "job", "bash", "-c", SAVES, node=node) for node in ("a", "b")]
+        wait_until("it runs", lambda: cluster.allocation("job").state == RUNNING, 15)
+        checkpoint = saved(cluster, ALICE, "job")
+        home = cluster.folder(ALICE) / "home"
+        code, out, error = cluster.asks(ALICE, "get", checkpoint, str(home), node="b")
+        assert code == 0 and "of 2 parts" in out, (code, out, error)
+        for part in ("part-0000", "part-0001"):
+            is_home(home / part, ALICE)
+        code, out, error = cluster.asks(ALICE, "get", checkpoint, str(home))
+        assert code == 0, ("the same again is fine", code, out, error)
+        for run in runs:
+            run.kill()
+
+
+def a_job_that_does_not_run_says_the_next_step_and_ends_as_its_owner_says():
+    """V-014: what status says of a job that waits, failed, is a spare's or runs elsewhere is the cluster's word, with a line that works; end ends what
+    waits, for good."""
+    with Users(owners_register="yes", agents=("a", "b", "c")) as cluster:
+        cluster.start()
+        leader_is_there(cluster)
+        where = ("--tenant", "physics", "--project", "heat", "--gpus", "1", "--grace", "1s")
+        assert cluster.asks(ALICE, "register", "--alloc", "mine", *where)[0] == 0
+        code, out, _ = cluster.asks(ALICE, "status")
+        assert code == 0 and "cluster: STARTING since" in out and "    on a\n" in out, out
+        run = heat(cluster, ALICE, "mine")
+        code, out, _ = cluster.asks(ALICE, "status", "--alloc", "mine", node="b")
+        assert code == 0 and "job mine: nothing of it is on this node" in out and "cluster: RUNNING since" in out and "    on a\n" in out, out
+        assert cluster.asks(BOB, "status", "--alloc", "mine", node="b")[0] == 3
+        code, out, error = cluster.asks(ALICE, "end", "mine", node="b")
+        assert code == 4 and "ckpt-run end mine --for-good" in error and "on a" in error, (code, out, error)
+        checkpoint = saved(cluster, ALICE, "mine")
+        # a spare
+        spare = subprocess.Popen([str(cluster.bin / "ckpt-run"), "--stay", "--alloc", "mine", "--work-dir", str(cluster.folder(ALICE) / "w-b"),
+                                  "--socket", str(cluster.agents["b"].socket), "--", "true"], user=ALICE.pw_uid, group=ALICE.pw_gid, extra_groups=[],
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_until("it says so", lambda: "a ckpt-run of it on this node (b) waits as a spare (--stay)" in
+                   cluster.asks(ALICE, "status", "--alloc", "mine", node="b")[1], 15, 0.3)
+        spare.kill()
+        spare.wait()
+        # moved: it waits for somebody
+        assert cluster.asks(ALICE, "migrate", "mine")[0] == 0
+        wait_until("it is requeued", lambda: cluster.allocation("mine").state == REQUEUED, 20)
+        run.kill()
+        run.wait()
+        wait_until("its ckpt-run has gone", lambda: cluster.jobs_of(ALICE)["mine"]["state"] == "ended", 10)
+        code, out, _ = cluster.asks(ALICE, "status", "--alloc", "mine")
+        assert code == 0 and "cluster: REQUEUED since" in out and "ckpt-run end mine" in out and "ckptctl job" not in out, out
+        code, out, error = cluster.asks(ALICE, "end", "mine")
+        assert code == 0 and "job mine: ended for good" in out and "cluster: COMPLETED" in out, (code, out, error)
+        assert cluster.allocation("mine").state == COMPLETED
+        # the line that it says, word by word, registers the next one
+        line = next(text.strip() for text in out.splitlines() if text.strip().startswith("ckpt-run register"))
+        assert "--alloc mine-2 --continues mine " in line, line
+        code, out, error = cluster.asks(ALICE, *line.split()[1:])
+        assert code == 0, (line, code, out, error)
+        continued = cluster.allocation("mine-2")
+        assert checkpoint_text(continued.restart_checkpoint_id) >= checkpoint and continued.spec.grace_ms == 1000 and continued.spec.nodes[0].gpu_count == 1
+        code, out, _ = cluster.asks(ALICE, "status", "--alloc", "mine")
+        assert code == 0 and "job mine-2 goes on from its checkpoints" in out, out
+        # one that starts for a job that has ended is told the owner's words
+        refused = cluster.run_as(ALICE, "mine", "true")
+        assert refused.wait(30) == 125 and "(ckpt-run register --alloc NEW --continues mine)" in (text := refused.stderr.read()), text
+        # one that failed
+        failing = cluster.run_as(ALICE, "mine-2", "sh", "-c", "kill -9 $$")
+        failing.wait(60)
+        wait_until("it has failed", lambda: cluster.allocation("mine-2").state in (FAILED, REQUEUED), 20)
+        code, out, _ = cluster.asks(ALICE, "status", "--alloc", "mine-2")
+        assert code == 0 and ("cluster: FAILED" in out or "cluster: REQUEUED" in out) and "ckpt-run" in out and "ckptctl" not in out, out
+        # one that was never started is ended by whoever has it, on any node
+        assert cluster.asks(ALICE, "register", "--alloc", "idle", *where)[0] == 0
+        assert cluster.asks(BOB, "end", "idle")[0] == 3 and cluster.state("idle") in GOES_ON
+        assert cluster.asks(ALICE, "end", "idle", node="c")[0] == 0 and cluster.state("idle") == COMPLETED
+
+
 if __name__ == "__main__":
     if os.geteuid() != 0:
         print("1..0 # skip it takes root to become two users")
         sys.exit(0)
     sys.exit(main([the_owner_asks_looks_and_pins_and_nobody_else, words_that_are_wrong_say_what_is_right,
-                   an_agent_speaks_for_users_of_its_own_node_and_says_for_whom, what_a_user_forges_changes_nobody_elses_jobs]))
+                   an_agent_speaks_for_users_of_its_own_node_and_says_for_whom, what_a_user_forges_changes_nobody_elses_jobs,
+                   a_checkpoint_is_brought_home_from_any_target,
+                   a_job_that_does_not_run_says_the_next_step_and_ends_as_its_owner_says]))

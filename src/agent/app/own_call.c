@@ -10,7 +10,7 @@
 #include "src/agent/job/allocation.h"
 #include "src/base/check.h"
 
-/* What a user of the node may ask of the cluster; the broker's rows say which of its fields. */
+/* Calls for users of the node; the broker's rows say which fields they may set. */
 struct own_call_row {
     const char *path;
     const ProtobufCMessageDescriptor *type; /* of the request */
@@ -21,6 +21,7 @@ static const struct own_call_row rows[] = {
     {"/ckpt.v1.BrokerService/Explain", &ckpt__v1__explain_request__descriptor},
     {"/ckpt.v1.BrokerService/RequestCheckpoint", &ckpt__v1__request_checkpoint_request__descriptor},
     {"/ckpt.v1.BrokerService/RestartAllocation", &ckpt__v1__restart_allocation_request__descriptor},
+    {"/ckpt.v1.BrokerService/RequestMigration", &ckpt__v1__request_migration_request__descriptor},
     {"/ckpt.v1.BrokerService/EndAllocation", &ckpt__v1__end_allocation_request__descriptor},
     {"/ckpt.v1.OperatorService/GetLosses", &ckpt__v1__get_losses_request__descriptor},
     {"/ckpt.v1.OperatorService/PinCheckpoint", &ckpt__v1__pin_request__descriptor},
@@ -41,7 +42,7 @@ static enum rpc_status passed_named(struct own_up *up, const char *groups,
 
 static void passed_answered(struct own_up *up, const uint8_t *bytes, size_t length)
 {
-    rpc_call_reply(up->call, bytes, length);
+    own_up_reply(up, bytes, length);
 }
 
 static void passed_free(struct own_up *up)

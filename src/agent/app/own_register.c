@@ -67,7 +67,7 @@ static void request_answered(struct own_up *up, const uint8_t *bytes, size_t len
     buf_init(&packed);
     ckpt__v1__register_own_job_reply__pack(
         &reply, buf_extend(&packed, ckpt__v1__register_own_job_reply__get_packed_size(&reply)));
-    rpc_call_reply(up->call, packed.bytes, packed.length);
+    own_up_reply(up, packed.bytes, packed.length);
     buf_close(&packed);
 }
 

@@ -34,7 +34,15 @@ static void up_free(struct own_up *up)
     up->ops->free(up);
 }
 
-static void up_refuse(struct own_up *up, enum rpc_status status, const char *text)
+void own_up_reply(struct own_up *up, const uint8_t *bytes, size_t length)
+{
+    list_remove(&up->node);
+    rpc_call_set_data(up->call, NULL);
+    rpc_call_reply(up->call, bytes, length);
+    up_free(up);
+}
+
+void own_up_refuse(struct own_up *up, enum rpc_status status, const char *text)
 {
     log_warning("own_refused", "method=%s uid=%u status=%s text=\"%s\"", up->path,
                 (unsigned)up->uid, rpc_status_name(status), text);
@@ -53,10 +61,7 @@ static void up_message(struct rpc_client_call *call, void *data, const uint8_t *
 
     rpc_client_call_cancel(call); /* a refusal is a status */
     up->up = NULL;
-    list_remove(&up->node);
-    rpc_call_set_data(up->call, NULL);
     up->ops->answered(up, bytes, length);
-    up_free(up);
 }
 
 static void up_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
@@ -75,13 +80,14 @@ static void up_end(struct rpc_client_call *call, void *data, const struct rpc_en
     }
     text_shown(end->message, text, sizeof(text));
     if (end->status == RPC_OK) /* without a message: no broker of ours */
-        up_refuse(up, RPC_INTERNAL, "the broker answered nothing");
+        own_up_refuse(up, RPC_INTERNAL, "the broker answered nothing");
     else if (end->status == RPC_UNIMPLEMENTED)
-        up_refuse(up, RPC_FAILED_PRECONDITION,
-                  "the cluster's brokers do not take this from owners of jobs; they are older than "
-                  "this agent");
+        own_up_refuse(
+            up, RPC_FAILED_PRECONDITION,
+            "the cluster's brokers do not take this from owners of jobs; they are older than "
+            "this agent");
     else
-        up_refuse(up, (enum rpc_status)end->status, text);
+        own_up_refuse(up, (enum rpc_status)end->status, text);
 }
 
 static void up_ask(void *data)
@@ -109,6 +115,15 @@ static void up_ask(void *data)
 
 /* ---- whose it is ---- */
 
+bool own_up_worked(struct own_up *up)
+{
+    up->worker = NULL;
+    if (!up->cancelled)
+        return true;
+    up_free(up);
+    return false;
+}
+
 /* A name that the cluster cannot hold is left for the number, by which the agent finds the user as
  * well. */
 static void name_found(void *data, const struct worker_result *result)
@@ -117,15 +132,12 @@ static void name_found(void *data, const struct worker_result *result)
     char name[ID_MAX_BYTES + 1], groups[OWN_UP_GROUPS_BYTES] = "", text[OWN_UP_TEXT_BYTES] = "";
     enum rpc_status status;
 
-    up->worker = NULL;
-    if (up->cancelled) {
-        up_free(up);
+    if (!own_up_worked(up))
         return;
-    }
     if (result->exit_code != WORKER_EXIT_OK) {
         snprintf(text, sizeof(text), "which user of this node you are cannot be found out: %.300s",
                  result->error);
-        up_refuse(up, RPC_UNAVAILABLE, text);
+        own_up_refuse(up, RPC_UNAVAILABLE, text);
         return;
     }
     if (worker_output_get(result->output, "name", name, sizeof(name)) == 0 && id_valid(name))
@@ -138,7 +150,7 @@ static void name_found(void *data, const struct worker_result *result)
     if (status == RPC_OK)
         up_ask(up);
     else
-        up_refuse(up, status, text);
+        own_up_refuse(up, status, text);
 }
 
 static void name_find(struct own_up *up)
@@ -153,7 +165,7 @@ static void name_find(struct own_up *up)
                               NAME_DEADLINE_MS, name_found, up, &up->worker, &err) == 0)
         return;
     up->worker = NULL;
-    up_refuse(up, RPC_UNAVAILABLE, err.text);
+    own_up_refuse(up, RPC_UNAVAILABLE, err.text);
 }
 
 /* ---- the caller ---- */

@@ -2,11 +2,13 @@
  *
  * Flow     own_up_start() → which user of the node the caller is, by name and groups, from a worker
  *          that may hang in the agent's place → ops->named() makes the request → the leader, asked
- *          again while none answers, for 10 s → ops->answered(), or the refusal as it came.
+ *          again while none answers, for 10 s → ops->answered(), or the refusal as it came. What
+ *          was answered ends by own_up_reply() or own_up_refuse(), at once or after workers whose
+ *          handle is in up->worker.
  * Shapes   struct own_up is the first member of what a method keeps; the caller's, from
  *          check_calloc(), until ops->free(). At most OWN_UP_MAX of one user at a time.
- * Errors   gRPC statuses with a text, to the caller. What the broker was told may take effect
- *          although the caller has left: requests carry a request id.
+ * Errors   gRPC statuses with a text, to the caller. A change may take effect although the caller
+ *          has left: requests carry a request id.
  */
 #ifndef CKPT_AGENT_OWN_UP_H
 #define CKPT_AGENT_OWN_UP_H
@@ -28,7 +30,7 @@ struct own_up;
 struct own_up_ops {
     /* up->owner is known. Fills up->request, or refuses with the text. groups: with commas. */
     enum rpc_status (*named)(struct own_up *up, const char *groups, char text[OWN_UP_TEXT_BYTES]);
-    /* The leader's reply; the function ends up->call. */
+    /* The leader's reply. */
     void (*answered)(struct own_up *up, const uint8_t *bytes, size_t length);
     void (*free)(struct own_up *up);
     bool says_owner; /* beside the message, as metadata */
@@ -37,7 +39,7 @@ struct own_up_ops {
 struct own_up {
     const struct own_up_ops *ops;
     const char *path; /* of the leader's method */
-    bool known;       /* what it is about is known here as this user's */
+    bool known;       /* the job is known here as this user's */
     struct buf request;
     /* own_up_start() sets: */
     struct list node;
@@ -52,7 +54,7 @@ struct own_up {
     bool cancelled; /* the worker still runs; freed when it ends */
 };
 
-/* What users of this node ask of the cluster. */
+/* The way to the cluster for all users of the node. */
 struct own_asker;
 /* tenants: the site's table for jobs that users register (own_tenant.h), which lives as long; NULL:
  * nobody may. Freed after the server, which ends its calls. */
@@ -65,6 +67,11 @@ const char *own_asker_tenants(const struct own_asker *asker);
 enum rpc_status own_up_wrong(const struct agent *agent, const struct rpc_peer *peer,
                              const char **ret_text);
 void own_up_start(struct agent *agent, struct rpc_call *call, struct own_up *up);
+/* Each ends it. */
+void own_up_reply(struct own_up *up, const uint8_t *bytes, size_t length);
+void own_up_refuse(struct own_up *up, enum rpc_status status, const char *text);
+/* At the end of a worker of up->worker. False: the caller has left, and it is freed. */
+bool own_up_worked(struct own_up *up);
 /* For the method's on_cancel. */
 void own_up_cancel(struct rpc_call *call);
 

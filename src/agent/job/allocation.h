@@ -21,6 +21,7 @@ struct restore;
 
 /* What an allocation says to the ckpt-run that is attached to it, and asks of its stream. */
 struct caller_ops {
+    uid_t (*uid)(const struct app_stream *stream); /* as the kernel has it */
     /* It is the one of the application that is known: it will tell how that ended. */
     bool (*tells)(const struct app_stream *stream);
     /* It has no application, and waits to start one. */

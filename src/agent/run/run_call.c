@@ -10,6 +10,7 @@
 #include "src/agent/run/run_options.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
+#include "src/cli/owner.h"
 
 const char *run_unreachable_advice(const char *socket)
 {
@@ -74,18 +75,25 @@ void run_call(const char *socket, const char *method, const struct buf *request,
     CHECK(uv_loop_close(&loop) == 0);
 }
 
+static void say_refused(const char *text)
+{
+    fputs("ckpt-run: ", stderr);
+    owner_words(stderr, text);
+    fputc('\n', stderr);
+}
+
 int run_call_fail(const char *socket, const struct run_answer *answer)
 {
     switch (answer->status) {
     case RPC_NOT_FOUND:
-        fprintf(stderr, "ckpt-run: %s\n", answer->text);
+        say_refused(answer->text);
         return RUN_EXIT_NOT_KNOWN;
     case RPC_PERMISSION_DENIED:
     case RPC_ALREADY_EXISTS:
     case RPC_INVALID_ARGUMENT:
     case RPC_FAILED_PRECONDITION:
     case RPC_RESOURCE_EXHAUSTED:
-        fprintf(stderr, "ckpt-run: %s\n", answer->text);
+        say_refused(answer->text);
         return RUN_EXIT_REFUSED;
     case RPC_UNIMPLEMENTED:
         fprintf(stderr, "ckpt-run: what listens at %s is no agent that can do this: %s\n", socket,

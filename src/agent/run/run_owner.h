@@ -9,4 +9,7 @@ int run_owner(int argc, char **argv);
  * frees it. */
 Ckpt__V1__Allocation *run_owner_job(const char *socket, const char *allocation_id);
 
+/* Ends it for good. The exit code; a failure is printed. */
+int run_owner_end(const char *socket, const char *allocation_id);
+
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "src/agent/run/run_end.h"
+#include "src/agent/run/run_get.h"
 #include "src/agent/run/run_owner.h"
 #include "src/agent/run/run_register.h"
 #include "src/agent/run/run_say.h"
@@ -17,7 +18,8 @@
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
-} verbs[] = {{"status", run_status}, {"end", run_end}, {"register", run_register}};
+} verbs[] = {
+    {"status", run_status}, {"end", run_end}, {"register", run_register}, {"get", run_get}};
 
 bool run_answered(int argc, char **argv, struct run_options *ret_options, int *ret_code)
 {

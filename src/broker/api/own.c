@@ -1,4 +1,4 @@
-/* What the users of nodes ask. See own.h. */
+/* Calls of users of nodes. See own.h. */
 #include "src/broker/api/own.h"
 
 #include <inttypes.h>

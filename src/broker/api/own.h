@@ -1,4 +1,4 @@
-/* What the users of nodes ask, through the agent of their node, without a certificate of their own.
+/* Calls of users of nodes, through the agent of their node, without a certificate of their own.
  *
  * Flow     the agent passes a user's call on as it is, and says beside it, as metadata, whose it is
  *          (struct own_word). own_asks() finds such a call. own_may_ask() looks at the agent and at

@@ -32,7 +32,7 @@ static bool is_agents(const char *method)
     static const char *const methods[] = {
         "GetRestartPoint", "RegisterOwnAllocation", "GetAllocation",     "ListCheckpoints",
         "Explain",         "RequestCheckpoint",     "RestartAllocation", "EndAllocation",
-        "GetLosses",       "PinCheckpoint"};
+        "GetLosses",       "PinCheckpoint",         "RequestMigration"};
 
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
         if (strcmp(method, methods[i]) == 0)
