@@ -39,6 +39,16 @@ static void print_duration(FILE *out, const char *name, uint64_t ms)
         fprintf(out, " --%s %" PRIu64 "ms", name, ms);
 }
 
+/* Nothing for the value that a registration without it has. */
+static void print_choice(FILE *out, const char *name, const ProtobufCEnumDescriptor *type,
+                         int value, int otherwise)
+{
+    char word[HUMAN_BYTES];
+
+    if (value != 0 && value != otherwise)
+        fprintf(out, " --%s %s", name, human_enum(type, value, word));
+}
+
 void owner_continue_print(FILE *out, const Ckpt__V1__AllocationSpec *spec)
 {
     fputs("ckpt-run register --alloc ", out);
@@ -52,6 +62,18 @@ void owner_continue_print(FILE *out, const Ckpt__V1__AllocationSpec *spec)
     print_option(out, "profile", spec->profile);
     print_duration(out, "grace", spec->grace_ms);
     print_option(out, "target", spec->target_id);
+    for (size_t i = 1; i < spec->n_nodes; i++)
+        fprintf(out, " --node %s:%" PRIu32, spec->nodes[i]->node_id, spec->nodes[i]->gpu_count);
+    print_duration(out, "period", spec->period_ms);
+    print_choice(out, "strategy", &ckpt__v1__strategy__descriptor, (int)spec->strategy,
+                 CKPT__V1__STRATEGY__STRATEGY_AUTO);
+    print_choice(out, "requeue", &ckpt__v1__requeue_policy__descriptor, (int)spec->requeue_policy,
+                 CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_ON_NODE_FAILURE);
+    print_choice(out, "restart", &ckpt__v1__restart_mode__descriptor, (int)spec->restart,
+                 CKPT__V1__RESTART_MODE__RESTART_MODE_AUTO);
+    print_choice(out, "restore", &ckpt__v1__restore_mode__descriptor, (int)spec->restore,
+                 CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN);
+    print_choice(out, "staging", &ckpt__v1__staging__descriptor, (int)spec->staging, 0);
 }
 
 /* ---- the next step ---- */

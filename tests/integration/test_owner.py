@@ -379,6 +379,45 @@ def a_job_that_does_not_run_says_the_next_step_and_ends_as_its_owner_says():
         assert cluster.asks(ALICE, "end", "idle", node="c")[0] == 0 and cluster.state("idle") == COMPLETED
 
 
+def a_job_of_several_nodes_begins_when_its_owners_ckpt_runs_wait():
+    """V-014: until then the other nodes are names: their job goes on, their count stays, nothing is ordered there. Bob cannot start it, and a node from
+    which no agent has spoken is none."""
+    with Users(owners_register="yes", tls=True, agents=("a", "b", "c")) as cluster:
+        cluster.start()
+        leader_is_there(cluster)
+        cluster.register("bobs", [("b", 1, MIB)], owner=BOB.pw_name)
+        bobs = cluster.run_as(BOB, "bobs", "bash", "-c", SAVES, node="b")
+        wait_until("bob's runs", lambda: cluster.allocation("bobs").state == RUNNING, 15)
+        words = ("register", "--alloc", "both", "--tenant", "physics", "--project", "heat", "--gpus", "1", "--grace", "1s")
+        for extra, code, said in ((("--node", "nowhere:1"), 4, "no agent has ever spoken from node nowhere"), (("--node", "b:x"), 125, "--node b: GPUs"),
+                                  (("--node", "../b"), 125, "--node must be"), (("--period", "1s"), 125, "must be at least 1m"),
+                                  (("--node", "b", "--restart", "manual"), 4, "started by the broker"), (("--strategy", "best"), 125, "is not one of auto"),
+                                  (("--requeue", "sometimes"), 125, "on_node_failure"), (("--staging", "tape"), 125, "local, direct, memory")):
+            found, out, error = cluster.asks(ALICE, *words, *extra)
+            assert found == code and said in error, (extra, found, error)
+        code, out, error = cluster.asks(ALICE, *words, "--node", "b:2", "--period", "10m", "--strategy", "manual", "--requeue", "always", "--restart",
+                                        "auto", "--restore", "all", "--staging", "local")
+        assert code == 0 and "registered for 2 nodes" in out, (code, out, error)
+        both = cluster.allocation("both")
+        assert both.state == REQUEUED and [(n.node_id, n.gpu_count) for n in both.spec.nodes] == [("a", 1), ("b", 2)], both
+        assert (both.spec.period_ms, both.spec.strategy, both.spec.requeue_policy, both.spec.restore, both.spec.staging, both.spec.preemption_class) == \
+            (600000, common_pb2.STRATEGY_MANUAL, common_pb2.REQUEUE_POLICY_ALWAYS, common_pb2.RESTORE_MODE_ALL, common_pb2.STAGING_LOCAL, 0), both.spec
+        nodes = {row["node_id"]: row for row in json.loads(cluster.ctl("nodes", "-o", "json").stdout)["nodes"]}
+        assert nodes["b"]["allocation_count"] == 1 and nodes["a"].get("allocation_count", 0) == 0, nodes
+        intruder = cluster.run_as(BOB, "both", "true", node="c")
+        assert intruder.wait(30) == 125 and f"user {ALICE.pw_name}" in intruder.stderr.read()
+        first = cluster.run_as(ALICE, "both", "bash", "-c", SAVES)
+        wait_until("it says for whom it waits", lambda: "1 of 2 nodes wait" in cluster.asks(ALICE, "status", "--alloc", "both")[1], 20, 0.3)
+        assert cluster.allocation("both").state == REQUEUED and cluster.allocation("bobs").state == RUNNING and bobs.poll() is None
+        second = cluster.run_as(ALICE, "both", "bash", "-c", SAVES, node="b")
+        wait_until("it runs on both", lambda: cluster.allocation("both").state == RUNNING, 30)
+        assert [n.node_id for n in cluster.allocation("both").spec.nodes] == ["a", "b"] and cluster.allocation("bobs").state == RUNNING
+        assert saved(cluster, ALICE, "both") and bobs.poll() is None
+        for run in (first, second, bobs):
+            run.kill()
+        cluster.debug_check()
+
+
 if __name__ == "__main__":
     if os.geteuid() != 0:
         print("1..0 # skip it takes root to become two users")
@@ -386,4 +425,5 @@ if __name__ == "__main__":
     sys.exit(main([the_owner_asks_looks_and_pins_and_nobody_else, words_that_are_wrong_say_what_is_right,
                    an_agent_speaks_for_users_of_its_own_node_and_says_for_whom, what_a_user_forges_changes_nobody_elses_jobs,
                    a_checkpoint_is_brought_home_from_any_target,
-                   a_job_that_does_not_run_says_the_next_step_and_ends_as_its_owner_says]))
+                   a_job_that_does_not_run_says_the_next_step_and_ends_as_its_owner_says,
+                   a_job_of_several_nodes_begins_when_its_owners_ckpt_runs_wait]))

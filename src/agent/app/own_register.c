@@ -18,12 +18,13 @@
 #define REGISTER_OWN_JOB_METHOD        "/ckpt.v1.AppService/RegisterOwnJob"
 #define REGISTER_OWN_ALLOCATION_METHOD "/ckpt.v1.BrokerService/RegisterOwnAllocation"
 
-enum { NOT_STARTED_MAX = 100 /* of one user */, REQUEST_ID_BYTES = 40 };
+enum { NOT_STARTED_MAX = 100 /* of one user */, REQUEST_ID_BYTES = 40, OWN_NODES_MAX = 256 };
 
 struct own_request {
     struct own_up up; /* the first member: own_up.h */
     Ckpt__V1__RegisterOwnJobRequest *message;
     char request_id[REQUEST_ID_BYTES];
+    size_t node_count; /* of the job */
 };
 
 /* ---- ends ---- */
@@ -64,6 +65,7 @@ static void request_answered(struct own_up *up, const uint8_t *bytes, size_t len
     text_copy(node, sizeof(node), up->agent->node_id);
     reply.owner = up->owner;
     reply.node_id = node;
+    reply.node_count = (uint32_t)own->node_count;
     buf_init(&packed);
     ckpt__v1__register_own_job_reply__pack(
         &reply, buf_extend(&packed, ckpt__v1__register_own_job_reply__get_packed_size(&reply)));
@@ -73,13 +75,31 @@ static void request_answered(struct own_up *up, const uint8_t *bytes, size_t len
 
 /* ---- the broker ---- */
 
+/* This node, unless the caller names it, and the named ones; the caller frees the list. */
+static size_t request_nodes(const struct own_request *own, Ckpt__V1__NodeShare *share,
+                            Ckpt__V1__NodeShare ***ret_nodes)
+{
+    const Ckpt__V1__RegisterOwnJobRequest *message = own->message;
+    Ckpt__V1__NodeShare **nodes = check_calloc(message->n_nodes + 1, sizeof(*nodes));
+    bool named = false;
+    size_t count = 0;
+
+    for (size_t i = 0; i < message->n_nodes; i++)
+        named = named || strcmp(message->nodes[i]->node_id, share->node_id) == 0;
+    if (!named)
+        nodes[count++] = share;
+    for (size_t i = 0; i < message->n_nodes; i++)
+        nodes[count++] = message->nodes[i];
+    *ret_nodes = nodes;
+    return count;
+}
+
 static void request_pack(struct own_request *own)
 {
     const Ckpt__V1__RegisterOwnJobRequest *message = own->message;
     Ckpt__V1__RegisterAllocationRequest request = CKPT__V1__REGISTER_ALLOCATION_REQUEST__INIT;
     Ckpt__V1__AllocationSpec spec = CKPT__V1__ALLOCATION_SPEC__INIT;
     Ckpt__V1__NodeShare share = CKPT__V1__NODE_SHARE__INIT;
-    Ckpt__V1__NodeShare *nodes[] = {&share};
     char node[ID_MAX_BYTES + 1];
 
     text_copy(node, sizeof(node), own->up.agent->node_id);
@@ -95,14 +115,22 @@ static void request_pack(struct own_request *own)
     spec.continues = message->continues;
     spec.walltime_ms = message->walltime_ms;
     spec.grace_ms = message->grace_ms;
-    spec.strategy = CKPT__V1__STRATEGY__STRATEGY_AUTO;
-    spec.nodes = nodes;
-    spec.n_nodes = 1;
+    spec.strategy = message->strategy == CKPT__V1__STRATEGY__STRATEGY_UNSPECIFIED
+                        ? CKPT__V1__STRATEGY__STRATEGY_AUTO
+                        : message->strategy;
+    spec.period_ms = message->period_ms;
+    spec.requeue_policy = message->requeue_policy;
+    spec.restart = message->restart;
+    spec.restore = message->restore;
+    spec.staging = message->staging;
+    spec.n_nodes = own->node_count = request_nodes(own, &share, &spec.nodes);
     request.request_id = own->request_id;
     request.spec = &spec;
+    request.waits = spec.n_nodes > 1;
     ckpt__v1__register_allocation_request__pack(
         &request, buf_extend(&own->up.request,
                              ckpt__v1__register_allocation_request__get_packed_size(&request)));
+    free(spec.nodes);
 }
 
 /* The tenant must be the user's. Root speaks for everybody. */
@@ -154,6 +182,9 @@ static enum rpc_status caller_wrong(const struct agent *agent, const struct rpc_
         "allocation_id, tenant and project must be 1 to 128 characters of A-Z a-z 0-9 . _ -";
     if (!id_valid(message->allocation_id) || !id_valid(message->tenant) ||
         !id_valid(message->project))
+        return RPC_INVALID_ARGUMENT;
+    *ret_text = "at most 256 nodes are named in a registration by an owner";
+    if (message->n_nodes > OWN_NODES_MAX)
         return RPC_INVALID_ARGUMENT;
     status = own_up_wrong(agent, peer, ret_text);
     if (status != RPC_OK)

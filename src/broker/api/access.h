@@ -15,6 +15,7 @@
 
 #include <protobuf-c/protobuf-c.h>
 
+#include "fsm/fsm.h"
 #include "src/rpc/server.h"
 #include "src/tls/identity.h"
 
@@ -37,8 +38,9 @@ bool access_is_kind(const struct rpc_peer *peer, enum tls_kind kind);
  * none. */
 const char *access_field_beyond(const ProtobufCMessage *message, const char *const *fields);
 /* Whether an agent may register this for a user of its node: there, as somebody's, and with nothing
- * that could stand above others. message: a RegisterAllocationRequest. */
-bool access_own_allocation(const struct rpc_peer *peer, const ProtobufCMessage *message, char *text,
-                           size_t size);
+ * that could stand above others. message: a RegisterAllocationRequest. fsm: NULL: this member does
+ * not lead, and knows not all nodes. */
+bool access_own_allocation(const struct rpc_peer *peer, const struct fsm *fsm,
+                           const ProtobufCMessage *message, char *text, size_t size);
 
 #endif

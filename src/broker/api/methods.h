@@ -69,9 +69,9 @@ struct method {
     enum fsm_status (*fill)(const ProtobufCMessage *request, Ckpt__Log__V1__Command *command,
                             union method_body *body, struct fsm_outcome *ret_outcome);
     /* MUTATION: asked of the request's fields; false refuses with PERMISSION_DENIED and the text.
-     * NULL: whoever may call it. */
-    bool (*allowed)(const struct rpc_peer *peer, const ProtobufCMessage *request, char *text,
-                    size_t size);
+     * NULL: whoever may call it. fsm: NULL where this member does not lead. */
+    bool (*allowed)(const struct rpc_peer *peer, const struct fsm *fsm,
+                    const ProtobufCMessage *request, char *text, size_t size);
     /* MUTATION, READ: what the owner of a job may say, NULL-terminated (own.h). NULL: it is not for
      * owners. */
     const char *const *own;

@@ -305,6 +305,7 @@ static void service_on_message(struct rpc_call *call, void *data, const uint8_t 
 {
     struct service_method *state = data;
     const struct method *method = state->method;
+    struct replica *replica = state->service->broker->replica;
     ProtobufCMessage *message;
     char text[ANSWER_TEXT_BYTES];
 
@@ -330,7 +331,9 @@ static void service_on_message(struct rpc_call *call, void *data, const uint8_t 
         return;
     }
     if (method->allowed != NULL &&
-        !method->allowed(rpc_call_peer(call), message, text, sizeof(text))) {
+        !method->allowed(rpc_call_peer(call),
+                         replica_serving(replica) ? replica_fsm(replica) : NULL, message, text,
+                         sizeof(text))) {
         message_free(state, message);
         rpc_call_finish(call, RPC_PERMISSION_DENIED, text);
         return;

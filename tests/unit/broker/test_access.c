@@ -169,6 +169,7 @@ static void an_agent_speaks_for_its_own_node_only(void **state)
 static Ckpt__V1__NodeShare own_node, other_node;
 static Ckpt__V1__NodeShare *own_nodes[] = {&own_node, &other_node};
 static Ckpt__V1__AllocationSpec own_spec;
+static bool own_waits;
 
 static void own_is(const char *agent, const char *wrong)
 {
@@ -177,7 +178,8 @@ static void own_is(const char *agent, const char *wrong)
     char text[512] = "";
 
     request.spec = &own_spec;
-    assert_int_equal(access_own_allocation(&peer, &request.base, text, sizeof(text)),
+    request.waits = own_waits;
+    assert_int_equal(access_own_allocation(&peer, NULL, &request.base, text, sizeof(text)),
                      wrong == NULL);
     if (wrong != NULL && (strstr(text, wrong) == NULL || strncmp(text, "PERMISSION_DENIED: ", 19)))
         fail_msg("\"%s\" does not say \"%s\"", text, wrong);
@@ -192,7 +194,7 @@ static void an_agent_registers_a_job_of_a_user_on_its_own_node_only(void **state
     char text[512];
 
     (void)state;
-    assert_false(access_own_allocation(&peer, &empty.base, text, sizeof(text)));
+    assert_false(access_own_allocation(&peer, NULL, &empty.base, text, sizeof(text)));
 #define OWN(agent, change, wrong)                                                                  \
     ckpt__v1__allocation_spec__init(&own_spec);                                                    \
     ckpt__v1__node_share__init(&own_node);                                                         \
@@ -208,9 +210,16 @@ static void an_agent_registers_a_job_of_a_user_on_its_own_node_only(void **state
     OWN("n1", (own_spec.walltime_ms = 1, own_spec.grace_ms = 600000), NULL);
     OWN("n1", own_spec.strategy = CKPT__V1__STRATEGY__STRATEGY_AUTO, NULL);
     OWN("n1", own_spec.vcluster = vcluster, NULL);
-    OWN("n2", (void)0, "nodes must be");
-    OWN("n1", own_spec.n_nodes = 2, "nodes must be");
-    OWN("n1", own_spec.n_nodes = 0, "nodes must be");
+    OWN("n2", (void)0, "nodes must have");
+    OWN("n1", own_spec.n_nodes = 2, "waits must be set");
+    OWN("n3", (own_waits = true, own_spec.n_nodes = 2), "nodes must have");
+    OWN("n2", own_spec.n_nodes = 2, NULL);
+    OWN("n1",
+        (own_spec.n_nodes = 2, own_spec.restart = CKPT__V1__RESTART_MODE__RESTART_MODE_MANUAL),
+        "started by the broker");
+    OWN("n1", (own_spec.n_nodes = 2, other_node.borrowed = true), "node_id and gpu_count");
+    own_waits = false;
+    OWN("n1", own_spec.n_nodes = 0, "nodes must have");
     OWN("n1", own_node.borrowed = true, "node_id and gpu_count");
     OWN("n1", own_node.home_vcluster = vcluster, "node_id and gpu_count");
     OWN("n1", own_node.gpu_memory_used_bytes = 1, "node_id and gpu_count");
@@ -219,16 +228,16 @@ static void an_agent_registers_a_job_of_a_user_on_its_own_node_only(void **state
     OWN("n1", own_spec.sensitive = true, "sensitive");
     OWN("n1", own_spec.reactive_min_nodes = 1, "reactive_min_nodes");
     OWN("n1", own_spec.reactive_max_nodes = 1, "reactive_max_nodes");
-    OWN("n1", own_spec.strategy = CKPT__V1__STRATEGY__STRATEGY_NONE, "strategy");
+    OWN("n1", own_spec.strategy = CKPT__V1__STRATEGY__STRATEGY_NONE, NULL);
     OWN("n1", own_spec.vcluster_kind = CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_SENSITIVE,
         "vcluster_kind");
-    OWN("n1", own_spec.requeue_policy = CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_ALWAYS,
-        "requeue_policy");
+    OWN("n1", own_spec.requeue_policy = CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_ALWAYS, NULL);
     OWN("n1", own_spec.max_requeue = 1, "max_requeue");
     OWN("n1", own_spec.grace_ms = 600001, "grace_ms");
     OWN("n1", own_spec.submitted_at_ms = 1, "submitted_at_ms");
     OWN("n1", own_spec.started_at_ms = 1, "started_at_ms");
-    OWN("n1", own_spec.period_ms = 1, "period_ms");
+    OWN("n1", own_spec.period_ms = 59999, "period_ms");
+    OWN("n1", own_spec.period_ms = 60000, NULL);
     OWN("n1", own_spec.checkpoint_timeout_ms = 1, "checkpoint_timeout_ms");
     OWN("n1", own_spec.write_bytes_per_s = 1, "write_bytes_per_s");
 #undef OWN
@@ -239,7 +248,8 @@ static void an_agent_registers_a_job_of_a_user_on_its_own_node_only(void **state
 static void a_field_that_is_not_an_owners_is_refused_by_its_name(void **state)
 {
     static const char own[] = " allocation_id tenant project vcluster owner profile nodes strategy "
-                              "restore walltime_ms grace_ms target_id continues ";
+                              "restore walltime_ms grace_ms target_id continues requeue_policy "
+                              "restart staging ";
     static char node[] = "n1", owner[] = "ann", text[] = "t";
     const ProtobufCMessageDescriptor *type = &ckpt__v1__allocation_spec__descriptor;
 
