@@ -1,21 +1,21 @@
 #!/usr/bin/python3
 """What the owner of a job does without a key of the cluster: the verbs of ckpt-run over the socket of the node's agent. Run by root: it becomes the
 users."""
+import contextlib
 import json
 import os
 import pathlib
 import pwd
+import shutil
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import uuid
 
 import grpc
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import Client, broker_pb2, checkpoint_text, common_pb2, operator_pb2, operator_pb2_grpc, wait_until  # noqa: E402
+from cluster import ROOT as ROOT_FOLDER, Client, broker_pb2, checkpoint_text, common_pb2, operator_pb2, operator_pb2_grpc, wait_until  # noqa: E402
 from isolate import main  # noqa: E402
 from small_store import SmallStore  # noqa: E402
 from test_recover import s3_section  # noqa: E402
@@ -418,6 +418,113 @@ def a_job_of_several_nodes_begins_when_its_owners_ckpt_runs_wait():
         cluster.debug_check()
 
 
+# A loop like the README's: it says that a checkpoint is welcome after each epoch, and goes on from its files with ckpt-run and without.
+LOOP = r"""
+import os, pathlib, sys, time
+import ckptapp
+part, parts = int(os.environ.get("CKPT_PART", 0)), int(os.environ.get("CKPT_PARTS", 1))
+ckpt = ckptapp.open(rank=part, ranks=parts, local_rank=0, local_ranks=1)
+saved = sorted(pathlib.Path(ckpt.restore_dir).glob("rank-*/step")) if ckpt.restore_dir else []
+start = int(saved[0].read_text()) if saved else 0
+print("begins at", start, flush=True)
+if not ckpt.active:
+    sys.exit(0)
+for step in range(start + 1, 1000000):
+    if ckpt.barrier(step):
+        with ckpt.saving(step) as folder:
+            pathlib.Path(folder, "step").write_text(str(step))
+    if step % EPOCH == 0 and ckpt.request():
+        print("asked at", step, flush=True)
+    time.sleep(0.01)
+"""
+
+
+def an_owners_hour_without_a_key():
+    """V-014: register, run, ask, lose a node, look, take the checkpoint home, go on under another id; each with words of ckpt-run alone, with
+    certificates that the owner has none of. The program asks as well, at the end of an epoch."""
+    with Users(owners_register="yes", tls=True, agents=("a", "b")) as cluster:
+        cluster.start()
+        leader_is_there(cluster)
+        shutil.copy(ROOT_FOLDER / "python" / "ckptapp.py", cluster.dir / "ckptapp.py")
+        (cluster.dir / "ckptapp.py").chmod(0o644)
+        environment = {**os.environ, "PYTHONPATH": str(cluster.dir)}
+
+        def line(node, name, epoch):
+            log = open(cluster.dir / f"{name}-{node}.log", "a")
+            work = cluster.folder(ALICE) / f"{name}-{node}"
+            return subprocess.Popen([str(cluster.bin / "ckpt-run"), "--alloc", name, "--work-dir", str(work), "--socket", str(cluster.agents[node].socket),
+                                     "--", "/usr/bin/python3", "-B", "-c", LOOP.replace("EPOCH", str(epoch))], user=ALICE.pw_uid, group=ALICE.pw_gid,
+                                    extra_groups=[], stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment)
+
+        def says(name, node, text):
+            return wait_until(f"{name} says on {node}: {text}", lambda: text in (cluster.dir / f"{name}-{node}.log").read_text(), 40, 0.1)
+        cluster.ctl("policy", "set", "node_degraded_after=1s", "node_down_after=2s", "--yes")
+        # register, run
+        code, out, error = cluster.asks(ALICE, "register", "--alloc", "train", "--tenant", "physics", "--project", "model", "--gpus", "1", "--node", "b:1",
+                                        "--grace", "1s")
+        assert code == 0 and "registered for 2 nodes" in out, (code, out, error)
+        lines = {node: line(node, "train", 300) for node in ("a", "b")}
+        wait_until("it runs", lambda: "cluster: RUNNING" in cluster.asks(ALICE, "status", "--alloc", "train")[1] or
+                   "job train: running" in cluster.asks(ALICE, "status", "--alloc", "train")[1], 30, 0.3)
+        wait_until("on both", lambda: cluster.allocation("train").state == RUNNING, 30)
+        # ask; and the program asks
+        asked = saved(cluster, ALICE, "train")
+        says("train", "a", "asked at 300")
+        wait_until("the program's own is complete", lambda: len([c for c in cluster.checkpoints("train") if c.state == 5]) >= 2, 30, 0.2)
+        assert len([c for c in cluster.checkpoints("train") if c.purpose == common_pb2.PURPOSE_MANUAL]) == 2, "one of both ranks' requests"
+        latest = checkpoint_text(cluster.allocation("train").last_complete_checkpoint_id)
+        assert latest > asked
+        # lose a node
+        pids = [int(p.name) for p in pathlib.Path("/proc").iterdir() if p.name.isdigit() and of_node(p, "b")]
+        cluster.agents["b"].kill()
+        for pid in (lines["b"].pid, *pids):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        lines["b"].wait()
+        says("train", "a", "may run on at node b")
+        code, out, error = cluster.asks(ALICE, "status", "--alloc", "train")
+        assert code == 0 and "cluster: REQUEUED" in out and "node b" in out and "an operator's ckptctl node down" in out, (code, out, error)
+        # it is back; look
+        cluster.agents["b"].start()
+        lines["b"] = line("b", "train", 300)
+        says("train", "b", f"from checkpoint {cluster.folder(ALICE)}/train-b/restore/{latest}")
+        wait_until("it runs again", lambda: cluster.allocation("train").state == RUNNING, 40)
+        for verb in ("explain", "losses", "checkpoints"):
+            wait_until(f"it is told ({verb})", lambda v=verb: cluster.asks(ALICE, v, "train")[0] == 0, 20, 0.5)
+        assert latest in cluster.asks(ALICE, "checkpoints", "train")[1]
+        # take it home, and begin from there without any cluster
+        home = cluster.folder(ALICE) / "home"
+        code, out, error = cluster.asks(ALICE, "get", latest, str(home))
+        assert code == 0 and (home / "part-0001" / "rank-00001" / "step").exists(), (code, out, error, list(home.rglob("*")))
+        done = subprocess.run(["/usr/bin/python3", "-B", "-c", LOOP], env={**environment, "CKPT_RESTORE_DIR": str(home / "part-0000")}, user=ALICE.pw_uid,
+                              group=ALICE.pw_gid, extra_groups=[], capture_output=True, text=True, timeout=30)
+        step = int((home / "part-0000" / "rank-00000" / "step").read_text())
+        assert done.stdout == f"begins at {step}\n" and f"begins from CKPT_RESTORE_DIR={home / 'part-0000'}" in done.stderr, done
+        # go on under another id
+        code, out, error = cluster.asks(ALICE, "end", "train", "--for-good")
+        assert code == 0, (code, out, error)
+        for ended in lines.values():
+            ended.wait(30)
+        words = next(text.strip() for text in out.splitlines() if text.strip().startswith("ckpt-run register"))
+        code, out, error = cluster.asks(ALICE, *words.split()[1:])
+        assert code == 0 and "train-2" in out, (words, code, out, error)
+        lines = {node: line(node, "train-2", 1000000) for node in ("a", "b")}
+        wait_until("it goes on", lambda: cluster.allocation("train-2").state == RUNNING, 40)
+        restored = wait_until("it has begun", lambda: [int(t.split()[2]) for t in (cluster.dir / "train-2-a.log").read_text().splitlines()
+                                                         if t.startswith("begins at")], 20)
+        assert restored[-1] >= step, restored
+        for ended in lines.values():
+            ended.kill()
+        cluster.debug_check()
+
+
+def of_node(process, node):
+    try:
+        return f"CKPT_NODE_ID={node}\0".encode() in (process / "environ").read_bytes()
+    except OSError:
+        return False
+
+
 if __name__ == "__main__":
     if os.geteuid() != 0:
         print("1..0 # skip it takes root to become two users")
@@ -426,4 +533,4 @@ if __name__ == "__main__":
                    an_agent_speaks_for_users_of_its_own_node_and_says_for_whom, what_a_user_forges_changes_nobody_elses_jobs,
                    a_checkpoint_is_brought_home_from_any_target,
                    a_job_that_does_not_run_says_the_next_step_and_ends_as_its_owner_says,
-                   a_job_of_several_nodes_begins_when_its_owners_ckpt_runs_wait]))
+                   a_job_of_several_nodes_begins_when_its_owners_ckpt_runs_wait, an_owners_hour_without_a_key]))

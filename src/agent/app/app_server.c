@@ -104,6 +104,7 @@ void app_stream_ready(struct app_stream *stream, const struct restore_result *re
     ready.scratch = scratch_text;
     ready.node_id = node;
     ready.app_socket = app_socket;
+    ready.app_requests = app_socket[0] != '\0';
     ready.must_end = stream->must_end;
     ready.may_come = stream->may_come;
     ready.cause_wait_status = stream->cause_wait_status;

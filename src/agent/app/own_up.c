@@ -90,27 +90,54 @@ static void up_end(struct rpc_client_call *call, void *data, const struct rpc_en
         own_up_refuse(up, (enum rpc_status)end->status, text);
 }
 
+struct rpc_client_call *own_asker_call(struct own_asker *asker, const struct own_ask *ask,
+                                       const struct rpc_client_handlers *handlers, void *data)
+{
+    char uid[OWN_UP_UID_BYTES];
+    const struct rpc_metadata metadata[RPC_METADATA_MAX] = {
+        {"ckpt-owner-node", asker->agent->node_id},
+        {"ckpt-owner", ask->owner[0] == '\0' ? uid : ask->owner},
+        {"ckpt-owner-uid", uid},
+        {"ckpt-owner-known", ask->known ? "yes" : "no"}};
+
+    snprintf(uid, sizeof(uid), "%u", (unsigned)ask->uid);
+    return rpc_channel_unary(rpc_follow_channel(asker->follow),
+                             &(struct rpc_request){.path = ask->path,
+                                                   .bytes = ask->request->bytes,
+                                                   .length = ask->request->length,
+                                                   .timeout_ms = ask->timeout_ms,
+                                                   .metadata = metadata,
+                                                   .metadata_count = RPC_METADATA_MAX},
+                             handlers, data);
+}
+
+void own_asker_answered(struct own_asker *asker, const struct rpc_end *end)
+{
+    uint64_t delay_ms;
+
+    (void)rpc_follow_result(asker->follow, end, &delay_ms);
+}
+
 static void up_ask(void *data)
 {
     static const struct rpc_client_handlers handlers = {.on_message = up_message, .on_end = up_end};
     struct own_up *up = data;
-    char uid[OWN_UP_UID_BYTES];
-    const struct rpc_metadata metadata[RPC_METADATA_MAX] = {
-        {"ckpt-owner-node", up->agent->node_id},
-        {"ckpt-owner", up->owner},
-        {"ckpt-owner-uid", uid},
-        {"ckpt-owner-known", up->known ? "yes" : "no"}};
+    const struct own_ask ask = {.path = up->path,
+                                .request = &up->request,
+                                .owner = up->owner,
+                                .uid = up->uid,
+                                .known = up->known,
+                                .timeout_ms = CALL_TIMEOUT_MS};
 
-    snprintf(uid, sizeof(uid), "%u", (unsigned)up->uid);
-    up->up = rpc_channel_unary(
-        rpc_follow_channel(up->agent->own_asker->follow),
-        &(struct rpc_request){.path = up->path,
-                              .bytes = up->request.bytes,
-                              .length = up->request.length,
-                              .timeout_ms = CALL_TIMEOUT_MS,
-                              .metadata = metadata,
-                              .metadata_count = up->ops->says_owner ? RPC_METADATA_MAX : 0},
-        &handlers, up);
+    if (up->ops->says_owner)
+        up->up = own_asker_call(up->agent->own_asker, &ask, &handlers, up);
+    else
+        up->up = rpc_channel_unary(rpc_follow_channel(up->agent->own_asker->follow),
+                                   &(struct rpc_request){.path = up->path,
+                                                         .bytes = up->request.bytes,
+                                                         .length = up->request.length,
+                                                         .timeout_ms = CALL_TIMEOUT_MS},
+                                   &handlers, up);
 }
 
 /* ---- whose it is ---- */

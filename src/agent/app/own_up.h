@@ -63,6 +63,20 @@ int own_asker_new(struct agent *agent, const char *brokers, const char *tenants,
 void own_asker_free(struct own_asker *asker);
 const char *own_asker_tenants(const struct own_asker *asker);
 
+/* One call at the leader for a user; no other try is made. The handlers' on_end gives its end to
+ * own_asker_answered(). owner "": only the number is known. */
+struct own_ask {
+    const char *path;
+    const struct buf *request;
+    const char *owner;
+    uid_t uid;
+    bool known;
+    uint64_t timeout_ms;
+};
+struct rpc_client_call *own_asker_call(struct own_asker *asker, const struct own_ask *ask,
+                                       const struct rpc_client_handlers *handlers, void *data);
+void own_asker_answered(struct own_asker *asker, const struct rpc_end *end);
+
 /* RPC_OK: own_up_start() may take a call of this peer. Else the text says why not. */
 enum rpc_status own_up_wrong(const struct agent *agent, const struct rpc_peer *peer,
                              const char **ret_text);

@@ -422,6 +422,7 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
                                                 .run = checkpoint_id_format(ready->run, run_number),
                                                 .socket = socket,
                                                 .app_socket = ready->app_socket,
+                                                .app_requests = ready->app_requests,
                                                 .restart_count = run.restart_count,
                                                 .restore_uri = ready->restore_uri,
                                                 .restore_label = ready->restore_label,
