@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import uuid
 
 import grpc
@@ -418,6 +419,25 @@ def a_job_of_several_nodes_begins_when_its_owners_ckpt_runs_wait():
         cluster.debug_check()
 
 
+def files_that_were_written_before_say_of_when_they_are():
+    """V-014: a wrapper hands over what its program wrote two seconds before; `lost` and the record count from then."""
+    with Users() as cluster:
+        cluster.start()
+        leader_is_there(cluster)
+        cluster.register("job", [("a", 1, MIB)], owner=ALICE.pw_name)
+        run = cluster.run_as(ALICE, "job", "bash", "-c", SAVES.replace("status=0\\n'", "status=0\\nsaved_at=%s\\n'").replace(
+            " 7 > ", " 7 $(( ($(date +%s) - 2) * 1000 )) > "))
+        wait_until("it runs", lambda: cluster.jobs_of(ALICE).get("job", {}).get("state") == "running", 15)
+        time.sleep(4)
+        asked_ms = time.time() * 1000
+        saved(cluster, ALICE, "job")
+        record = cluster.checkpoints("job")[-1]
+        assert 800 <= asked_ms - record.snapshot_at_ms <= 4000, (asked_ms, record.snapshot_at_ms)
+        assert cluster.jobs_of(ALICE)["job"]["last_checkpoint_at_ms"] <= asked_ms - 800
+        assert abs(cluster.allocation("job").last_complete_snapshot_at_ms - record.snapshot_at_ms) < 2
+        run.kill()
+
+
 # A loop like the README's: it says that a checkpoint is welcome after each epoch, and goes on from its files with ckpt-run and without.
 LOOP = r"""
 import os, pathlib, sys, time
@@ -533,4 +553,4 @@ if __name__ == "__main__":
                    an_agent_speaks_for_users_of_its_own_node_and_says_for_whom, what_a_user_forges_changes_nobody_elses_jobs,
                    a_checkpoint_is_brought_home_from_any_target,
                    a_job_that_does_not_run_says_the_next_step_and_ends_as_its_owner_says,
-                   a_job_of_several_nodes_begins_when_its_owners_ckpt_runs_wait, an_owners_hour_without_a_key]))
+                   a_job_of_several_nodes_begins_when_its_owners_ckpt_runs_wait, files_that_were_written_before_say_of_when_they_are, an_owners_hour_without_a_key]))
