@@ -41,7 +41,7 @@ struct application {
     struct application_call *call;   /* NULL: it is asked by a signal, or not served yet */
     uint64_t most_deferral_ms;       /* that it may put the request off by */
     struct application_ranks *ranks; /* NULL: it has none but itself */
-    /* the label that it said last, and of which question: an answer that is said twice is the same */
+    /* its last label, and the question of it: an answer that is said twice is the same */
     char said_hint[HINT_TEXT_BYTES], said_label[LABEL_MAX_BYTES + 1];
     bool lost_rank;            /* its launcher is about to notice */
     bool answer_due, life_due; /* while it stands still */
