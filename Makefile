@@ -59,7 +59,7 @@ USE_backup = backup dest proto base
 USE_telemetry = telemetry base
 USE_client = client rpc net tls proto base
 USE_broker = broker eval backup dest telemetry rpc raft net serve tls fsm proto base
-USE_agent = agent ask dest rpc fsm raft net serve tls proto base
+USE_agent = agent ask cli whatif eval client rpc backup dest fsm raft net serve tls proto base
 USE_app = app
 USE_cli = cli whatif eval client rpc backup dest net tls fsm proto base
 

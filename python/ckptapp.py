@@ -14,7 +14,8 @@ Without torch:
             with ckpt.saving(step) as folder:       # an empty folder of this rank alone
                 save_my_state(folder)
 
-Outside ckpt-run everything is there and does nothing: barrier() and poll() are False, restore_dir is None.
+Outside ckpt-run everything is there and does nothing: barrier() and poll() are False; restore_dir is what CKPT_RESTORE_DIR names (the
+folder of `ckpt-run get`), which open() says in one line, else None.
 
 barrier, poll  barrier(step) where all ranks count the same steps; no rank waits for another, and no collective is made: each
                computes on until the step that the cluster has agreed on. poll() where a rank can save at any moment. The first
@@ -31,6 +32,8 @@ withdrawn      done(), failed(), defer() and progress() are False when what was 
                timed out, another rank failed, a destination that is away): compute on and write nothing more. The folder is
                removed then, also under who still writes into it, whose writes fail: saving() and the helpers for PyTorch take
                that for no error, with raises=True too.
+request        request() says that a checkpoint is welcome now, as after an epoch: barrier() or poll() is True for it later. All ranks
+               may call it, at the same step; one checkpoint comes of it, and none within 10 s of another request.
 ranks          number and count are the launcher's (torchrun, OpenMPI, MPICH, Slurm), or those given to open().
 hangs          barrier() tells the agent once a second at most which step it is at, and beside poll() step(step) does: when no rank
                steps any more, the cluster says so, with the ranks that are behind and what their processes wait for.
@@ -203,7 +206,9 @@ class Ckpt:
         self._missed = None
         self._step, self._step_at, self._told_at, self._paces = None, 0.0, 0.0, []
         self._takes_steps, self._said_step, self._said_at = False, None, 0.0
+        self._requests = environment("CKPT_APP_TAKES") == "request"
         if not self.active:
+            self._outside_restore()
             return
         self.rank, self._local, self._ranks, self._local_ranks = _find_rank(rank, local_rank, ranks, local_ranks)
         self._work, self._job = environment("CKPT_DIR", ""), environment("CKPT_ALLOCATION_ID", "")
@@ -220,6 +225,15 @@ class Ckpt:
         self._stream_turn(True)  # the agent waits for the first poll or barrier
         if self._stream is None:
             self._dial_at = 0.0  # which dials at once where it was not there
+
+    def _outside_restore(self):
+        """Not under ckpt-run: a checkpoint that somebody has brought home (ckpt-run get), or other files of this form."""
+        self.restore_dir = os.environ.get("CKPT_RESTORE_DIR") or None
+        self.restore_label = os.environ.get("CKPT_RESTORE_LABEL") or None
+        if self.restore_dir is not None:
+            with contextlib.suppress(OSError, ValueError, AttributeError):  # a stderr that is full, closed or none
+                sys.stderr.write(f"ckptapp: not under ckpt-run: begins from CKPT_RESTORE_DIR={self.restore_dir}, and no checkpoint is asked for\n")
+                sys.stderr.flush()
 
     # ---- turns ----
     @contextlib.contextmanager
@@ -472,6 +486,14 @@ class Ckpt:
         self._asked, self._agreed = None, 0
         self._stream_turn(False)
         return False
+
+    def request(self):
+        """A checkpoint is welcome now. False: nobody heard it (outside ckpt-run, the agent is away or an older one, no barrier() or poll() yet)."""
+        with self._inside() as inside:
+            if not inside:
+                return self._outside()
+            self._stream_turn(True)
+            return self._requests and self._greeted and self._say("request", self._step or 0)
 
     @property
     def directory(self):

@@ -151,6 +151,29 @@ static enum fsm_status register_check(struct fsm *fsm, const Ckpt__V1__Allocatio
     return fsm_shares_check(fsm, spec->n_nodes, spec->nodes, NULL, outcome);
 }
 
+/* The job has its nodes from now on, and its parts are to start. */
+static void register_begin(struct fsm *fsm, struct allocation *allocation,
+                           const struct fsm_checkpoint *point)
+{
+    CHECK(allocation->view.id != NULL);
+    fsm_allocation_begin_runs(fsm, allocation, true);
+    fsm_allocation_parts_start(fsm, allocation, point == NULL ? 0 : point->id);
+    fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
+    fsm_allocation_assign(fsm, allocation);
+}
+
+/* V-014: its nodes are names until its ckpt-run waits there. Nothing of theirs changes before, and
+ * the broker starts it as a job that was requeued. No part of it can run on unheard. */
+static void register_wait(struct fsm *fsm, struct allocation *allocation)
+{
+    CHECK(!allocation->assigned);
+    for (uint32_t i = 0; i < allocation->view.node_count; i++)
+        allocation->assignments[i].exited = true;
+    allocation->exited_count = allocation->view.node_count;
+    fsm_allocation_move(fsm, allocation, ENDS(REQUEUED), CKPT__V1__REASON__REASON_NOT_ATTACHED);
+    fsm_restart_awaits(fsm, allocation);
+}
+
 /* Runs begin before the nodes learn of the job, and the account opens when the nodes are held: its
  * rate is that of the job's GPUs from this instant. What comes from another job comes last: its
  * bytes are counted for the tenant that the account has. */
@@ -177,11 +200,11 @@ enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
     allocation->view.sensitive = fsm_spec_sensitive(spec);
     register_defaults(fsm, &allocation->view);
     register_shares(fsm, allocation, spec, point);
-    fsm_allocation_begin_runs(fsm, allocation, true);
     fsm_allocation_estimate(allocation, 0);
-    fsm_allocation_parts_start(fsm, allocation, point == NULL ? 0 : point->id);
-    fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
-    fsm_allocation_assign(fsm, allocation);
+    if (command->register_allocation->waits)
+        register_wait(fsm, allocation);
+    else
+        register_begin(fsm, allocation, point);
     fsm_account_open(fsm, allocation);
     if (point != NULL)
         fsm_continue_take(fsm, allocation);

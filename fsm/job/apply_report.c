@@ -163,6 +163,9 @@ static void report_verified(struct fsm *fsm, const struct report *report)
         return;
     }
     fsm_checkpoint_started(fsm, checkpoint, shard, report->message->snapshot_age_ms);
+    if (report->message->saved_before_ms != 0)
+        fsm_checkpoint_saved_before(fsm, checkpoint, report->message->snapshot_age_ms,
+                                    report->message->saved_before_ms);
     if (size_bytes == 0) { /* S5-007 */
         fsm_checkpoint_attempt_failed(fsm, checkpoint, REASON(EMPTY_CHECKPOINT));
         return;

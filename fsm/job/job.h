@@ -163,6 +163,8 @@ void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,
                              const Ckpt__Log__V1__Grant *grant, bool bypass);
 void fsm_checkpoint_started(struct fsm *fsm, struct checkpoint *checkpoint, struct fsm_shard *shard,
                             uint64_t age_ms);
+void fsm_checkpoint_saved_before(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t age_ms,
+                                 uint64_t before_ms);
 /* deferral_ms: of one node in this attempt, in all. */
 void fsm_checkpoint_defer(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t deferral_ms);
 void fsm_checkpoint_complete(struct fsm *fsm, struct checkpoint *checkpoint);

@@ -16,6 +16,7 @@
  *                  |  |      in place                 |                   FAILED | REQUEUED
  *                  |  +-------------------------------+ that checkpoint failed or was cancelled
  *                  +--- restart of a SUSPENDED, REQUEUED or FAILED one
+ *   registered with `waits` --> REQUEUED
  *   STARTING and RUNNING may also end as each of the four without a checkpoint.
  */
 #include "fsm/core/registry.h"
@@ -49,7 +50,7 @@ static const uint32_t checkpoint_moves[FSM_STATES_CHECKPOINT] = {
 };
 
 static const uint32_t allocation_moves[FSM_STATES_ALLOCATION] = {
-    [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_UNSPECIFIED] = A(STARTING),
+    [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_UNSPECIFIED] = A(STARTING) | A(REQUEUED),
     [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING] = A(RUNNING) | ALLOCATION_ENDINGS,
     [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING] =
         A(STARTING) | A(CHECKPOINTING_TO_STOP) | ALLOCATION_ENDINGS,

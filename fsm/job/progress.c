@@ -84,6 +84,21 @@ void fsm_checkpoint_started(struct fsm *fsm, struct checkpoint *checkpoint, stru
     progress_restart_deadline(fsm, checkpoint);
 }
 
+/* A part says that its files are older than the question. No word puts the state before the start
+ * of the run. */
+void fsm_checkpoint_saved_before(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t age_ms,
+                                 uint64_t before_ms)
+{
+    const struct allocation *allocation = progress_allocation(fsm, checkpoint);
+    struct fsm_checkpoint *view = &checkpoint->view;
+    uint64_t asked_ms = fsm->now_ms - fsm_min(age_ms, fsm_since(fsm, view->dispatched_at_ms));
+    uint64_t oldest_ms = fsm_min(asked_ms, allocation->view.started_at_ms);
+
+    CHECK(view->snapshot_at_ms != 0);
+    view->snapshot_at_ms =
+        fsm_min(view->snapshot_at_ms, asked_ms - fsm_min(before_ms, asked_ms - oldest_ms));
+}
+
 /* The orders hold the timeout, so the agents learn of it by their next order sets. */
 static void progress_give_time(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t more_ms)
 {

@@ -130,6 +130,7 @@ static int environment_run(uint64_t *run)
 static int environment_read(struct ckpt *ckpt)
 {
     uint64_t part = 0, parts = 1, restore_parts = 0;
+    const char *takes;
 
     if (environment_copy(ckpt->socket, sizeof(ckpt->socket), "CKPT_APP_SOCKET") != 0 ||
         environment_copy(ckpt->work, sizeof(ckpt->work) - FOLDER_BYTES, "CKPT_DIR") != 0 ||
@@ -143,10 +144,39 @@ static int environment_read(struct ckpt *ckpt)
         environment_number("CKPT_PARTS", UINT32_MAX, &parts) != 0 || part >= parts ||
         environment_number("CKPT_RESTORE_PARTS", UINT32_MAX, &restore_parts) != 0)
         return EINVAL;
+    takes = getenv("CKPT_APP_TAKES");
+    ckpt->requests = takes != NULL && strcmp(takes, "request") == 0;
     ckpt->part = (uint32_t)part;
     ckpt->parts = (uint32_t)parts;
     ckpt->restore_parts = (uint32_t)restore_parts;
     return 0;
+}
+
+/* Without a handle: a checkpoint that somebody has brought home, or any other files of this form.
+ * NULL: under ckpt-run, or none is named. */
+static const char *outside_restore(const char *name)
+{
+    const char *socket_path = getenv("CKPT_APP_SOCKET"), *text = getenv(name);
+
+    if ((socket_path != NULL && *socket_path != '\0') || text == NULL || *text == '\0')
+        return NULL;
+    return text;
+}
+
+/* Once, by who opens: nobody asks this program for checkpoints. */
+static void outside_say(void)
+{
+    const char *directory = outside_restore("CKPT_RESTORE_DIR");
+    char bytes[PATH_BYTES + 128];
+    struct ckptapp_text line = {bytes, sizeof(bytes), 0, false};
+
+    if (directory == NULL)
+        return;
+    ckptapp_put(&line, "ckptapp: not under ckpt-run: begins from CKPT_RESTORE_DIR=");
+    ckptapp_put(&line, directory);
+    ckptapp_put(&line, ", and no checkpoint is asked for\n");
+    if (write(STDERR_FILENO, bytes, line.length) < 0)
+        errno = 0;
 }
 
 struct ckpt *ckpt_open(const struct ckpt_options *options)
@@ -156,8 +186,11 @@ struct ckpt *ckpt_open(const struct ckpt_options *options)
     int failed;
 
     errno = 0;
-    if (socket_path == NULL || *socket_path == '\0')
+    if (socket_path == NULL || *socket_path == '\0') {
+        outside_say();
+        errno = 0;
         return NULL;
+    }
     if (options != NULL && options->size != sizeof(*options)) {
         errno = EINVAL;
         return NULL;
@@ -481,6 +514,41 @@ int ckpt_progress(struct ckpt *ckpt, uint32_t ppm)
     return saving_leave(ckpt, inside, failed, caller_errno);
 }
 
+/* ---- a checkpoint that the program asks for ---- */
+static int request_say(struct ckpt *ckpt)
+{
+    char bytes[LINE_BYTES];
+    struct ckptapp_text line = {bytes, sizeof(bytes), 0, false};
+
+    ckptapp_stream_turn(ckpt, true);
+    if (!ckpt->requests) {
+        ckptapp_error_set(ckpt, "this agent takes no requests of the program", "");
+        return ENOTSUP;
+    }
+    ckptapp_put(&line, "request ");
+    ckptapp_put_number(&line, ckpt->stepped ? ckpt->step : 0);
+    ckptapp_put(&line, "\n");
+    if (ckpt->greeted && ckptapp_stream_say(ckpt, &line) == 0)
+        return 0;
+    ckptapp_error_set(ckpt,
+                      "the agent is away, or ckpt_barrier() or ckpt_poll() was not called "
+                      "yet: ask again later",
+                      "");
+    return ENOTCONN;
+}
+
+int ckpt_request(struct ckpt *ckpt)
+{
+    int caller_errno = errno, failed = 0;
+    enum entry entry = ckptapp_enter(ckpt, true);
+
+    if (entry == ENTERED)
+        failed = request_say(ckpt);
+    else if (entry != NO_HANDLE)
+        failed = entry == OF_PARENT ? ECHILD : EAGAIN;
+    return saving_leave(ckpt, entry == ENTERED, failed, caller_errno);
+}
+
 /* ---- what is known ---- */
 const char *ckpt_directory(const struct ckpt *ckpt)
 {
@@ -519,7 +587,7 @@ static const char *text_known(const char *text)
 
 const char *ckpt_restore_directory(const struct ckpt *ckpt)
 {
-    return ckpt == NULL ? NULL : text_known(ckpt->restore_directory);
+    return ckpt == NULL ? outside_restore("CKPT_RESTORE_DIR") : text_known(ckpt->restore_directory);
 }
 
 const char *ckpt_restore_uri(const struct ckpt *ckpt)
@@ -534,7 +602,7 @@ uint32_t ckpt_restore_parts(const struct ckpt *ckpt)
 
 const char *ckpt_restore_label(const struct ckpt *ckpt)
 {
-    return ckpt == NULL ? NULL : text_known(ckpt->restore_label);
+    return ckpt == NULL ? outside_restore("CKPT_RESTORE_LABEL") : text_known(ckpt->restore_label);
 }
 
 const char *ckpt_error(const struct ckpt *ckpt)

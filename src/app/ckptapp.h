@@ -127,6 +127,13 @@ int ckpt_barrier(struct ckpt *ckpt, uint64_t step);
  * costs some nanoseconds at any rate; the agent hears one call a second at most. Never fails. */
 void ckpt_step(struct ckpt *ckpt, uint64_t step);
 
+/* [signal] A checkpoint is welcome now, as at the end of an epoch. The cluster asks for it as for
+ * any other one: CKPT_NOW comes at a later poll or barrier. All ranks may call it, at the same
+ * step; one checkpoint comes of it, and within 10 s of another request none. -1 and ENOTCONN: the
+ * agent is away, or no poll or barrier was called yet; ENOTSUP: the agent is an older one. Both do
+ * no harm. A refusal of the cluster stands in the job's output. */
+int ckpt_request(struct ckpt *ckpt);
+
 /* After CKPT_NOW and until the saving ends: an empty folder of this rank alone. Else NULL.
  * It may hold regular files, folders, and symbolic links with relative texts that stay within it
  * (last.ckpt -> step-100.ckpt): they come back as links. With a socket, a FIFO, another link or a
@@ -167,7 +174,9 @@ int64_t ckpt_rank(const struct ckpt *ckpt);
 
 /* The checkpoint to begin from; both NULL: from scratch. The folder holds the files of all ranks of
  * this part (`restore own`), or the files of each part in part-0000, part-0001 ... (`all`). With
- * `path` the folder is NULL, and the URI names the place of the parts, which all nodes read. */
+ * `path` the folder is NULL, and the URI names the place of the parts, which all nodes read.
+ * Without a handle, which is not under ckpt-run: what CKPT_RESTORE_DIR of the environment names
+ * (the folder of `ckpt-run get`). ckpt_open() says so in one line on standard error. */
 const char *ckpt_restore_directory(const struct ckpt *ckpt);
 const char *ckpt_restore_uri(const struct ckpt *ckpt);
 /* The count of its parts, and its label (the step); 0 and NULL: none. */

@@ -75,6 +75,7 @@ struct ckpt {
     uint32_t part, parts, restore_parts;
     uint64_t run;
     char job[JOB_BYTES], socket[SOCKET_BYTES], work[PATH_BYTES];
+    bool requests; /* the agent takes requests of ranks */
     char restore_directory[PATH_BYTES], restore_uri[PATH_BYTES], restore_label[LABEL_BYTES];
 
     /* the stream; descriptor -1: none */

@@ -141,6 +141,7 @@ static void call_update(struct ask_call *call, const Ckpt__V1__AppCheckpointUpda
         return;
     case CKPT__V1__APP_CHECKPOINT_UPDATE__BODY_DONE_BYTES:
         sentinel.bytes = update->done_bytes;
+        sentinel.saved_at_ms = update->saved_at_ms;
         if (update->label[0] == '\0' || label_valid(update->label))
             snprintf(sentinel.label, sizeof(sentinel.label), "%s", update->label);
         else

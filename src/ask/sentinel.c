@@ -48,6 +48,9 @@ size_t sentinel_format(const struct sentinel *sentinel, char ret_text[SENTINEL_M
                  sentinel->hint, sentinel->bytes, sentinel->status, labelled ? "step=" : "",
                  sentinel->label, labelled ? "\n" : "");
 
+    if (sentinel->saved_at_ms != 0)
+        length += snprintf(ret_text + length, SENTINEL_MAX_BYTES - (size_t)length,
+                           "saved_at=%" PRIu64 "\n", sentinel->saved_at_ms);
     return (size_t)length;
 }
 
@@ -138,8 +141,10 @@ static bool sentinel_extra_wrong(const char *line, size_t length, struct sentine
                        "'%.*s' in `done` must be a step or another label of 1 to %d characters of "
                        "A-Z a-z 0-9 . _ : -",
                        (int)(length < 80 ? length : 80), line, LABEL_MAX_BYTES) != 0;
-    if (sentinel_key(line, length, "stall_ms=", &value, &value_length) &&
-        sentinel_number(value, value_length, &sentinel->stall_ms) != 0)
+    if ((sentinel_key(line, length, "stall_ms=", &value, &value_length) &&
+         sentinel_number(value, value_length, &sentinel->stall_ms) != 0) ||
+        (sentinel_key(line, length, "saved_at=", &value, &value_length) &&
+         sentinel_number(value, value_length, &sentinel->saved_at_ms) != 0))
         return err_set(err, ERR_INVALID,
                        "'%.*s' in `done` must be whole milliseconds, at most 19 digits",
                        (int)(length < 80 ? length : 80), line) != 0;

@@ -27,6 +27,7 @@ struct sentinel {
     char status[SENTINEL_STATUS_MAX_BYTES + 1]; /* "0": written; else the application's error */
     char label[LABEL_MAX_BYTES + 1];            /* step=, the saved step; "": none */
     uint64_t stall_ms;                          /* measured by the application; 0: not told */
+    uint64_t saved_at_ms; /* of the state, since the epoch; 0: that of the question */
 };
 
 /* The state of a sentinel. UNFINISHED: the file lacks something; WRONG: it can never become right.

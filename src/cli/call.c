@@ -224,6 +224,12 @@ enum cli_exit call_failed(struct cli *cli, const char *what, int status, const c
     bool named = catalogue >= 0 || begins_with_name(text);
 
     CHECK(status != RPC_OK);
+    if (cli->owner != NULL && (code == CLI_NO_LEADER || code == CLI_TIMEOUT))
+        return cli_fail(cli, code,
+                        mutation && code == CLI_TIMEOUT ? "the same line with --request-id, see -o "
+                                                          "json, or look what came of it"
+                                                        : "the same again in a moment",
+                        "cannot %s: %s", what, text);
     if (code == CLI_NO_LEADER)
         return fail_no_leader(cli, what, text);
     if (code == CLI_TIMEOUT)
@@ -244,8 +250,7 @@ static int ask_leader(struct cli *cli, const char *endpoints, const struct clien
     int status;
 
     if (cli->transport != NULL) {
-        return cli->transport(cli->transport_context, NULL, request->method, request->message,
-                              request->reply_type, ret_reply, err);
+        return cli->transport(cli->transport_context, NULL, request, ret_reply, err);
     }
     if (client_new(NULL, &config, &client, err) != 0)
         return RPC_INVALID_ARGUMENT;
@@ -290,7 +295,7 @@ static enum cli_exit call_reader(struct cli *cli, const char *what, const char *
     struct err err = {0};
     int status;
 
-    if (cli->timeout_set)
+    if (cli->timeout_set || cli->owner != NULL)
         return call_leader(cli, what, &asked, false, ret_reply);
     asked.timeout_ms = first_ms;
     status = ask_leader(cli, cli->endpoints, &asked, ret_reply, &err);

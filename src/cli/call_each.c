@@ -180,8 +180,7 @@ void call_each(struct cli *cli, const struct client_request *request, enum call_
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        answers[i].status = cli->transport(cli->transport_context, answers[i].endpoint,
-                                           request->method, request->message, request->reply_type,
+        answers[i].status = cli->transport(cli->transport_context, answers[i].endpoint, request,
                                            &answers[i].reply, &answers[i].err);
     }
 }

@@ -60,6 +60,16 @@ bool cli_is_json(const struct cli *cli)
     return cli->format == OUTPUT_JSON || cli->format == OUTPUT_JSONL || cli->format == OUTPUT_YAML;
 }
 
+/* A line on stderr, in the words of who reads it. */
+static void cli_print(struct cli *cli, const char *text)
+{
+    if (cli->owner != NULL)
+        cli->owner(cli->error, text);
+    else
+        fputs(text, cli->error);
+    fputc('\n', cli->error);
+}
+
 enum cli_exit cli_fail(struct cli *cli, enum cli_exit code, const char *next, const char *format,
                        ...)
 {
@@ -70,20 +80,24 @@ enum cli_exit cli_fail(struct cli *cli, enum cli_exit code, const char *next, co
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
     fflush(cli->out);
-    fprintf(cli->error, "error: %s\n", human_safe(text, safe, sizeof(safe)));
-    if (next != NULL)
-        fprintf(cli->error, "  try: %s\n", human_safe(next, safe, sizeof(safe)));
+    fputs(cli->owner != NULL ? "ckpt-run: " : "error: ", cli->error);
+    cli_print(cli, human_safe(text, safe, sizeof(safe)));
+    if (next != NULL) {
+        fputs("  try: ", cli->error);
+        cli_print(cli, human_safe(next, safe, sizeof(safe)));
+    }
     return code;
 }
 
 void cli_note(struct cli *cli, const char *format, ...)
 {
     va_list arguments;
+    char text[2048];
 
     if (cli->quiet)
         return;
     va_start(arguments, format);
-    vfprintf(cli->error, format, arguments);
+    vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    fputc('\n', cli->error);
+    cli_print(cli, text);
 }

@@ -86,11 +86,12 @@ struct command {
     enum command_kind kind;
 };
 
-/* Stands in for client_call_wait in tests. endpoint NULL: the leader. */
-typedef int cli_transport_fn(void *context, const char *endpoint, const char *method,
-                             const ProtobufCMessage *request,
-                             const ProtobufCMessageDescriptor *reply_type,
-                             ProtobufCMessage **ret_reply, struct err *err);
+/* Stands in for client_call_wait: in tests, and where an agent passes calls on. endpoint NULL: the
+ * leader. */
+struct client_request;
+typedef int cli_transport_fn(void *context, const char *endpoint,
+                             const struct client_request *request, ProtobufCMessage **ret_reply,
+                             struct err *err);
 
 enum { OPTION_TABLES = 3, CLI_OPTIONS_MAX = 48, CLI_ARGUMENTS_MAX = 64 };
 
@@ -101,7 +102,10 @@ struct cli {
     bool interactive; /* in and error are terminals */
     bool screen;      /* out is a terminal: --watch draws over what it printed before */
     bool colour;
-    cli_transport_fn *transport; /* NULL: the network */
+    /* a verb of ckpt-run, asked through the node's agent; puts texts into an owner's words
+     * (owner.h) */
+    void (*owner)(FILE *out, const char *text); /* NULL: ckptctl */
+    cli_transport_fn *transport;                /* NULL: the network */
     void *transport_context;
 
     const char *endpoints;

@@ -120,9 +120,11 @@ enum cli_exit command_hint(struct cli *cli)
     uint64_t id;
 
     request.allocation_id = cli_argument(cli, 0);
-    request.purpose =
-        (Ckpt__V1__Purpose)cli_number(cli, "purpose", CKPT__V1__PURPOSE__PURPOSE_MANUAL);
-    request.after = (Ckpt__V1__AfterCheckpoint)cli_number(cli, "after", 0);
+    if (cli_option_exists(cli, "purpose")) {
+        request.purpose =
+            (Ckpt__V1__Purpose)cli_number(cli, "purpose", CKPT__V1__PURPOSE__PURPOSE_MANUAL);
+        request.after = (Ckpt__V1__AfterCheckpoint)cli_number(cli, "after", 0);
+    }
     snprintf(what, sizeof(what), "request a checkpoint of %.128s", request.allocation_id);
     if (!cli_flag(cli, "wait"))
         return call_mutate_simple(cli, what, "BrokerService/RequestCheckpoint", &request.base);

@@ -75,11 +75,14 @@ enum cli_exit command_losses(struct cli *cli)
     struct output_list list;
     enum cli_exit code;
 
-    if (job != NULL && cli_text(cli, "tenant") != NULL)
+    const bool of_tenants = cli_option_exists(cli, "tenant");
+
+    if (job != NULL && of_tenants && cli_text(cli, "tenant") != NULL)
         return cli_fail(cli, CLI_USAGE, "ckptctl help losses", "losses takes JOB or --tenant");
     if (job != NULL)
         request.allocation_id = cli_argument(cli, 0);
-    cli_set_text(cli, "tenant", &request.tenant);
+    if (of_tenants)
+        cli_set_text(cli, "tenant", &request.tenant);
     request.stale = cli_flag(cli, "stale");
     code = call_read(cli, "list losses", "OperatorService/GetLosses", &request.base,
                      &ckpt__v1__get_losses_reply__descriptor, &message);

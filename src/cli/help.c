@@ -51,12 +51,22 @@ static void print_options(FILE *stream, const char *title, const struct option_s
 
 static void print_command(FILE *stream, const struct command *command)
 {
-    fprintf(stream, "usage: ckptctl %s%s%s [options]\n\n%s\n", command->name,
-            command->arguments[0] != '\0' ? " " : "", command->arguments, command->help);
+    const bool owner = option_tables_of(command).specs[0] != global_options;
+
+    fprintf(stream, "usage: %s %s%s%s [options]\n\n%s\n", owner ? "ckpt-run" : "ckptctl",
+            command->name, command->arguments[0] != '\0' ? " " : "", command->arguments,
+            command->help);
     print_options(stream, "options", command->options);
     if (command->kind == COMMAND_CHANGES)
         print_options(stream, "options of every change", mutation_options);
-    print_options(stream, "global options", global_options);
+    print_options(stream, owner ? "options of every verb" : "global options",
+                  option_tables_of(command).specs[0]);
+    if (owner)
+        fputs("\nThe exit code is 0, 1 when the awaited checkpoint failed, 3 when no such job or\n"
+              "checkpoint is yours, 4 when it was refused, 6 when no answer came and it may have\n"
+              "taken effect, 125 when the words are wrong, or the agent or a leader cannot be "
+              "asked.\n",
+              stream);
 }
 
 void help_print(FILE *stream, const struct command *command, const char *group)

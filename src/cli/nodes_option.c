@@ -48,10 +48,13 @@ static int parse_share(char *text, Ckpt__V1__NodeShare *share, struct err *err)
 
 enum cli_exit nodes_option_parse(struct cli *cli, const char *option, struct nodes_option *nodes)
 {
-    const struct option_value *value = cli_option(cli, option);
+    const struct option_value *value;
     struct err err;
 
     *nodes = (struct nodes_option){0};
+    if (!cli_option_exists(cli, option))
+        return CLI_OK;
+    value = cli_option(cli, option);
     if (value->item_count == 0)
         return CLI_OK;
     nodes->shares = check_calloc(value->item_count, sizeof(*nodes->shares));

@@ -6,7 +6,7 @@
 #include "src/base/check.h"
 #include "src/cli/human.h"
 
-static const char *const format_words[] = {"table", "wide", "json", "jsonl", "yaml", "name", NULL};
+const char *const option_format_words[] = {"table", "wide", "json", "jsonl", "yaml", "name", NULL};
 
 const struct option_spec global_options[] = {
     {.name = "endpoints",
@@ -30,7 +30,7 @@ const struct option_spec global_options[] = {
      .kind = OPTION_CHOICE,
      .value = "FORMAT",
      .help = "table, wide, json, jsonl, yaml or name",
-     .words = format_words},
+     .words = option_format_words},
     {.name = "no-headers", .kind = OPTION_FLAG, .help = "tables without their first line"},
     {.name = "quiet", .letter = 'q', .kind = OPTION_FLAG, .help = "no remarks on stderr"},
     {.name = "timeout",
@@ -71,9 +71,16 @@ static size_t table_length(const struct option_spec *specs)
     return count;
 }
 
+static const struct option_spec *all_commands = global_options;
+
+void option_tables_use(const struct option_spec *globals)
+{
+    all_commands = globals;
+}
+
 struct option_tables option_tables_of(const struct command *command)
 {
-    struct option_tables tables = {{global_options, NULL, NULL}};
+    struct option_tables tables = {{all_commands, NULL, NULL}};
 
     if (command != NULL) {
         tables.specs[1] = command->kind == COMMAND_CHANGES ? mutation_options : NULL;

@@ -7,8 +7,12 @@
 
 #include "src/cli/cli.h"
 
+extern const char *const option_format_words[]; /* enum output_format */
 extern const struct option_spec global_options[];
 extern const struct option_spec mutation_options[]; /* of every command that changes state */
+
+/* In place of global_options, for the rest of the process or until they are put back. */
+void option_tables_use(const struct option_spec *globals);
 
 /* In the order in which they are searched: global, of changes, the command's own. NULL: empty. */
 struct option_tables {

@@ -193,9 +193,12 @@ static enum cli_exit take_word(struct cli *cli, int argc, char **argv, int *i)
 
 static enum cli_exit apply_tls(struct cli *cli)
 {
+    struct err err;
+
+    if (cli->owner != NULL) /* the agent's socket */
+        return CLI_OK;
     const struct tls_files given = {
         .ca = cli_text(cli, "ca"), .cert = cli_text(cli, "cert"), .key = cli_text(cli, "key")};
-    struct err err;
 
     if (cli->command->kind == COMMAND_LOCAL || client_tls(&given, &cli->tls, &err) == 0)
         return CLI_OK;
@@ -211,6 +214,8 @@ static enum cli_exit apply_tls(struct cli *cli)
 static enum cli_exit apply_watch(struct cli *cli)
 {
     cli->repeat_ms = 0;
+    if (cli->owner != NULL)
+        return CLI_OK;
     if (!cli_flag(cli, "watch"))
         return cli_option(cli, "every")->set
                    ? cli_fail(cli, CLI_USAGE, "--watch --every 5s", "--every goes with --watch")
@@ -227,8 +232,8 @@ static enum cli_exit apply_globals(struct cli *cli)
     const char *from_environment = getenv("CKPT_ENDPOINTS");
     const char *request_id;
 
-    cli->endpoints = cli_text(cli, "endpoints");
-    if (cli->endpoints == NULL) {
+    cli->endpoints = cli_text(cli, cli->owner != NULL ? "socket" : "endpoints");
+    if (cli->endpoints == NULL && cli->owner == NULL) {
         cli->endpoints = from_environment != NULL && *from_environment != '\0' ? from_environment
                                                                                : "127.0.0.1:7443";
     }

@@ -15,6 +15,7 @@
 #include "src/base/id.h"
 #include "src/dest/become.h"
 #include "src/dest/destination.h"
+#include "src/dest/holes.h"
 #include "src/dest/keep.h"
 #include "src/dest/line.h"
 #include "src/dest/look.h"
@@ -284,6 +285,15 @@ static int run_restore(const struct request *request, FILE *out, struct err *err
     return print_summary(&summary, out);
 }
 
+/* For a person, who may have no room for the zeros of sparse files. */
+static int run_get(const struct request *request, FILE *out, struct err *err)
+{
+    if (run_restore(request, out, err) != 0)
+        return -1;
+    holes_dig(request->values[TO]);
+    return 0;
+}
+
 /* Whether a later epoch of the cluster has the target. A task without an epoch was started by hand,
  * or by an earlier version. */
 static int check_hold(const struct request *request, bool takes, struct err *err)
@@ -456,6 +466,11 @@ static const struct verb verbs[] = {
      true,
      HOLD_NOT,
      run_restore},
+    {{"get", BIT(PATH) | BIT(PART) | BIT(TO),
+      BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(RATE) | BIT(THREADS) | BIT(AS)},
+     true,
+     HOLD_NOT,
+     run_get},
     {{"retain", BIT(SOURCE) | BIT(MANIFEST) | BIT(PATH) | BIT(PART), BIT(KEEP_FREE) | BIT(AS)},
      false,
      HOLD_NOT, /* on the node itself, as those below without a destination */

@@ -5,8 +5,8 @@
  *          request as arguments. Or it gives the task to a waiting worker that has done another
  *          task for the same user (tasks.h, worker_process.h). The worker prints result lines
  *          "key=value" on stdout and an error text on stderr; worker_done_fn gets them. Verbs:
- *          probe, prepare, put, verify, restore, collect, abandon, keep (src/dest/README.md has the
- *          arguments). A caller's turn:
+ *          probe, prepare, put, verify, restore, get, collect, abandon, keep (README.md has
+ *          the arguments). A caller's turn:
  *
  *              const char *const arguments[] = {"verify", "--path", path, "--part", part, NULL};
  *              const struct worker_task task = {

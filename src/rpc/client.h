@@ -37,9 +37,10 @@ struct rpc_channel_config {
     /* NULL: plain; outlives the channel. The server must be a replica of our certificate's cluster.
      * Unix sockets stay plain. */
     const struct tls_context *tls;
-    /* For a unix socket: the listener must run as peer_uid. The channel checks this before it sends
-     * anything. */
+    /* For a unix socket: the listener must run as peer_uid, or with root_may as root. The channel
+     * checks this before it sends anything. */
     bool check_peer;
+    bool root_may;
     uid_t peer_uid;
 };
 
@@ -84,13 +85,21 @@ struct rpc_client_handlers {
     void (*on_end)(struct rpc_client_call *call, void *data, const struct rpc_end *end);
 };
 
-/* One unary call. The path and the bytes are copied before the call returns. */
+/* A pair beside the message, for rpc_call_metadata() of the server. Printable ASCII; the name in
+ * lower case. */
+struct rpc_metadata {
+    const char *name, *value;
+};
+enum { RPC_METADATA_MAX = 4 };
+/* One unary call. All of it is copied before the call returns. */
 struct rpc_request {
     const char *path;     /* "/package.Service/Method" */
     const uint8_t *bytes; /* the packed message */
     size_t length;
     uint64_t timeout_ms; /* 0: none; from the start of the call, with its waiting */
     bool wait_for_ready; /* see below */
+    const struct rpc_metadata *metadata;
+    size_t metadata_count; /* at most RPC_METADATA_MAX */
 };
 
 /* A call on a channel that is dialling waits for the outcome of this dial; when it fails, or while

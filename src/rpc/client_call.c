@@ -36,6 +36,7 @@ static struct rpc_client_call *call_new(struct rpc_channel *channel, const char 
     call->grpc_status = -1;
     list_init(&call->node);
     rpc_outbox_init(&call->outbox);
+    buf_init(&call->metadata);
     rpc_timer_init(&call->deadline, call_deadline);
     call->deadline_ms = UINT64_MAX;
     if (timeout_ms > 0) {
@@ -64,6 +65,13 @@ struct rpc_client_call *rpc_channel_unary(struct rpc_channel *channel,
     struct rpc_client_call *call = call_new(channel, request->path, request->timeout_ms,
                                             request->wait_for_ready, handlers, data);
 
+    CHECK(request->metadata_count <= RPC_METADATA_MAX);
+    for (size_t i = 0; i < request->metadata_count; i++) {
+        buf_append(&call->metadata, request->metadata[i].name,
+                   strlen(request->metadata[i].name) + 1);
+        buf_append(&call->metadata, request->metadata[i].value,
+                   strlen(request->metadata[i].value) + 1);
+    }
     rpc_outbox_append(&call->outbox, request->bytes, request->length);
     call->half_closed = true;
     rpc_channel_start_call(channel, call);
@@ -98,6 +106,26 @@ static ssize_t call_pull(nghttp2_session *session, int32_t stream_id, uint8_t *b
                   .valuelen = (value_length),                                                      \
                   .flags = NGHTTP2_NV_FLAG_NO_COPY_NAME})
 
+/* Returns how many there are. */
+static size_t call_metadata(const struct rpc_client_call *call, nghttp2_nv nvs[RPC_METADATA_MAX])
+{
+    const char *at = (const char *)call->metadata.bytes;
+    const char *end = at + call->metadata.length;
+    size_t count = 0;
+
+    for (; at < end; count++) {
+        const char *value = at + strlen(at) + 1;
+
+        CHECK(count < RPC_METADATA_MAX);
+        nvs[count] = (nghttp2_nv){.name = (uint8_t *)(uintptr_t)at,
+                                  .value = (uint8_t *)(uintptr_t)value,
+                                  .namelen = strlen(at),
+                                  .valuelen = strlen(value)};
+        at = value + strlen(value) + 1;
+    }
+    return count;
+}
+
 bool rpc_client_call_submit(struct rpc_client_call *call, struct rpc_client_connection *connection)
 {
     struct rpc_channel *channel = call->channel;
@@ -105,21 +133,20 @@ bool rpc_client_call_submit(struct rpc_client_call *call, struct rpc_client_conn
     const char *authority = channel->local ? "localhost" : channel->text;
     uint64_t now_ms = uv_now(channel->loop);
     char timeout[RPC_TIMEOUT_TEXT_BYTES];
-    nghttp2_nv nvs[] = {NV(":method", "POST", 4),
-                        NV(":scheme", "http", 4),
-                        NV(":path", call->path, strlen(call->path)),
-                        NV(":authority", authority, strlen(authority)),
-                        NV("te", "trailers", 8),
-                        NV("content-type", "application/grpc", 16),
-                        NV("user-agent", "ckpt-c", 6),
-                        NV("grpc-timeout", timeout, 0)};
-    size_t count = ARRAY_COUNT(nvs);
+    nghttp2_nv nvs[8 + RPC_METADATA_MAX] = {NV(":method", "POST", 4),
+                                            NV(":scheme", "http", 4),
+                                            NV(":path", call->path, strlen(call->path)),
+                                            NV(":authority", authority, strlen(authority)),
+                                            NV("te", "trailers", 8),
+                                            NV("content-type", "application/grpc", 16),
+                                            NV("user-agent", "ckpt-c", 6)};
+    size_t count = 7;
 
-    if (call->deadline_ms == UINT64_MAX)
-        count--;
-    else
-        nvs[count - 1].valuelen = strlen(rpc_timeout_format(
-            call->deadline_ms > now_ms ? call->deadline_ms - now_ms : 1, timeout));
+    if (call->deadline_ms != UINT64_MAX) {
+        rpc_timeout_format(call->deadline_ms > now_ms ? call->deadline_ms - now_ms : 1, timeout);
+        nvs[count++] = NV("grpc-timeout", timeout, strlen(timeout));
+    }
+    count += call_metadata(call, nvs + count);
     call->stream_id =
         nghttp2_submit_request(connection->h2.session, NULL, nvs, count, &provider, call);
     if (call->stream_id < 0)
@@ -135,6 +162,7 @@ static void call_free(struct rpc_client_call *call)
 {
     buf_close(&call->inbox.bytes);
     rpc_outbox_close(&call->outbox);
+    buf_close(&call->metadata);
     buf_close(&call->message);
     buf_close(&call->redirect);
     free(call);

@@ -3,6 +3,7 @@
  * Flow     SETTINGS of the peer make the connection ready; GOAWAY makes it leave; stream_close ends
  *          a call.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,14 +152,21 @@ void rpc_client_connection_close(struct rpc_client_connection *connection, const
     rpc_client_connection_end_calls(connection, reason);
 }
 
-static bool peer_wanted(const struct rpc_client_connection *connection)
+/* False: the text says who listens there. */
+static bool peer_wanted(const struct rpc_client_connection *connection, char text[ERR_TEXT_BYTES])
 {
+    const struct rpc_channel_config *config = &connection->channel->config;
     struct rpc_peer peer;
 
-    if (!connection->channel->config.check_peer)
+    if (!config->check_peer)
         return true;
     rpc_stream_get_peer(&connection->h2.stream, &peer);
-    return peer.local && peer.uid == connection->channel->config.peer_uid;
+    if (peer.local && (peer.uid == config->peer_uid || (config->root_may && peer.uid == 0)))
+        return true;
+    snprintf(text, ERR_TEXT_BYTES,
+             "operation not permitted: what listens there, listens as uid %u, not as uid %u%s",
+             (unsigned)peer.uid, (unsigned)config->peer_uid, config->root_may ? " or root" : "");
+    return false;
 }
 
 static void connection_connected(struct rpc_h2 *h2, const char *failed)
@@ -166,9 +174,10 @@ static void connection_connected(struct rpc_h2 *h2, const char *failed)
     struct rpc_client_connection *connection = connection_of(h2);
     struct rpc_channel *channel = connection->channel;
     nghttp2_session *session;
+    char text[ERR_TEXT_BYTES];
 
-    if (failed == NULL && !peer_wanted(connection))
-        failed = "operation not permitted";
+    if (failed == NULL && !peer_wanted(connection, text))
+        failed = text;
     if (failed != NULL) {
         rpc_channel_dialled(channel, connection, failed);
         return;

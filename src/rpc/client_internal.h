@@ -74,6 +74,7 @@ struct rpc_client_call {
     bool ended;       /* no further callback; freed when it is not busy */
     struct rpc_inbox inbox;   /* of a message that has not come whole */
     struct rpc_outbox outbox; /* what is to be sent */
+    struct buf metadata;      /* names and values, each with its end */
     int http_status;          /* 0: no headers came */
     int grpc_status;          /* -1: none came */
     struct buf message;

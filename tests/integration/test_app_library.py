@@ -671,6 +671,43 @@ def test_a_torch_without_distributed_checkpoints_is_told_and_the_attempt_fails()
         assert "state_dict" in said() and "state_dict" in agent.done(), said()
 
 
+def test_a_program_says_that_a_checkpoint_is_welcome():
+    """V-014: with the step that it has begun, and not to an agent that does not take it, nor before it has said how it is asked."""
+    logs = {}
+    for kind in DRIVERS:
+        logs[kind] = []
+        for takes in ("request", ""):
+            d = Driven(kind, CKPT_APP_TAKES=takes)
+            try:
+                d.call("request")  # nobody has heard yet whether it polls
+                hello(d, "poll")
+                d.call("request")
+                if takes:
+                    d.hear()
+                hello_again(d, "barrier 7")
+                d.say("ready 1 n1 0 1\n")
+                d.call("request")
+                if takes:
+                    d.hear()
+                d.call("error")
+                logs[kind] += d.log
+            finally:
+                d.close()
+    assert logs["c"][:-1] == logs["python"][:-1], logs  # the module has no text for an older agent
+    assert logs["c"].count("< request 0") == 1 and logs["c"].count("< request 7") == 1 and logs["c"].count("unheard") == 4, logs
+
+
+def test_outside_a_program_begins_from_what_the_environment_names():
+    """V-014: no ckpt-run is there; one line says so. Under ckpt-run without anything to restore it is nothing."""
+    kept = {name: value for name, value in os.environ.items() if not LAUNCHER.match(name)}
+    for kind, words in DRIVERS.items():
+        for more, told, said in (({"CKPT_RESTORE_DIR": "/home/ann/home", "CKPT_RESTORE_LABEL": "7"}, "/home/ann/home 7", True), ({}, "- -", False)):
+            done = subprocess.run(words, input="restore\nrequest\n", env={**kept, **more}, capture_output=True, text=True, timeout=30)
+            assert done.stdout == f"null\n{told}\nunheard\n", (kind, done)
+            assert (done.stderr == "ckptapp: not under ckpt-run: begins from CKPT_RESTORE_DIR=/home/ann/home, and no checkpoint is asked for\n") == said \
+                and (said or done.stderr == ""), (kind, done)
+
+
 def test_what_is_installed_serves_a_program():
     with tempfile.TemporaryDirectory() as folder:
         there = pathlib.Path(folder) / "usr"

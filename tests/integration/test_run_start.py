@@ -224,7 +224,8 @@ def the_same_line_goes_on_with_its_application():
         other = ckpt_run(cluster, "end", "ended")
         assert other.returncode == 0 and f"pid {pids['ended']} was told to end" in other.stdout, other
         allocation_in(cluster, "ended", ENDED_FAILED)
-        assert ckpt_run(cluster, "end", "ended").returncode == 3
+        again = ckpt_run(cluster, "end", "ended")
+        assert again.returncode == 4 and "ALLOCATION_ENDED" in again.stderr, again
 
         for folder, why in ((str(jobs["other"].work_dir), "by another command: sh -c n=0"), (f"{cluster.dir}/elsewhere", "in the work folder")):
             refused = subprocess.run([str(BIN / "ckpt-run"), "--alloc", "other", "--work-dir", folder, "--socket", str(cluster.agents["a"].socket), "--",
@@ -277,7 +278,8 @@ def who_does_not_end_when_told_is_killed_after_the_grace():
             wait_until("nothing is left of it", lambda job=job: not job.applications(), 20)
             if not left:
                 assert job.process.wait(20) == 137 and "restart" not in job.log.read_text()
-        assert ckpt_run(cluster, "end", "short", "--now").returncode == 3
+        again = ckpt_run(cluster, "end", "short", "--now")
+        assert again.returncode == 4 and "ALLOCATION_ENDED" in again.stderr, again
 
 
 def a_killed_keeper_is_no_loss_to_its_ckpt_run():

@@ -39,7 +39,7 @@ def a_spare_node_takes_over_without_anybody_on_it():
         for pid in jobs["b"].applications():
             os.kill(pid, signal.SIGKILL)
         wait_until("it is requeued", lambda: cluster.allocation("job").state == common_pb2.ALLOCATION_STATE_REQUEUED, 30)
-        says(jobs["a"], r"ckpt-run: allocation job is requeued, and may run on at node b, silent for .* \(ckptctl node down b --is-off\); waiting for that \(--stay\)")
+        says(jobs["a"], r"ckpt-run: allocation job is requeued, and may run on at node b, silent for .* \(an operator's ckptctl node down b --is-off\); waiting for that \(--stay\)")
         assert jobs["a"].running() and jobs["c"].running()
         refused = cluster.ctl("restart", "job", "--node", "a:1,c:1", check=False)
         assert refused.returncode == 4 and "NODE_SILENT: b: " in refused.stderr, refused

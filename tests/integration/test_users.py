@@ -93,11 +93,11 @@ print(stream.recv(512).decode())
 
 
 class Users(Cluster):
-    """One member and one agent that other users reach."""
+    """One member and agents that other users reach."""
 
-    def __init__(self, owners_register=None, tls=False, rule=None):
+    def __init__(self, owners_register=None, tls=False, rule=None, agents=("a",), target=None):
         pathlib.Path(tempfile.gettempdir()).chmod(0o1777)
-        super().__init__(members=1, agents=("a",), policy={**POLICY, **({"owner_rule": rule} if rule else {})}, tls=tls)
+        super().__init__(members=1, agents=agents, policy={**POLICY, **({"owner_rule": rule} if rule else {})}, tls=tls, target=target)
         if owners_register:
             self.agent_config.write_text(self.agent_config.read_text() + f"owners_register: {owners_register}\nowners_tenants: \"physics=*\"\n")
         self.let_others_in()
@@ -117,9 +117,10 @@ class Users(Cluster):
         assert done.stdout, done.stderr
         return done.stdout.strip()
 
-    def run_as(self, user, allocation, *command):
-        return subprocess.Popen([str(self.bin / "ckpt-run"), "--alloc", allocation, "--work-dir", str(self.folder(user) / "w"), "--socket",
-                                 str(self.agents["a"].socket), "--", *command], user=user.pw_uid, group=user.pw_gid, extra_groups=[],
+    def run_as(self, user, allocation, *command, node="a"):
+        work = self.folder(user) / ("w" if node == "a" else f"w-{node}")
+        return subprocess.Popen([str(self.bin / "ckpt-run"), "--alloc", allocation, "--work-dir", str(work), "--socket",
+                                 str(self.agents[node].socket), "--", *command], user=user.pw_uid, group=user.pw_gid, extra_groups=[],
                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     def decoy(self, user, allocation, run):
@@ -129,9 +130,9 @@ class Users(Cluster):
         wait_until("it dresses up", lambda: f"CKPT_ALLOCATION_ID={allocation}".encode() in pathlib.Path(f"/proc/{program.pid}/environ").read_bytes(), 10)
         return program
 
-    def asks(self, user, *words):
+    def asks(self, user, *words, node="a"):
         """`ckpt-run` with a verb: exit code, and what it printed on both."""
-        done = subprocess.run([str(self.bin / "ckpt-run"), *words, "--socket", str(self.agents["a"].socket)], user=user.pw_uid,
+        done = subprocess.run([str(self.bin / "ckpt-run"), *words, "--socket", str(self.agents[node].socket)], user=user.pw_uid,
                               group=user.pw_gid, extra_groups=[], capture_output=True, text=True, timeout=60)
         return done.returncode, done.stdout, done.stderr
 

@@ -60,7 +60,7 @@ MAY_INCLUDE = {
     "src/client/": ("src/client/", "src/rpc/", "src/base/"),
     "src/broker/": ("src/broker/", "src/eval/", "src/dest/", "src/backup/", "src/telemetry/", "src/rpc/", "src/serve/", "fsm/", "ckpt/",
                     "src/tls/identity.h", "src/tls/watch.h", "src/base/"),
-    "src/agent/": ("src/agent/", "src/ask/", "src/dest/", "src/rpc/", "src/net/network.h", "src/serve/", "fsm/names.h", "ckpt/v1/", "ckpt/agent/v1/", "src/tls/context.h", "src/base/"),
+    "src/agent/": ("src/agent/", "src/ask/", "src/cli/owner.h", "src/dest/", "src/rpc/", "src/net/network.h", "src/serve/", "fsm/names.h", "ckpt/v1/", "ckpt/agent/v1/", "src/tls/context.h", "src/base/"),
     "src/app/": ("src/app/",),
     "src/cli/": ("src/cli/", "src/whatif/whatif.h", "src/client/", "src/backup/", "src/dest/sha256.h", "fsm/names.h", "fsm/status.h", "fsm/records/", "ckpt/v1/",
                  "src/tls/authority.h", "src/tls/context.h", "src/tls/watch.h", "src/base/"),
@@ -496,7 +496,7 @@ def check_access_table():
                           ("service.c", "")):
         for path, may in re.findall(r'"(?:/ckpt\.v1\.)?([\w/]+)", (?:\.roles = )?((?:ROLE_\w+(?: \| )?)+),', TEXT["src/broker/api/" + name]):
             rules[tuple(path.split("/")) if "/" in path else (service, path)] = {
-                kind for kind in kinds if kind in may.replace("CLIENT", "SCHEDULER OPERATOR")}
+                kind for kind in kinds if kind in may.replace("CLIENT", "SCHEDULER OPERATOR").replace("OWNER", "AGENT")}
     told = {}
     for line in re.findall(r"^\| `\w+Service[/`].*", TEXT["src/broker/README.md"], re.M):
         first, *may = [cell.strip() for cell in line.strip("|").split("|")]

@@ -42,9 +42,11 @@ struct application {
     struct application_call *call;   /* NULL: it is asked by a signal, or not served yet */
     uint64_t most_deferral_ms;       /* that it may put the request off by */
     struct application_ranks *ranks; /* NULL: it has none but itself */
-    bool lost_rank;                  /* its launcher is about to notice */
-    bool answer_due, life_due;       /* while it stands still */
-    bool ends_after_answer;          /* SIGTERM came while it wrote */
+    /* its last label, and the question of it: an answer that is said twice is the same */
+    char said_hint[HINT_TEXT_BYTES], said_label[LABEL_MAX_BYTES + 1];
+    bool lost_rank;            /* its launcher is about to notice */
+    bool answer_due, life_due; /* while it stands still */
+    bool ends_after_answer;    /* SIGTERM came while it wrote */
     bool life_ends_well;
     struct application_point point; /* that it began from */
 };
@@ -246,8 +248,13 @@ static void answer(struct application *application, uint64_t bytes, const char *
     bool well = strcmp(status, "0") == 0;
     char label[LABEL_MAX_BYTES + 1] = "";
 
+    if (well && strcmp(application->said_hint, application->hint) != 0) {
+        application_label(&application->setup, application->machine->sim, application->hint,
+                          application->said_label);
+        strcpy(application->said_hint, application->hint);
+    }
     if (well)
-        application_label(&application->setup, application->machine->sim, application->hint, label);
+        strcpy(label, application->said_label);
     if (well)
         checks->done(checks->data, application->machine, &application->setup, application->hint, 0,
                      label);

@@ -316,6 +316,7 @@ static void take_line(struct application_line *line, const struct app_line *word
     case APP_LINE_DONE:
     case APP_LINE_DEFER:
     case APP_LINE_PROGRESS:
+    case APP_LINE_REQUEST:
     case APP_LINE_VERB_COUNT:
         CHECK_UNREACHABLE("a line of a rank");
     }

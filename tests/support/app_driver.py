@@ -41,6 +41,10 @@ def called(ckpt, verb, word):
         return result(ckpt.defer, int(word) / 1000)
     if verb == "progress":
         return result(ckpt.progress, int(word) / 1000000)
+    if verb == "request":
+        return "said" if ckpt.request() else "unheard"
+    if verb == "restore":
+        return f"{ckpt.restore_dir or '-'} {ckpt.restore_label or '-'}"
     if verb == "error":
         return ckpt.error
     return tell(ckpt) if verb == "tell" else f"{verb} is no call"

@@ -66,6 +66,12 @@ int main(void)
             printf("%s\n", result_name(ckpt_defer(ckpt, number)));
         else if (strcmp(verb, "progress") == 0)
             printf("%s\n", result_name(ckpt_progress(ckpt, (uint32_t)number)));
+        else if (strcmp(verb, "request") == 0)
+            printf("%s\n", ckpt != NULL && ckpt_request(ckpt) == 0 ? "said" : "unheard");
+        else if (strcmp(verb, "restore") == 0)
+            printf("%s %s\n",
+                   ckpt_restore_directory(ckpt) == NULL ? "-" : ckpt_restore_directory(ckpt),
+                   ckpt_restore_label(ckpt) == NULL ? "-" : ckpt_restore_label(ckpt));
         else if (strcmp(verb, "tell") == 0)
             tell(ckpt);
         else if (strcmp(verb, "error") == 0)

@@ -82,6 +82,12 @@ static void alive(void *job, uint32_t rank, const char *hint, uint32_t ppm)
     printf("progress %" PRIu32 " %s %" PRIu32 "\n", rank, hint, ppm);
 }
 
+static void request(void *job, uint64_t step)
+{
+    (void)job;
+    printf("request %" PRIu64 "\n", step);
+}
+
 static void gone(void *job, struct rank_stream *stream)
 {
     struct player *player = job;
@@ -165,8 +171,8 @@ static void input_ready(uv_poll_t *poll, int status, int events)
 int main(int argc, char **argv)
 {
     struct player player = {.name = argc == 6 ? argv[2] : ""};
-    struct app_line_events events = {&player, find,  registered, at,  missed,
-                                     done,    defer, alive,      gone};
+    struct app_line_events events = {&player, find,  registered, at,      missed,
+                                     done,    defer, alive,      request, gone};
     struct network_ops network;
     struct clock_ops clock;
     char address[128];

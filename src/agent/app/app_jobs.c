@@ -28,6 +28,20 @@ bool app_jobs_seen(const struct allocation *allocation, uid_t uid)
     return entry->uid == uid && (entry->pid != 0 || allocation->stream != NULL);
 }
 
+/* A ckpt-run of this user waits for a job of which nothing has ever been here: as a spare does. */
+static bool waits_here(const struct allocation *allocation, uid_t uid)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+
+    return !entry->owned && entry->pid == 0 && entry->started_at_ms == 0 &&
+           allocation->stream != NULL && allocation->agent->callers->uid(allocation->stream) == uid;
+}
+
+static bool is_listed(const struct allocation *allocation, uid_t uid)
+{
+    return app_jobs_seen(allocation, uid) || waits_here(allocation, uid);
+}
+
 Ckpt__V1__OwnJobState app_jobs_state(const struct allocation *allocation)
 {
     const struct ledger_entry *entry = &allocation->entry;
@@ -196,13 +210,13 @@ static size_t collect(const struct agent *agent, uid_t uid, const char *only, st
     size_t all = 0, count = 0, left_out;
 
     for (; at != &agent->allocations; at = at->next)
-        all += app_jobs_seen(LIST_ITEM(at, struct allocation, node), uid);
+        all += is_listed(LIST_ITEM(at, struct allocation, node), uid);
     left_out = only[0] == '\0' && all > JOBS_MAX ? all - JOBS_MAX : 0;
     *ret_left_out = (uint32_t)left_out;
     for (at = agent->allocations.next; at != &agent->allocations; at = at->next) {
         struct allocation *allocation = LIST_ITEM(at, struct allocation, node);
 
-        if (!app_jobs_seen(allocation, uid) ||
+        if (!is_listed(allocation, uid) ||
             (only[0] != '\0' && strcmp(only, allocation->entry.allocation_id) != 0))
             continue;
         if (left_out > 0)

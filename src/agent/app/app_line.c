@@ -78,6 +78,7 @@ static const struct verb verbs[APP_LINE_VERB_COUNT] = {
                            APP_LINE_FROM_RANK,
                            2,
                            {HINT, {"PPM", FIELD_NUMBER, OF(ppm), 0, 1000000}}},
+    [APP_LINE_REQUEST] = {"request", APP_LINE_FROM_RANK, 1, {STEP(0)}},
     [APP_LINE_READY] = {"ready",
                         APP_LINE_FROM_AGENT,
                         4,

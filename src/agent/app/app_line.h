@@ -10,6 +10,7 @@
  *                            at - STEP NS_PER_STEP         at a step, while nothing is asked
  *                            done HINT                     its done file is there
  *                            defer HINT MS, progress HINT PPM
+ *                            request STEP                  a checkpoint is welcome now
  *              from agents   ready 1 NODE PART PARTS
  *                            ask HINT DEADLINE_MS MAX_DEFERRAL_MS FOLDER
  *                            step HINT STEP                that all ranks agreed on
@@ -59,6 +60,7 @@ enum app_line_verb {
     APP_LINE_DONE,
     APP_LINE_DEFER,
     APP_LINE_PROGRESS,
+    APP_LINE_REQUEST,
     APP_LINE_READY,
     APP_LINE_REFUSED,
     APP_LINE_ASK,

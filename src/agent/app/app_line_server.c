@@ -332,6 +332,9 @@ static void stream_tell(struct rank_stream *stream, const struct app_line *line)
     case APP_LINE_PROGRESS:
         events->alive(job, stream->rank, line->hint, (uint32_t)line->ppm);
         break;
+    case APP_LINE_REQUEST:
+        events->request(job, line->step);
+        break;
     case APP_LINE_READY:
     case APP_LINE_REFUSED:
     case APP_LINE_ASK:

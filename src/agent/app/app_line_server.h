@@ -76,6 +76,7 @@ struct app_line_events {
     void (*done)(void *job, uint32_t rank, const char *hint); /* look at its file */
     void (*defer)(void *job, uint32_t rank, const char *hint, uint64_t defer_ms);
     void (*alive)(void *job, uint32_t rank, const char *hint, uint32_t ppm);
+    void (*request)(void *job, uint64_t step); /* a checkpoint is welcome; 0: no step is known */
     void (*gone)(void *job, struct rank_stream *stream);
 };
 

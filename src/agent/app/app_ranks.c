@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "src/agent/app/app_line_server.h"
+#include "src/agent/app/app_request.h"
 #include "src/agent/job/allocation.h"
 #include "src/agent/job/ranks.h"
 #include "src/base/check.h"
@@ -80,6 +81,11 @@ static void take_alive(void *job, uint32_t rank, const char *hint, uint32_t ppm)
     ranks_alive(job, rank, hint);
 }
 
+static void take_request(void *job, uint64_t step)
+{
+    app_request(job, step);
+}
+
 static void take_gone(void *job, struct rank_stream *stream)
 {
     ranks_gone(job, stream);
@@ -104,6 +110,7 @@ int app_ranks_new(struct agent *agent, const struct network_ops *network, const 
                                            .done = take_done,
                                            .defer = take_defer,
                                            .alive = take_alive,
+                                           .request = take_request,
                                            .gone = take_gone};
     char address[512];
 

@@ -16,6 +16,8 @@
 #include "src/agent/app/app_jobs.h"
 #include "src/agent/app/app_register.h"
 #include "src/agent/app/app_stream.h"
+#include "src/agent/app/own_call.h"
+#include "src/agent/app/own_get.h"
 #include "src/agent/app/own_register.h"
 #include "src/agent/durable/kept.h"
 #include "src/agent/job/pretenders.h"
@@ -33,6 +35,7 @@ enum { SAY_AGAIN_US = 10000000, SOCKET_CONNECTIONS_MAX = 2048 };
 struct app_server {
     struct agent *agent;
     struct rpc_server *server;
+    struct own_method own_methods[OWN_CALL_COUNT];
 };
 
 /* ---- answers ---- */
@@ -101,6 +104,7 @@ void app_stream_ready(struct app_stream *stream, const struct restore_result *re
     ready.scratch = scratch_text;
     ready.node_id = node;
     ready.app_socket = app_socket;
+    ready.app_requests = app_socket[0] != '\0';
     ready.must_end = stream->must_end;
     ready.may_come = stream->may_come;
     ready.cause_wait_status = stream->cause_wait_status;
@@ -346,14 +350,9 @@ static void restore_found(void *data, const struct restore_found *found)
 /* The caller's, with the groups that its process has now; a process that cannot be read has none. */
 static struct machine_user stream_user(const struct app_stream *stream)
 {
-    const struct machine_ops *machine = &stream->agent->machine;
     const struct rpc_peer *peer = rpc_call_peer(stream->call);
-    struct proc_status status;
 
-    if (machine->process_read(machine->context, peer->pid, NULL, &status) == 0 &&
-        status.uid == peer->uid && status.gid == peer->gid)
-        return machine_user_of(&status);
-    return (struct machine_user){.uid = peer->uid, .gid = peer->gid};
+    return machine_peer_user(&stream->agent->machine, peer->pid, peer->uid, peer->gid);
 }
 
 /* The first profile stands for none; where it was registered, a ckpt-run that names another is
@@ -564,6 +563,11 @@ static void stream_poll(struct app_stream *stream)
         restore_wake(stream->restore);
 }
 
+static uid_t stream_uid(const struct app_stream *stream)
+{
+    return rpc_call_peer(stream->call)->uid;
+}
+
 static bool stream_tells(const struct app_stream *stream)
 {
     return stream->state == STREAM_RUNNING;
@@ -584,7 +588,8 @@ static bool stream_awaits(const struct app_stream *stream)
     return stream->state == STREAM_RESTORING && restore_awaiting(stream->restore);
 }
 
-static const struct caller_ops stream_ops = {.tells = stream_tells,
+static const struct caller_ops stream_ops = {.uid = stream_uid,
+                                             .tells = stream_tells,
                                              .awaits = stream_awaits,
                                              .waits = stream_waits,
                                              .starts = stream_starts,
@@ -741,6 +746,8 @@ int app_server_new(struct agent *agent, const char *socket_path, struct app_serv
     app_register_serve(server->server, agent);
     app_jobs_serve(server->server, agent);
     own_register_serve(server->server, agent);
+    own_get_serve(server->server, agent);
+    own_call_serve(server->server, agent, server->own_methods);
     snprintf(address, sizeof(address), "unix:%s", socket_path);
     result = rpc_server_listen(server->server, address, err);
     *ret_server = server;

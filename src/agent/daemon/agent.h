@@ -32,7 +32,7 @@ struct caller_ops;
 struct owner_orders;
 struct copies_watch;
 struct session;
-struct own_registrar;
+struct own_asker;
 struct rank_stream_ops;
 struct scans;
 struct restart_points;
@@ -79,7 +79,7 @@ struct agent {
     const struct caller_ops *callers;           /* of the streams of ckpt-run */
     const struct rank_stream_ops *rank_streams; /* NULL: no rank can have one */
     struct restart_points *restart_points;
-    struct own_registrar *own_registrar;
+    struct own_asker *own_asker;
     struct owner_orders *owner_orders;
     struct scans *scans;
     void (*hurry)(struct session *session); /* a heartbeat soon: something in it is new */

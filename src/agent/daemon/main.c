@@ -19,7 +19,7 @@
 #include "raft/uv_io.h"
 #include "src/agent/app/app_ranks.h"
 #include "src/agent/app/app_server.h"
-#include "src/agent/app/own_register.h"
+#include "src/agent/app/own_up.h"
 #include "src/agent/daemon/agent.h"
 #include "src/agent/daemon/config.h"
 #include "src/agent/daemon/config_htcondor.h"
@@ -236,7 +236,7 @@ static void daemon_stop(uv_signal_t *handle, int number)
     app_server_free(daemon->app_server, handle_closed, NULL);
     app_ranks_free(daemon->app_ranks);
     restart_points_free(daemon->agent.restart_points);
-    own_registrar_free(daemon->agent.own_registrar);
+    own_asker_free(daemon->agent.own_asker);
     worker_set_idle(0);
     worker_retire_idle();
     certificates_unwatch(&daemon->certificates);
@@ -384,9 +384,9 @@ static int daemon_open(struct daemon *daemon, struct err *err)
     agent->os = daemon->platform.os;
     if (restart_points_new(agent, daemon->config.brokers, &agent->restart_points, err) != 0)
         return -1;
-    if (own_registrar_new(agent, daemon->config.brokers,
-                          daemon->config.owners_register ? daemon->config.owners_tenants : NULL,
-                          &agent->own_registrar, err) != 0)
+    if (own_asker_new(agent, daemon->config.brokers,
+                      daemon->config.owners_register ? daemon->config.owners_tenants : NULL,
+                      &agent->own_asker, err) != 0)
         return -1;
     if (session_new(agent, daemon->config.brokers, daemon->config.heartbeat_ms, &agent->session,
                     err) != 0)

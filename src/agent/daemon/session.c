@@ -23,7 +23,8 @@ enum {
     HURRY_US = 20000,
     RETRY_MIN_MS = 50,
     RETRY_MAX_MS = 1000,
-    MESSAGE_MAX_BYTES = 4 << 20
+    MESSAGE_MAX_BYTES = 4 << 20,
+    SAVED_LEVEL = 2 /* of AgentReport.saved_before_ms */
 };
 
 struct session {
@@ -233,6 +234,8 @@ static void send_report(struct session *session, const struct ledger_report *kep
     report->sequence = kept->sequence;
     if (kept->since_us != 0) /* rounded up: 0 stays for what is not known */
         report->snapshot_age_ms = (agent_now_us(session->agent) - kept->since_us) / 1000 + 1;
+    if (session->agent->feature_level < SAVED_LEVEL)
+        report->saved_before_ms = 0; /* a cluster of an earlier level has no place for it */
     up.body_case = CKPT__V1__AGENT_UP__BODY_REPORT;
     up.report = report;
     session_send(session, &up);

@@ -21,6 +21,7 @@ struct restore;
 
 /* What an allocation says to the ckpt-run that is attached to it, and asks of its stream. */
 struct caller_ops {
+    uid_t (*uid)(const struct app_stream *stream); /* as the kernel has it */
     /* It is the one of the application that is known: it will tell how that ended. */
     bool (*tells)(const struct app_stream *stream);
     /* It has no application, and waits to start one. */
@@ -49,6 +50,8 @@ struct allocation {
     struct user_path folder;   /* the work folder */
     struct user_path socket;   /* that its application registered */
     struct app_stream *stream; /* ckpt-run's; NULL while none is connected */
+    bool requesting;           /* its application's own request is on its way to the leader */
+    uint64_t requested_us;     /* the last one; 0: none */
     struct cleanup *sweep; /* of out/ and restore/; goes on when its stream has ended. NULL: none */
 };
 

@@ -28,6 +28,7 @@ static void take_sentinel(const struct attempt_stepping *step)
                             ? sentinel->stall_ms
                             : attempt_stall_ms(attempt, step->entry, step->facts->now_us);
     attempt->told_bytes = sentinel->bytes;
+    attempt->saved_at_ms = sentinel->saved_at_ms;
     memcpy(attempt->label, sentinel->label, sizeof(attempt->label));
     if (strcmp(sentinel->status, "0") == 0) {
         if (ranks_step_missing(step->entry, sentinel->label, detail))
@@ -49,6 +50,7 @@ static void take_all_done(const struct attempt_stepping *step, const struct rank
                             ? outcome->stall_ms
                             : attempt_stall_ms(attempt, step->entry, step->facts->now_us);
     attempt->told_bytes = outcome->bytes;
+    attempt->saved_at_ms = outcome->saved_at_ms;
     memcpy(attempt->label, outcome->label, sizeof(attempt->label));
     attempt_take_written(step);
 }

@@ -144,6 +144,13 @@ static void take_verified(const struct attempt_stepping *step, const struct atte
     Ckpt__V1__AgentReport *report =
         attempt_begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED);
 
+    uint64_t asked_ms =
+        begun_us == 0 || begun_us > now_us ? 0 : step->facts->wall_ms - (now_us - begun_us) / 1000;
+    /* files that were written before the question, by a program that a wrapper speaks for */
+    uint64_t state_ms = attempt->saved_at_ms != 0 && attempt->saved_at_ms < asked_ms
+                            ? attempt->saved_at_ms
+                            : asked_ms;
+
     CHECK(attempt->state == ATTEMPT_PUTTING);
     ranks_check_done(step->entry);
     report->ranks = step->entry->rank_count > 0 ? step->entry->rank_count : 1;
@@ -159,9 +166,8 @@ static void take_verified(const struct attempt_stepping *step, const struct atte
     memcpy(step->effects->manifest, put->manifest_sha256, sizeof(step->effects->manifest));
     step->effects->since_us = begun_us;
     attempt_use_up(step);
-    kept_verified(
-        step->entry, put->size_bytes,
-        begun_us == 0 || begun_us > now_us ? 0 : step->facts->wall_ms - (now_us - begun_us) / 1000);
+    report->saved_before_ms = asked_ms > state_ms ? asked_ms - state_ms : 0;
+    kept_verified(step->entry, put->size_bytes, state_ms);
     if (put->manifest_left && put->size_bytes <= step->facts->copy_max_bytes)
         kept_copy_begin(step->entry, put->size_bytes, put->manifest_sha256);
     attempt_add_effect(step, EFFECT_SAY_VERIFIED);

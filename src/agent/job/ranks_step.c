@@ -183,6 +183,9 @@ static void take_done(struct ledger_rank *rank, const struct rank_fact *fact,
     memcpy(rank->label, sentinel->label, sizeof(rank->label));
     if (sentinel->stall_ms > outcome->stall_ms)
         outcome->stall_ms = sentinel->stall_ms;
+    if (sentinel->saved_at_ms != 0 &&
+        (outcome->saved_at_ms == 0 || sentinel->saved_at_ms < outcome->saved_at_ms))
+        outcome->saved_at_ms = sentinel->saved_at_ms;
 }
 
 static void judge_one(struct ledger_rank *rank, const struct rank_fact *fact, bool judge_gone,

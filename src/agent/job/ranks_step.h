@@ -56,7 +56,8 @@ struct ranks_outcome {
     char text[JOB_DETAIL_BYTES];
     /* DONE */
     uint64_t bytes;
-    uint64_t stall_ms; /* of the one that stood still longest; 0: none told */
+    uint64_t stall_ms;    /* of the one that stood still longest; 0: none told */
+    uint64_t saved_at_ms; /* of the oldest state, as told; 0: none told */
     char label[LABEL_MAX_BYTES + 1];
 };
 /* facts: one for each row. judge_gone: that a process is gone counts. */

@@ -105,15 +105,16 @@ static void not_running_text(const struct restore *restore, const Ckpt__V1__Rest
                  point->silent_node_id);
     else if (point->requeues_used > 0)
         snprintf(text, RESTORE_TEXT_BYTES,
-                 "allocation %.64s has failed%.120s, and was restarted without a complete "
+                 "allocation %.64s has failed%.90s, and was restarted without a complete "
                  "checkpoint as often as it may, %u of %u (max_requeue); ckptctl restart %.64s "
-                 "begins anew",
-                 id, cause, point->requeues_used, point->requeues_used, id);
+                 "begins anew, ckptctl register --alloc NEW --continues %.64s under a new id",
+                 id, cause, point->requeues_used, point->requeues_used, id, id);
     else
-        snprintf(text, RESTORE_TEXT_BYTES,
-                 "allocation %.128s does not run, it is %.32s%.120s; restart it first (ckptctl "
-                 "restart %.128s) or register a new one",
-                 id, state, cause, id);
+        snprintf(
+            text, RESTORE_TEXT_BYTES,
+            "allocation %.80s does not run, it is %.32s%.90s; restart it first (ckptctl restart "
+            "%.80s), or go on under a new id (ckptctl register --alloc NEW --continues %.80s)",
+            id, state, cause, id, id);
 }
 
 /* It has nodes, and this one is none of them. */

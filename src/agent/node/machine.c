@@ -15,6 +15,17 @@ struct machine_user machine_user_of(const struct proc_status *status)
     return user;
 }
 
+struct machine_user machine_peer_user(const struct machine_ops *machine, pid_t pid, uid_t uid,
+                                      gid_t gid)
+{
+    struct proc_status status;
+
+    if (machine->process_read(machine->context, pid, NULL, &status) == 0 && status.uid == uid &&
+        status.gid == gid)
+        return machine_user_of(&status);
+    return (struct machine_user){.uid = uid, .gid = gid};
+}
+
 bool machine_alive(const struct machine_ops *machine, pid_t pid, uint64_t start_ticks)
 {
     struct proc_stat stat;

@@ -171,6 +171,9 @@ void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops);
 
 /* Whose process that is, with the groups that it has. */
 struct machine_user machine_user_of(const struct proc_status *status);
+/* The user of a peer of a socket, with the groups of its process while that is still there. */
+struct machine_user machine_peer_user(const struct machine_ops *machine, pid_t pid, uid_t uid,
+                                      gid_t gid);
 /* `pid` lives (a zombie does not) and was started at `start_ticks`; also when that cannot be read. */
 bool machine_alive(const struct machine_ops *machine, pid_t pid, uint64_t start_ticks);
 /* The group whose main process was started then has a living process, as far as can be read. Its

@@ -10,7 +10,7 @@
 #include "src/agent/run/run_options.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
-#include "src/rpc/client.h"
+#include "src/cli/owner.h"
 
 const char *run_unreachable_advice(const char *socket)
 {
@@ -43,10 +43,16 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
     text_shown(end->message, answer->text, sizeof(answer->text));
 }
 
+struct rpc_channel_config run_channel_config(void)
+{
+    return (struct rpc_channel_config){.check_peer = true, .root_may = true, .peer_uid = geteuid()};
+}
+
 void run_call(const char *socket, const char *method, const struct buf *request,
               uint64_t timeout_ms, struct run_answer *ret_answer)
 {
     static const struct rpc_client_handlers handlers = {.on_message = on_message, .on_end = on_end};
+    const struct rpc_channel_config config = run_channel_config();
     char address[PATH_MAX];
     struct rpc_channel *channel;
     uv_loop_t loop;
@@ -55,7 +61,7 @@ void run_call(const char *socket, const char *method, const struct buf *request,
     buf_init(&ret_answer->bytes);
     snprintf(address, sizeof(address), "unix:%s", socket);
     CHECK(uv_loop_init(&loop) == 0);
-    channel = rpc_channel_new(&loop, address, NULL);
+    channel = rpc_channel_new(&loop, address, &config);
     rpc_channel_unary(channel,
                       &(struct rpc_request){.path = method,
                                             .bytes = request->bytes,
@@ -69,18 +75,25 @@ void run_call(const char *socket, const char *method, const struct buf *request,
     CHECK(uv_loop_close(&loop) == 0);
 }
 
+static void say_refused(const char *text)
+{
+    fputs("ckpt-run: ", stderr);
+    owner_words(stderr, text);
+    fputc('\n', stderr);
+}
+
 int run_call_fail(const char *socket, const struct run_answer *answer)
 {
     switch (answer->status) {
     case RPC_NOT_FOUND:
-        fprintf(stderr, "ckpt-run: %s\n", answer->text);
+        say_refused(answer->text);
         return RUN_EXIT_NOT_KNOWN;
     case RPC_PERMISSION_DENIED:
     case RPC_ALREADY_EXISTS:
     case RPC_INVALID_ARGUMENT:
     case RPC_FAILED_PRECONDITION:
     case RPC_RESOURCE_EXHAUSTED:
-        fprintf(stderr, "ckpt-run: %s\n", answer->text);
+        say_refused(answer->text);
         return RUN_EXIT_REFUSED;
     case RPC_UNIMPLEMENTED:
         fprintf(stderr, "ckpt-run: what listens at %s is no agent that can do this: %s\n", socket,

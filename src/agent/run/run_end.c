@@ -12,9 +12,11 @@
 #include "src/agent/run/run_call.h"
 #include "src/agent/run/run_keeper.h"
 #include "src/agent/run/run_options.h"
+#include "src/agent/run/run_owner.h"
 #include "src/agent/run/words.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
+#include "src/cli/owner.h"
 #include "src/rpc/server.h"
 
 #define LIST_OWN_JOBS_METHOD "/ckpt.v1.AppService/ListOwnJobs"
@@ -22,23 +24,25 @@
 enum { END_TIMEOUT_MS = 5000, GRACE_NOT_TOLD_MS = 30000 /* an agent of the release before */ };
 
 static const char usage[] =
-    "usage: ckpt-run end ID [--now] [--socket PATH]\n"
+    "usage: ckpt-run end ID [--now] [--for-good] [--socket PATH]\n"
     "Tells the application of your job on this node to end (SIGTERM), also when its ckpt-run has\n"
     "gone, and kills it (SIGKILL) when the grace of the job is over, which it says. It is not\n"
-    "started again here; the job can be restarted from its last checkpoint.\n"
+    "started again here; the job can be restarted from its last checkpoint. A job that waits to\n"
+    "run is ended for good, and says how to go on from its checkpoints.\n"
     "\n"
     "  --now         kill it at once, also when it was told to end before\n"
+    "  --for-good    end the whole job, on all of its nodes: it never runs again under this id\n"
     "  --socket PATH of the agent; default: " RUN_DEFAULT_SOCKET "\n"
     "\n"
-    "The exit code is 0, 3 when no application of it runs here that is yours, 4 when it cannot be\n"
-    "told, 125 when the agent cannot be asked.\n";
+    "The exit code is 0, 3 when it is no job of yours, 4 when it cannot be told or runs on other\n"
+    "nodes, 125 when the agent or the cluster cannot be asked.\n";
 
 struct running {
     uint32_t pid;
     uint64_t grace_ms;
 };
 
-/* False: *ret_code says how that went. */
+/* pid 0: nothing of it runs here. False: *ret_code says how that went. */
 static bool find_running(const char *allocation_id, const char *socket, struct running *ret_running,
                          int *ret_code)
 {
@@ -57,23 +61,19 @@ static bool find_running(const char *allocation_id, const char *socket, struct r
     if (answer.status == RPC_OK)
         reply =
             ckpt__v1__list_own_jobs_reply__unpack(NULL, answer.bytes.length, answer.bytes.bytes);
-    if (reply == NULL)
+    *ret_running = (struct running){.grace_ms = GRACE_NOT_TOLD_MS};
+    if (reply == NULL && answer.status != RPC_NOT_FOUND)
         *ret_code = run_call_fail(socket, &answer);
     buf_close(&answer.bytes);
     if (reply == NULL)
-        return false;
-    *ret_running = (struct running){.grace_ms = GRACE_NOT_TOLD_MS};
+        return answer.status == RPC_NOT_FOUND;
     if (reply->n_jobs == 1) {
         ret_running->pid = reply->jobs[0]->pid;
         if (reply->jobs[0]->grace_ms != 0)
             ret_running->grace_ms = reply->jobs[0]->grace_ms;
     }
     ckpt__v1__list_own_jobs_reply__free_unpacked(reply, NULL);
-    if (ret_running->pid != 0)
-        return true;
-    fprintf(stderr, "ckpt-run: no application of %s runs on this node\n", allocation_id);
-    *ret_code = RUN_EXIT_NOT_KNOWN;
-    return false;
+    return true;
 }
 
 static void say_told(const char *allocation_id, const struct running *running, bool now)
@@ -90,6 +90,47 @@ static void say_told(const char *allocation_id, const struct running *running, b
                allocation_id);
 }
 
+/* On all its nodes, by the cluster. */
+static int end_for_good(const char *allocation_id, const char *socket)
+{
+    Ckpt__V1__Allocation *job;
+    int code = run_owner_end(socket, allocation_id);
+
+    if (code != EXIT_SUCCESS)
+        return code;
+    printf("job %s: ended for good; its complete checkpoints stay\n", allocation_id);
+    job = run_owner_job(socket, allocation_id);
+    if (job != NULL)
+        owner_job_print(stdout, job, "");
+    if (job != NULL)
+        ckpt__v1__allocation__free_unpacked(job, NULL);
+    return code;
+}
+
+static bool holds_nodes(const Ckpt__V1__Allocation *job)
+{
+    return job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
+           job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP;
+}
+
+/* Nothing of it runs here: it waits, has ended, or runs elsewhere. */
+static int end_elsewhere(const char *allocation_id, const char *socket)
+{
+    Ckpt__V1__Allocation *job = run_owner_job(socket, allocation_id);
+    bool elsewhere = job != NULL && holds_nodes(job);
+
+    if (elsewhere) {
+        fprintf(stderr,
+                "ckpt-run: no application of %s runs on this node; ckpt-run end %s --for-good ends "
+                "it on all of its nodes\n",
+                allocation_id, allocation_id);
+        owner_job_print(stderr, job, "");
+    }
+    if (job != NULL)
+        ckpt__v1__allocation__free_unpacked(job, NULL);
+    return elsewhere ? RUN_EXIT_REFUSED : end_for_good(allocation_id, socket);
+}
+
 static int end_job(const char *allocation_id, const char *socket, bool now)
 {
     struct proc_environment environment;
@@ -100,6 +141,8 @@ static int end_job(const char *allocation_id, const char *socket, bool now)
 
     if (!find_running(allocation_id, socket, &running, &code))
         return code;
+    if (running.pid == 0)
+        return end_elsewhere(allocation_id, socket);
     call.grace_ms = now ? 0 : running.grace_ms;
     if (!proc_read_environment((pid_t)running.pid, &environment) ||
         run_keeper_call(environment.work_dir, &call, &reply) < 0 || reply.card.pid != running.pid) {
@@ -118,10 +161,11 @@ int run_end(int argc, char **argv)
 {
     static const struct option table[] = {{"socket", required_argument, NULL, 's'},
                                           {"now", no_argument, NULL, 'n'},
+                                          {"for-good", no_argument, NULL, 'g'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     const char *socket = RUN_DEFAULT_SOCKET;
-    bool now = false;
+    bool now = false, for_good = false;
     int option;
 
     while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
@@ -129,16 +173,17 @@ int run_end(int argc, char **argv)
             fputs(usage, stdout);
             return EXIT_SUCCESS;
         }
-        if (option != 's' && option != 'n') {
+        if (option != 's' && option != 'n' && option != 'g') {
             fputs(usage, stderr);
             return RUN_EXIT_SELF;
         }
         now = now || option == 'n';
+        for_good = for_good || option == 'g';
         socket = option == 's' ? optarg : socket;
     }
     if (optind + 1 != argc || !id_valid(argv[optind])) {
         fputs(usage, stderr);
         return RUN_EXIT_SELF;
     }
-    return end_job(argv[optind], socket, now);
+    return for_good ? end_for_good(argv[optind], socket) : end_job(argv[optind], socket, now);
 }

@@ -375,6 +375,7 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
                                                 .run = checkpoint_id_format(ready->run, run_number),
                                                 .socket = socket,
                                                 .app_socket = ready->app_socket,
+                                                .app_requests = ready->app_requests,
                                                 .restart_count = run.restart_count,
                                                 .restore_uri = ready->restore_uri,
                                                 .restore_label = ready->restore_label,
@@ -746,6 +747,7 @@ static void go_on_with_running(void)
 
 int main(int argc, char **argv)
 {
+    const struct rpc_channel_config config = run_channel_config();
     uv_timer_t *const timers[] = {&run.timer, &run.last_word, &run.patience, &run.orphan};
     char address[PATH_MAX];
     struct err err;
@@ -773,7 +775,7 @@ int main(int argc, char **argv)
     run_terminal_open(&run.loop, &run.found);
     run_signals_open(&run.loop, &run.found, forward, reap);
     snprintf(address, sizeof(address), "unix:%s", run.options.socket);
-    run.channel = rpc_channel_new(&run.loop, address, NULL);
+    run.channel = rpc_channel_new(&run.loop, address, &config);
     if (!run.options.replace)
         go_on_with_running();
     attach();

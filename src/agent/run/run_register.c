@@ -2,13 +2,16 @@
 #include "src/agent/run/run_register.h"
 
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ckpt/v1/app.pb-c.h"
+#include "fsm/names.h"
 #include "src/agent/run/run_call.h"
 #include "src/agent/run/run_options.h"
+#include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/number.h"
 #include "src/rpc/server.h"
@@ -18,13 +21,14 @@
 enum {
     REGISTER_TIMEOUT_MS = 30000, /* the agent gives up earlier */
     GPUS_MAX = 1024,
-    GRACE_MAX_MS = 600000
+    GRACE_MAX_MS = 600000,
+    PERIOD_MIN_MS = 60000
 };
 #define WALLTIME_MAX_MS ((uint64_t)3650 * 24 * 3600 * 1000)
 
 static const char usage[] =
     "usage: ckpt-run register --alloc ID --tenant T --project P [options]\n"
-    "Registers a job of yours on this node with the cluster, as you, of class 0: then\n"
+    "Registers a job of yours with the cluster, as you, of class 0: then\n"
     "ckpt-run --alloc ID -- COMMAND runs it. The site allows it (owners_register) or not.\n"
     "\n"
     "  --alloc ID         the job's name, never used before in this cluster\n"
@@ -33,6 +37,15 @@ static const char usage[] =
     "  --vcluster V       whose queue its checkpoints relieve\n"
     "  --walltime D       it is ended after so long, like 90m or 24h; default: never\n"
     "  --gpus N           of this node that it uses, 0 to 1024; default: 0\n"
+    "  --node NODE[:GPUS] another node of it, or this one; may be repeated. The others are names\n"
+    "                     until your ckpt-run of it waits on each: then it starts on all\n"
+    "  --strategy WHO     decides when it is checkpointed: auto, manual (ckpt-run hint) or none\n"
+    "  --period D         it is checkpointed at least so often, from 1m\n"
+    "  --requeue WHEN     it is queued again after a failure: on_node_failure (the\n"
+    "                     default), always or never\n"
+    "  --restart WHO      starts it again when it has stopped: auto or manual (ckpt-run restart)\n"
+    "  --restore WHAT     each of its nodes gets: own, all or path, as with ckpt-run\n"
+    "  --staging WHERE    it writes first: local, direct or memory; default: the target's\n"
     "  --profile WAY      how it is asked, as with ckpt-run; default: what ckpt-run says\n"
     "  --grace D          from SIGTERM to SIGKILL, at most 10m; default: the policy's\n"
     "  --target T         destination of its checkpoints; default: the cluster's\n"
@@ -44,14 +57,27 @@ static const char usage[] =
     "The exit code is 0, 3 when something that is named is not known, 4 when it was refused, 125\n"
     "when the agent or a leader of the cluster cannot be asked.\n";
 
-static const struct option options[] = {
-    {"alloc", required_argument, NULL, 'a'},    {"tenant", required_argument, NULL, 't'},
-    {"project", required_argument, NULL, 'p'},  {"vcluster", required_argument, NULL, 'v'},
-    {"walltime", required_argument, NULL, 'w'}, {"gpus", required_argument, NULL, 'g'},
-    {"profile", required_argument, NULL, 'y'},  {"grace", required_argument, NULL, 'r'},
-    {"target", required_argument, NULL, 'd'},   {"continues", required_argument, NULL, 'c'},
-    {"on-hang", required_argument, NULL, 'o'},  {"socket", required_argument, NULL, 's'},
-    {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"alloc", required_argument, NULL, 'a'},
+                                        {"tenant", required_argument, NULL, 't'},
+                                        {"project", required_argument, NULL, 'p'},
+                                        {"vcluster", required_argument, NULL, 'v'},
+                                        {"walltime", required_argument, NULL, 'w'},
+                                        {"gpus", required_argument, NULL, 'g'},
+                                        {"profile", required_argument, NULL, 'y'},
+                                        {"grace", required_argument, NULL, 'r'},
+                                        {"target", required_argument, NULL, 'd'},
+                                        {"continues", required_argument, NULL, 'c'},
+                                        {"node", required_argument, NULL, 'n'},
+                                        {"strategy", required_argument, NULL, 'S'},
+                                        {"period", required_argument, NULL, 'P'},
+                                        {"requeue", required_argument, NULL, 'q'},
+                                        {"restart", required_argument, NULL, 'R'},
+                                        {"restore", required_argument, NULL, 'o'},
+                                        {"staging", required_argument, NULL, 'G'},
+                                        {"on-hang", required_argument, NULL, 'H'},
+                                        {"socket", required_argument, NULL, 's'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
 
 static int take_number(const char *name, enum number_kind kind, uint64_t max, uint64_t *ret_number,
                        struct err *err)
@@ -85,6 +111,80 @@ static int take_on_hang(Ckpt__V1__OnHang *ret_on_hang, struct err *err)
     return 0;
 }
 
+/* A value of an enumeration of the API, by its name. */
+static int take_choice(const char *name, const ProtobufCEnumDescriptor *type, int *ret_value,
+                       struct err *err)
+{
+    char known[160] = "", word[FSM_WORD_BYTES];
+    size_t used = 0;
+
+    if (fsm_enum_parse(type, optarg, ret_value) && *ret_value != 0)
+        return 0;
+    for (unsigned i = 0; i < type->n_values && used < sizeof(known); i++)
+        if (type->values[i].value != 0)
+            used +=
+                (size_t)snprintf(known + used, sizeof(known) - used, "%s%s", used == 0 ? "" : ", ",
+                                 fsm_enum_word(type, type->values[i].value, word));
+    return err_set(err, ERR_INVALID, "%s: \"%.64s\" is not one of %s", name, optarg, known);
+}
+
+/* NODE[:GPUS]; freed with the process. */
+static int take_node(Ckpt__V1__RegisterOwnJobRequest *request, struct err *err)
+{
+    Ckpt__V1__NodeShare *share = check_alloc(sizeof(*share));
+    char *colon = strchr(optarg, ':');
+    uint64_t gpus = 0;
+    struct err why = {0};
+
+    if (colon != NULL)
+        *colon = '\0';
+    ckpt__v1__node_share__init(share);
+    share->node_id = optarg;
+    request->nodes = check_realloc(request->nodes, request->n_nodes + 1, sizeof(*request->nodes));
+    request->nodes[request->n_nodes++] = share;
+    if (!id_valid(optarg))
+        return err_set(err, ERR_INVALID,
+                       "--node must be NODE or NODE:GPUS, where NODE is 1 to 128 characters of A-Z "
+                       "a-z 0-9 . _ -; it is \"%.64s\"",
+                       optarg);
+    if (colon != NULL &&
+        number_parse(NUMBER_PLAIN, colon + 1, (struct number_range){0, GPUS_MAX}, &gpus, &why) != 0)
+        return err_set(err, ERR_INVALID, "--node %.64s: GPUs: %s", optarg, why.text);
+    share->gpu_count = (uint32_t)gpus;
+    return 0;
+}
+
+/* Those that are one of some words. */
+static int take_word(int option, Ckpt__V1__RegisterOwnJobRequest *request, struct err *err)
+{
+    int value = 0, result;
+
+    switch (option) {
+    case 'S':
+        result = take_choice("--strategy", &ckpt__v1__strategy__descriptor, &value, err);
+        request->strategy = (Ckpt__V1__Strategy)value;
+        return result;
+    case 'q':
+        result = take_choice("--requeue", &ckpt__v1__requeue_policy__descriptor, &value, err);
+        request->requeue_policy = (Ckpt__V1__RequeuePolicy)value;
+        return result;
+    case 'R':
+        result = take_choice("--restart", &ckpt__v1__restart_mode__descriptor, &value, err);
+        request->restart = (Ckpt__V1__RestartMode)value;
+        return result;
+    case 'o':
+        result = take_choice("--restore", &ckpt__v1__restore_mode__descriptor, &value, err);
+        request->restore = (Ckpt__V1__RestoreMode)value;
+        return result;
+    case 'G':
+        result = take_choice("--staging", &ckpt__v1__staging__descriptor, &value, err);
+        request->staging = (Ckpt__V1__Staging)value;
+        return result;
+    default:
+        return err_set(err, ERR_INVALID, "an option is unknown or lacks its value");
+    }
+}
+
 static int take_option(int option, Ckpt__V1__RegisterOwnJobRequest *request, const char **socket,
                        struct err *err)
 {
@@ -115,13 +215,17 @@ static int take_option(int option, Ckpt__V1__RegisterOwnJobRequest *request, con
         result = take_number("--gpus", NUMBER_PLAIN, GPUS_MAX, &gpus, err);
         request->gpu_count = (uint32_t)gpus;
         return result;
-    case 'o':
+    case 'H':
         return take_on_hang(&request->on_hang, err);
+    case 'P':
+        return take_number("--period", NUMBER_DURATION, WALLTIME_MAX_MS, &request->period_ms, err);
+    case 'n':
+        return take_node(request, err);
     case 's':
         *socket = optarg;
         return 0;
     default:
-        return err_set(err, ERR_INVALID, "an option is unknown or lacks its value");
+        return take_word(option, request, err);
     }
 }
 
@@ -133,10 +237,26 @@ static int check_whole(int argc, const Ckpt__V1__RegisterOwnJobRequest *request,
     if (request->allocation_id[0] == '\0' || request->tenant[0] == '\0' ||
         request->project[0] == '\0')
         return err_set(err, ERR_INVALID, "register needs --alloc, --tenant and --project");
+    if (request->period_ms != 0 && request->period_ms < PERIOD_MIN_MS)
+        return err_set(err, ERR_INVALID, "--period is %" PRIu64 " ms, must be at least 1m",
+                       request->period_ms);
     return 0;
 }
 
-static int ask(const Ckpt__V1__RegisterOwnJobRequest *request, const char *socket)
+static void print_registered(const Ckpt__V1__RegisterOwnJobRequest *request,
+                             const Ckpt__V1__RegisterOwnJobReply *reply)
+{
+    if (reply->node_count <= 1)
+        printf("job %s of %s is registered on node %s; start it: ckpt-run --alloc %s -- COMMAND\n",
+               request->allocation_id, reply->owner, reply->node_id, request->allocation_id);
+    else
+        printf("job %s of %s is registered for %" PRIu32
+               " nodes; start it on each of them: ckpt-run --alloc %s -- COMMAND; it begins when "
+               "all wait\n",
+               request->allocation_id, reply->owner, reply->node_count, request->allocation_id);
+}
+
+static int ask_agent(const Ckpt__V1__RegisterOwnJobRequest *request, const char *socket)
 {
     Ckpt__V1__RegisterOwnJobReply *reply = NULL;
     struct run_answer answer;
@@ -152,8 +272,7 @@ static int ask(const Ckpt__V1__RegisterOwnJobRequest *request, const char *socke
         reply =
             ckpt__v1__register_own_job_reply__unpack(NULL, answer.bytes.length, answer.bytes.bytes);
     if (reply != NULL)
-        printf("job %s of %s is registered on node %s; start it: ckpt-run --alloc %s -- COMMAND\n",
-               request->allocation_id, reply->owner, reply->node_id, request->allocation_id);
+        print_registered(request, reply);
     else
         code = run_call_fail(socket, &answer);
     buf_close(&answer.bytes);
@@ -182,5 +301,5 @@ int run_register(int argc, char **argv)
         fprintf(stderr, "ckpt-run: %s\n%s", err.text, usage);
         return RUN_EXIT_SELF;
     }
-    return ask(&request, socket);
+    return ask_agent(&request, socket);
 }

@@ -4,10 +4,13 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "src/agent/run/run_output.h"
+#include "src/base/check.h"
+#include "src/cli/owner.h"
 
 enum { LINE_BYTES = 4096, CAUSE_BYTES = 512 };
 
@@ -25,14 +28,22 @@ static uint64_t monotonic_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* At once: others write there too. */
+/* At once: others write there too. Texts of members and agents name ckptctl, which an owner may
+ * have no key for. */
 static void say_line(const char *format, va_list arguments)
 {
-    char text[LINE_BYTES], line[LINE_BYTES + 16];
+    char text[LINE_BYTES], *line = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&line, &length);
 
+    CHECK(out != NULL);
     vsnprintf(text, sizeof(text), format, arguments);
-    snprintf(line, sizeof(line), "ckpt-run: %s\n", text);
+    fputs("ckpt-run: ", out);
+    owner_words(out, text);
+    fputc('\n', out);
+    fclose(out);
     run_output_line(line);
+    free(line);
 }
 
 void run_say_quiet(bool quiet)

@@ -12,27 +12,29 @@
 #include "ckpt/v1/app.pb-c.h"
 #include "src/agent/run/run_call.h"
 #include "src/agent/run/run_options.h"
+#include "src/agent/run/run_owner.h"
 #include "src/agent/run/words.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
+#include "src/cli/owner.h"
 #include "src/rpc/server.h"
 
 #define LIST_OWN_JOBS_METHOD "/ckpt.v1.AppService/ListOwnJobs"
 
-enum { STATUS_TIMEOUT_MS = 5000 };
+enum { STATUS_TIMEOUT_MS = 5000, CLUSTER_JOBS_MAX = 8 /* jobs that the cluster is asked for */ };
 
 static const char usage[] =
     "usage: ckpt-run status [--alloc ID] [--socket PATH] [-o text|json]\n"
-    "Your own jobs on this node, as its agent knows them; root sees all of the node.\n"
+    "Your own jobs on this node, as its agent knows them; root sees all of the node. What the\n"
+    "cluster knows, and the next step, stands below those that do not run here: with --alloc, or\n"
+    "below the last 8.\n"
     "\n"
     "  --alloc ID    this one only\n"
     "  --socket PATH of the agent; default: " RUN_DEFAULT_SOCKET "\n"
     "  -o FORMAT     text (the default) or json\n"
     "\n"
-    "The exit code is 0, 3 when --alloc is no job of yours that this node knows, 125 when the "
-    "agent\n"
-    "cannot be asked. What the whole cluster knows of a job tells ckptctl, with a key of its "
-    "own.\n";
+    "The exit code is 0, 3 when --alloc is no job of yours that this node or the cluster knows,\n"
+    "125 when the agent cannot be asked.\n";
 
 struct status_options {
     const char *allocation_id; /* "": all */
@@ -173,8 +175,30 @@ static void print_last(const Ckpt__V1__ListOwnJobsReply *reply, const Ckpt__V1__
     }
 }
 
-static void print_text(const Ckpt__V1__ListOwnJobsReply *reply)
+/* A job that runs here is told of by its agent alone. */
+static bool wants_cluster(const Ckpt__V1__OwnJob *job)
 {
+    return job->state == CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_STARTING ||
+           job->state == CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_NOT_STARTED ||
+           job->state == CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_ENDED;
+}
+
+/* False: the cluster does not know it as the caller's, or cannot be asked. */
+static bool print_cluster(const char *socket, const char *allocation_id, const char *node_id)
+{
+    Ckpt__V1__Allocation *job = run_owner_job(socket, allocation_id);
+
+    if (job == NULL)
+        return false;
+    owner_job_print(stdout, job, node_id);
+    ckpt__v1__allocation__free_unpacked(job, NULL);
+    return true;
+}
+
+static void print_text(const Ckpt__V1__ListOwnJobsReply *reply, const char *socket)
+{
+    const size_t first = reply->n_jobs > CLUSTER_JOBS_MAX ? reply->n_jobs - CLUSTER_JOBS_MAX : 0;
+
     if (reply->leader)
         printf("node %s: connected to the cluster's leader (%s)\n", reply->node_id,
                reply->leader_address);
@@ -187,6 +211,8 @@ static void print_text(const Ckpt__V1__ListOwnJobsReply *reply)
         print_ranks(reply->jobs[i]);
         print_steps(reply->jobs[i]->steps);
         print_last(reply, reply->jobs[i]);
+        if (reply->leader && i >= first && wants_cluster(reply->jobs[i]))
+            (void)print_cluster(socket, reply->jobs[i]->allocation_id, reply->node_id);
     }
     if (reply->n_jobs == 0)
         puts("no job of yours is known on this node");
@@ -334,6 +360,19 @@ static int parse(int argc, char **argv, struct status_options *ret_options)
     return -1;
 }
 
+/* Of a job that this node has not heard of. */
+static bool print_elsewhere(const struct status_options *options)
+{
+    Ckpt__V1__Allocation *job = run_owner_job(options->socket, options->allocation_id);
+
+    if (job == NULL)
+        return false;
+    printf("job %s: nothing of it is on this node\n", options->allocation_id);
+    owner_job_print(stdout, job, "");
+    ckpt__v1__allocation__free_unpacked(job, NULL);
+    return true;
+}
+
 int run_status(int argc, char **argv)
 {
     Ckpt__V1__ListOwnJobsRequest request = CKPT__V1__LIST_OWN_JOBS_REQUEST__INIT;
@@ -355,12 +394,15 @@ int run_status(int argc, char **argv)
     if (answer.status == RPC_OK)
         reply =
             ckpt__v1__list_own_jobs_reply__unpack(NULL, answer.bytes.length, answer.bytes.bytes);
-    if (reply == NULL)
+    if (reply == NULL && answer.status == RPC_NOT_FOUND && !options.json &&
+        print_elsewhere(&options))
+        code = EXIT_SUCCESS;
+    else if (reply == NULL)
         code = run_call_fail(options.socket, &answer);
     else if (options.json)
         print_json(reply);
     else
-        print_text(reply);
+        print_text(reply, options.socket);
     buf_close(&answer.bytes);
     if (reply == NULL)
         return code;

@@ -6,16 +6,20 @@
 #include <string.h>
 
 #include "src/agent/run/run_end.h"
+#include "src/agent/run/run_get.h"
+#include "src/agent/run/run_owner.h"
 #include "src/agent/run/run_register.h"
 #include "src/agent/run/run_say.h"
 #include "src/agent/run/run_status.h"
 #include "src/base/build.h"
 #include "src/base/check.h"
+#include "src/cli/owner.h"
 
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
-} verbs[] = {{"status", run_status}, {"end", run_end}, {"register", run_register}};
+} verbs[] = {
+    {"status", run_status}, {"end", run_end}, {"register", run_register}, {"get", run_get}};
 
 bool run_answered(int argc, char **argv, struct run_options *ret_options, int *ret_code)
 {
@@ -26,6 +30,10 @@ bool run_answered(int argc, char **argv, struct run_options *ret_options, int *r
             *ret_code = verbs[i].run(argc - 1, argv + 1);
             return true;
         }
+    }
+    if (argc > 1 && owner_verb(argv[1]) != NULL) {
+        *ret_code = run_owner(argc - 1, argv + 1);
+        return true;
     }
     if (run_options_parse(argc, argv, ret_options, &err) != 0) {
         run_say_error("%s", err.text);

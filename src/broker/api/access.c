@@ -59,17 +59,27 @@ bool access_is_agent(const struct rpc_peer *peer, const char *node_id)
            identity.kind == TLS_AGENT && strcmp(identity.name, node_id) == 0;
 }
 
+bool access_is_kind(const struct rpc_peer *peer, enum tls_kind kind)
+{
+    struct tls_identity identity;
+
+    return peer->tls &&
+           tls_identity_parse(peer->identity, strlen(peer->identity), &identity, NULL) == 0 &&
+           identity.kind == kind;
+}
+
 /* A user's job may ask for so long to write its last checkpoint; more would hold nodes that others
  * wait for. */
-enum { OWN_GRACE_MAX_MS = 600000, OWN_WRONG_BYTES = 96 };
+enum { OWN_GRACE_MAX_MS = 600000, OWN_PERIOD_MIN_MS = 60000, OWN_WRONG_BYTES = 256 };
 
-/* What a user may say of an own job, and of its node; all else, also what is added to the messages
+/* What a user may say of an own job, and of its nodes; all else, also what is added to the messages
  * later, is for schedulers and operators. `continues` names an own job as well: the state refuses
  * one of another owner. */
 static const char *const own_fields[] = {
-    "allocation_id", "tenant",  "project",     "vcluster", "owner",     "profile",  "nodes",
-    "strategy",      "restore", "walltime_ms", "grace_ms", "target_id", "continues"};
-static const char *const own_node_fields[] = {"node_id", "gpu_count"};
+    "allocation_id", "tenant",    "project",        "vcluster",    "owner",    "profile",
+    "nodes",         "strategy",  "restore",        "walltime_ms", "grace_ms", "target_id",
+    "continues",     "period_ms", "requeue_policy", "restart",     "staging",  NULL};
+static const char *const own_node_fields[] = {"node_id", "gpu_count", NULL};
 
 static bool field_given(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
@@ -91,57 +101,95 @@ static bool field_given(const ProtobufCMessage *message, const ProtobufCFieldDes
     }
 }
 
-/* The first field that says something and is not of these; NULL: none. */
-static const char *field_beyond(const ProtobufCMessage *message, const char *const *fields,
-                                size_t count)
+const char *access_field_beyond(const ProtobufCMessage *message, const char *const *fields)
 {
     const ProtobufCMessageDescriptor *type = message->descriptor;
 
     for (unsigned i = 0; i < type->n_fields; i++) {
-        size_t k = 0;
+        const char *const *at = fields;
 
-        while (k < count && strcmp(type->fields[i].name, fields[k]) != 0)
-            k++;
-        if (k == count && field_given(message, &type->fields[i]))
+        while (*at != NULL && strcmp(type->fields[i].name, *at) != 0)
+            at++;
+        if (*at == NULL && field_given(message, &type->fields[i]))
             return type->fields[i].name;
     }
     return NULL;
 }
 
+/* Of its nodes. */
+static const char *own_nodes_wrong(const struct rpc_peer *peer, const struct fsm *fsm,
+                                   const Ckpt__V1__RegisterAllocationRequest *request,
+                                   char text[OWN_WRONG_BYTES])
+{
+    const Ckpt__V1__AllocationSpec *spec = request->spec;
+    bool has_own = false;
+
+    for (size_t i = 0; i < spec->n_nodes; i++) {
+        const Ckpt__V1__NodeShare *share = spec->nodes[i];
+        const struct fsm_node *node = fsm == NULL ? NULL : fsm_node_find(fsm, share->node_id);
+        bool own = access_is_agent(peer, share->node_id);
+
+        has_own = has_own || own;
+        if (access_field_beyond(&share->base, own_node_fields) != NULL)
+            return "nodes may say node_id and gpu_count only";
+        if (own || fsm == NULL || (node != NULL && node->boot_id[0] != '\0'))
+            continue;
+        snprintf(text, OWN_WRONG_BYTES,
+                 "no agent has ever spoken from node %.128s; name one where ckpt-run can be "
+                 "started",
+                 share->node_id);
+        return text;
+    }
+    if (!has_own)
+        return "nodes must have the agent's own node";
+    return spec->n_nodes == 1 || request->waits
+               ? NULL
+               : "other nodes than the agent's own are held by nobody's word but their own: waits "
+                 "must be set";
+}
+
+/* A job whose nodes are names is started by the broker. */
+static bool own_starts(const Ckpt__V1__RegisterAllocationRequest *request)
+{
+    return !request->waits ||
+           (request->spec->restart != CKPT__V1__RESTART_MODE__RESTART_MODE_MANUAL &&
+            request->spec->requeue_policy != CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_NEVER);
+}
+
 /* What of it an owner may not say; NULL: nothing. */
-static const char *own_wrong(const struct rpc_peer *peer, const Ckpt__V1__AllocationSpec *spec,
+static const char *own_wrong(const struct rpc_peer *peer, const struct fsm *fsm,
+                             const Ckpt__V1__RegisterAllocationRequest *request,
                              char text[OWN_WRONG_BYTES])
 {
-    const Ckpt__V1__NodeShare *node = spec->n_nodes == 1 ? spec->nodes[0] : NULL;
-    const char *beyond = field_beyond(&spec->base, own_fields, ARRAY_COUNT(own_fields));
+    const Ckpt__V1__AllocationSpec *spec = request->spec;
+    const char *beyond = access_field_beyond(&spec->base, own_fields);
 
-    if (node == NULL || !access_is_agent(peer, node->node_id))
-        return "nodes must be the agent's own node, and no other";
-    if (field_beyond(&node->base, own_node_fields, ARRAY_COUNT(own_node_fields)) != NULL)
-        return "nodes may say node_id and gpu_count only";
     if (spec->owner[0] == '\0')
         return "owner must be given";
     if (beyond != NULL) {
         snprintf(text, OWN_WRONG_BYTES, "%s must not be given", beyond);
         return text;
     }
-    if (spec->strategy != CKPT__V1__STRATEGY__STRATEGY_UNSPECIFIED &&
-        spec->strategy != CKPT__V1__STRATEGY__STRATEGY_AUTO)
-        return "strategy must be AUTO";
     if (spec->grace_ms > OWN_GRACE_MAX_MS)
         return "grace_ms must be at most 600000 (10 min)";
-    return NULL;
+    if (spec->period_ms != 0 && spec->period_ms < OWN_PERIOD_MIN_MS)
+        return "period_ms must be at least 60000 (1 min), or 0";
+    if (!own_starts(request))
+        return "a job of several nodes is started by the broker: neither restart manual nor "
+               "requeue "
+               "never";
+    return own_nodes_wrong(peer, fsm, request, text);
 }
 
 /* What is refused here would let a user's job stand above others': a class, a sensitivity, a
  * vCluster's rights, or another owner's node. */
-bool access_own_allocation(const struct rpc_peer *peer, const ProtobufCMessage *message, char *text,
-                           size_t size)
+bool access_own_allocation(const struct rpc_peer *peer, const struct fsm *fsm,
+                           const ProtobufCMessage *message, char *text, size_t size)
 {
     const Ckpt__V1__RegisterAllocationRequest *request = (const void *)message;
     char why[OWN_WRONG_BYTES];
     const char *wrong =
-        request->spec == NULL ? "spec must be given" : own_wrong(peer, request->spec, why);
+        request->spec == NULL ? "spec must be given" : own_wrong(peer, fsm, request, why);
 
     if (wrong != NULL)
         snprintf(text, size,

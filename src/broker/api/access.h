@@ -6,7 +6,8 @@
  * Errors   the text names who asked, for what, and which certificate would do.
  * Absent   rights of single schedulers and operators: a certificate's name is for logs. That an
  *          agent speaks for its own node only is checked where its hello is taken
- *          (dispatcher_session.c), and here of what it registers for a user.
+ *          (dispatcher_session.c), here of what it registers for a user, and in own.c of what it
+ *          asks for one.
  * Source   K-001; the matrix is in README.md.
  */
 #ifndef CKPT_BROKER_ACCESS_H
@@ -14,6 +15,7 @@
 
 #include <protobuf-c/protobuf-c.h>
 
+#include "fsm/fsm.h"
 #include "src/rpc/server.h"
 #include "src/tls/identity.h"
 
@@ -30,9 +32,15 @@ bool access_allowed(const char *cluster, const struct rpc_peer *peer,
                     const struct access_call *call, char *text, size_t size);
 /* Whether the peer may speak for this node: always without TLS. */
 bool access_is_agent(const struct rpc_peer *peer, const char *node_id);
+/* Whether its certificate is of this kind; never without TLS. */
+bool access_is_kind(const struct rpc_peer *peer, enum tls_kind kind);
+/* The first field of the message that says something and is not of these, which NULL ends; NULL:
+ * none. */
+const char *access_field_beyond(const ProtobufCMessage *message, const char *const *fields);
 /* Whether an agent may register this for a user of its node: there, as somebody's, and with nothing
- * that could stand above others. message: a RegisterAllocationRequest. */
-bool access_own_allocation(const struct rpc_peer *peer, const ProtobufCMessage *message, char *text,
-                           size_t size);
+ * that could stand above others. message: a RegisterAllocationRequest. fsm: NULL: this member does
+ * not lead, and knows not all nodes. */
+bool access_own_allocation(const struct rpc_peer *peer, const struct fsm *fsm,
+                           const ProtobufCMessage *message, char *text, size_t size);
 
 #endif

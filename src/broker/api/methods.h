@@ -30,6 +30,7 @@ enum {
     ROLE_AGENT = 1 << TLS_AGENT,
     ROLE_SCHEDULER = 1 << TLS_SCHEDULER,
     ROLE_OPERATOR = 1 << TLS_OPERATOR,
+    ROLE_OWNER = ROLE_AGENT, /* an agent for a user of its node; goes with the row's `own` */
     ROLE_CLIENT = ROLE_SCHEDULER | ROLE_OPERATOR,
     ROLE_ANY = ROLE_REPLICA | ROLE_AGENT | ROLE_CLIENT
 };
@@ -68,9 +69,12 @@ struct method {
     enum fsm_status (*fill)(const ProtobufCMessage *request, Ckpt__Log__V1__Command *command,
                             union method_body *body, struct fsm_outcome *ret_outcome);
     /* MUTATION: asked of the request's fields; false refuses with PERMISSION_DENIED and the text.
-     * NULL: whoever may call it. */
-    bool (*allowed)(const struct rpc_peer *peer, const ProtobufCMessage *request, char *text,
-                    size_t size);
+     * NULL: whoever may call it. fsm: NULL where this member does not lead. */
+    bool (*allowed)(const struct rpc_peer *peer, const struct fsm *fsm,
+                    const ProtobufCMessage *request, char *text, size_t size);
+    /* MUTATION, READ: what the owner of a job may say, NULL-terminated (own.h). NULL: it is not for
+     * owners. */
+    const char *const *own;
     /* NULL: MutationReply. */
     void (*reply)(struct request *request, const struct fsm_outcome *outcome);
 };
@@ -89,6 +93,9 @@ extern const struct method service_operator_methods[];
 extern const size_t service_operator_method_count;
 extern const struct method service_members_methods[];
 extern const size_t service_members_method_count;
+
+/* A list of fields for a row's `own`. */
+#define OWN_FIELDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* service_preemption.c */
 void preemption_reply(struct request *request, const struct fsm_outcome *outcome);

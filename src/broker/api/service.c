@@ -13,6 +13,7 @@
 #include "src/base/check.h"
 #include "src/base/spare.h"
 #include "src/broker/api/methods.h"
+#include "src/broker/api/own.h"
 #include "src/broker/api/texts.h"
 
 /* What a method's entry in the table comes to when it is registered. */
@@ -137,11 +138,16 @@ static void request_answer(struct request *request)
 {
     const bool confirmed = !request->stale && request->method->kind == METHOD_READ;
     struct scratch scratch = {NULL};
+    char text[ANSWER_TEXT_BYTES];
 
     CHECK(request->call != NULL && request->message != NULL);
     CHECK(request->state == REQUEST_IN_LINE);
     if (confirmed && !replica_serving(request->broker->replica))
         answer_not_leader(request->broker, request->call);
+    else if (own_asks(request->method, request->call) &&
+             !own_is_theirs(replica_fsm(request->broker->replica), request->call, request->message,
+                            text, sizeof(text)))
+        rpc_call_finish(request->call, RPC_NOT_FOUND, text);
     else
         request->method->answer(request, &scratch);
     scratch_free(&scratch);
@@ -268,11 +274,38 @@ static void request_start(struct service_method *state, struct request *request)
 
 /* ---- from the server ---- */
 
+/* Of what a user asks: whether it goes on; else the call is ended. A read looks at the job's owner
+ * when it is answered. A change looks before it is proposed: an owner never changes, and the
+ * leader's state has all that was acknowledged. */
+static bool owner_may(const struct service_method *state, struct rpc_call *call,
+                      const ProtobufCMessage *message)
+{
+    struct replica *replica = state->service->broker->replica;
+    const struct method *method = state->method;
+    char text[ANSWER_TEXT_BYTES];
+
+    if (!own_may_ask(method, call, message, text, sizeof(text))) {
+        rpc_call_finish(call, RPC_PERMISSION_DENIED, text);
+        return false;
+    }
+    if (method->kind != METHOD_MUTATION)
+        return true;
+    if (!replica_serving(replica)) {
+        answer_not_leader(state->service->broker, call);
+        return false;
+    }
+    if (own_is_theirs(replica_fsm(replica), call, message, text, sizeof(text)))
+        return true;
+    rpc_call_finish(call, RPC_NOT_FOUND, text);
+    return false;
+}
+
 static void service_on_message(struct rpc_call *call, void *data, const uint8_t *bytes,
                                size_t length)
 {
     struct service_method *state = data;
     const struct method *method = state->method;
+    struct replica *replica = state->service->broker->replica;
     ProtobufCMessage *message;
     char text[ANSWER_TEXT_BYTES];
 
@@ -298,9 +331,15 @@ static void service_on_message(struct rpc_call *call, void *data, const uint8_t 
         return;
     }
     if (method->allowed != NULL &&
-        !method->allowed(rpc_call_peer(call), message, text, sizeof(text))) {
+        !method->allowed(rpc_call_peer(call),
+                         replica_serving(replica) ? replica_fsm(replica) : NULL, message, text,
+                         sizeof(text))) {
         message_free(state, message);
         rpc_call_finish(call, RPC_PERMISSION_DENIED, text);
+        return;
+    }
+    if (own_asks(method, call) && !owner_may(state, call, message)) {
+        message_free(state, message);
         return;
     }
     request_start(state, request_new(state, call, message));
@@ -374,6 +413,9 @@ static void service_add(struct service *service, const struct method *method)
     CHECK((method->answer != NULL) ==
           (method->kind == METHOD_READ || method->kind == METHOD_LOCAL));
     CHECK((method->start != NULL) == (method->kind == METHOD_OWN));
+    CHECK(method->own == NULL ||
+          ((method->roles & ROLE_OWNER) != 0 && method->allowed == NULL &&
+           (method->kind == METHOD_MUTATION || method->kind == METHOD_READ)));
     rpc_server_add_method(service->broker->rpc, method->path, false, false, &handlers, state);
 }
 

@@ -549,8 +549,9 @@ static void restart_reply(struct request *request, const struct fsm_outcome *out
 #define MUTATION(method, may, message, body, ...)                                                  \
     METHOD_ROW("BrokerService", method, may, METHOD_MUTATION, message,                             \
                .body_case = CKPT__LOG__V1__COMMAND__BODY_##body, __VA_ARGS__)
-#define READ(method, may, message, function)                                                       \
-    METHOD_ROW("BrokerService", method, may, METHOD_READ, message, .answer = function)
+#define READ(method, may, message, function, ...)                                                  \
+    METHOD_ROW("BrokerService", method, may, METHOD_READ, message, .answer = function, __VA_ARGS__)
+#define OWN(...) .own = OWN_FIELDS(__VA_ARGS__)
 
 /* clang-format off */
 const struct method service_broker_methods[] = {
@@ -558,21 +559,29 @@ const struct method service_broker_methods[] = {
     MUTATION("RegisterOwnAllocation", ROLE_AGENT, register_allocation_request, REGISTER_ALLOCATION,
              .allowed = access_own_allocation),
     MUTATION("UpdateAllocation", ROLE_CLIENT, update_allocation_request, UPDATE_ALLOCATION),
-    MUTATION("EndAllocation", ROLE_CLIENT, end_allocation_request, END_ALLOCATION),
+    MUTATION("EndAllocation", ROLE_CLIENT | ROLE_OWNER, end_allocation_request, END_ALLOCATION,
+             OWN("request_id", "allocation_id")),
     MUTATION("ReportQueue", ROLE_CLIENT, report_queue_request, REPORT_QUEUE),
-    MUTATION("RequestCheckpoint", ROLE_CLIENT, request_checkpoint_request, REQUEST_CHECKPOINT),
+    MUTATION("RequestCheckpoint", ROLE_CLIENT | ROLE_OWNER, request_checkpoint_request,
+             REQUEST_CHECKPOINT, OWN("request_id", "allocation_id")),
     MUTATION("CancelCheckpoint", ROLE_CLIENT, cancel_checkpoint_request, CANCEL_CHECKPOINT),
-    MUTATION("RequestMigration", ROLE_CLIENT, request_migration_request, REQUEST_MIGRATION),
-    MUTATION("RestartAllocation", ROLE_CLIENT, restart_allocation_request, RESTART_ALLOCATION,
-             .reply = restart_reply),
+    MUTATION("RequestMigration", ROLE_CLIENT | ROLE_OWNER, request_migration_request,
+             REQUEST_MIGRATION, OWN("request_id", "allocation_id")),
+    MUTATION("RestartAllocation", ROLE_CLIENT | ROLE_OWNER, restart_allocation_request,
+             RESTART_ALLOCATION, .reply = restart_reply,
+             OWN("request_id", "allocation_id", "from_scratch")),
     MUTATION("RequestPreemption", ROLE_CLIENT, request_preemption_request, REQUEST_PREEMPTION,
              .reply = preemption_reply),
-    READ("GetAllocation", ROLE_CLIENT, get_allocation_request, get_allocation),
+    READ("GetAllocation", ROLE_CLIENT | ROLE_OWNER, get_allocation_request, get_allocation,
+         OWN("allocation_id", "stale")),
     READ("ListAllocations", ROLE_CLIENT, list_allocations_request, list_allocations),
-    READ("ListCheckpoints", ROLE_CLIENT, list_checkpoints_request, list_checkpoints),
+    READ("ListCheckpoints", ROLE_CLIENT | ROLE_OWNER, list_checkpoints_request, list_checkpoints,
+         OWN("allocation_id", "state", "checkpoint_id", "page_size", "after_checkpoint_id",
+             "stale")),
     READ("ListUndeleted", ROLE_CLIENT, list_undeleted_request, undeleted_answer),
     READ("GetRestartPoint", ROLE_AGENT | ROLE_CLIENT, get_restart_point_request, get_restart_point),
-    READ("Explain", ROLE_CLIENT, explain_request, explain_answer),
+    READ("Explain", ROLE_CLIENT | ROLE_OWNER, explain_request, explain_answer,
+         OWN("allocation_id", "at_ms", "checkpoint_id", "stale")),
     READ("ListPreemptions", ROLE_CLIENT, list_preemptions_request, preemptions_answer),
     READ("GetPlacementHints", ROLE_CLIENT, get_placement_hints_request, placement_hints_answer),
     READ("GetRequest", ROLE_CLIENT, get_request_request, get_request),

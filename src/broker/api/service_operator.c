@@ -302,11 +302,12 @@ static void list_nodes(struct request *request, struct scratch *scratch)
 
 /* ---- the table ---- */
 
-#define METHOD(of_kind, method, may, message, function)                                            \
-    METHOD_ROW("OperatorService", method, may, of_kind, message, .answer = function)
-#define MUTATION(method, may, message, body, function)                                             \
+#define METHOD(of_kind, method, may, message, function, ...)                                       \
+    METHOD_ROW("OperatorService", method, may, of_kind, message, .answer = function, __VA_ARGS__)
+#define MUTATION(method, may, message, body, function, ...)                                        \
     METHOD_ROW("OperatorService", method, may, METHOD_MUTATION, message,                           \
-               .body_case = CKPT__LOG__V1__COMMAND__BODY_##body, .fill = function)
+               .body_case = CKPT__LOG__V1__COMMAND__BODY_##body, .fill = function, __VA_ARGS__)
+#define OWN(...)                     .own = OWN_FIELDS(__VA_ARGS__)
 #define ABSENT(method, may, message) METHOD(METHOD_ABSENT, method, may, message, NULL)
 
 /* clang-format off */
@@ -315,7 +316,8 @@ const struct method service_operator_methods[] = {
     METHOD(METHOD_LOCAL, "DebugCheck", ROLE_OPERATOR, debug_check_request, status_debug_check),
     METHOD(METHOD_READ, "GetPolicy", ROLE_CLIENT, get_policy_request, get_policy),
     METHOD(METHOD_READ, "ListTargets", ROLE_CLIENT, list_targets_request, list_targets),
-    METHOD(METHOD_READ, "GetLosses", ROLE_CLIENT, get_losses_request, losses_answer),
+    METHOD(METHOD_READ, "GetLosses", ROLE_CLIENT | ROLE_OWNER, get_losses_request, losses_answer,
+           OWN("allocation_id", "stale")),
     METHOD(METHOD_READ, "GetCalibration", ROLE_CLIENT, get_calibration_request, calibration_answer),
     METHOD(METHOD_READ, "ListNodes", ROLE_CLIENT, list_nodes_request, list_nodes),
     MUTATION("SetPolicy", ROLE_OPERATOR, set_policy_request, SET_POLICY, fill_set_policy),
@@ -335,7 +337,8 @@ const struct method service_operator_methods[] = {
              fill_adopt_cluster),
     MUTATION("RemoveOrphans", ROLE_OPERATOR, remove_orphans_request, REMOVE_ORPHANS,
              fill_remove_orphans),
-    MUTATION("PinCheckpoint", ROLE_OPERATOR, pin_request, PIN_CHECKPOINT, fill_pin),
+    MUTATION("PinCheckpoint", ROLE_OPERATOR | ROLE_OWNER, pin_request, PIN_CHECKPOINT, fill_pin,
+             OWN("request_id", "checkpoint_id", "unpin")),
     METHOD(METHOD_READ, "ListTenants", ROLE_CLIENT, list_tenants_request, tenants_answer),
     MUTATION("PutTenant", ROLE_OPERATOR, put_tenant_request, PUT_TENANT, tenants_fill_put),
 };

@@ -337,8 +337,12 @@ void translate_checkpoint(const struct fsm *fsm, const struct fsm_checkpoint *ch
                           struct scratch *scratch, Ckpt__V1__Checkpoint *ret_checkpoint)
 {
     const struct fsm_allocation *allocation = fsm_allocation_at(fsm, checkpoint->allocation_slot);
+    const struct fsm_target *target = fsm_target_at(fsm, checkpoint->target_slot);
 
     fsm_checkpoint_to_message(checkpoint, ret_checkpoint);
+    if (target != NULL)
+        ret_checkpoint->target_prefix = translate_text(target->prefix);
+    ret_checkpoint->snapshot_at_ms = checkpoint->snapshot_at_ms;
     ret_checkpoint->allocation_id = translate_text(allocation->id);
     ret_checkpoint->target_id = translate_text(fsm_target_name(fsm, checkpoint->target_slot));
     ret_checkpoint->path = translate_checkpoint_path(fsm, checkpoint, scratch);

@@ -38,6 +38,7 @@ static const struct task tasks[] = {
     {"abandon", READ | REMOVE, PART_PLACE, false, READ},
     {"verify", READ, PART_PLACE, false, 0},
     {"restore", READ, PART_PLACE, false, 0},
+    {"get", READ, PART_PLACE, false, 0},
     {"collect", READ | REMOVE, CHECKPOINT_PLACE, false, READ | WRITE},
     {"probe", READ | WRITE | REMOVE, PROBE_PLACE, false, READ | WRITE},
     {"scan", READ, PREFIX_PLACE, false, 0},

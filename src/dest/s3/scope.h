@@ -12,7 +12,8 @@
  *              put              {path}/{part}/            read, write,    read {allocation}/
  *                                                         remove          checkpoints/
  *              abandon          {path}/{part}/            read, remove
- *              verify, restore  {path}/{part}/            read
+ *              verify, restore, {path}/{part}/            read
+ *              get
  *              collect          {path}/                   read, remove
  *              probe            {prefix}/.probe           read, write,
  *                                                         remove

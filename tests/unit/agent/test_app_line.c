@@ -54,6 +54,8 @@ static const struct {
     {APP_LINE_FROM_RANK, "done 16777215-1099511627775-4294967295"},
     {APP_LINE_FROM_RANK, "defer 1-42-1 1"},
     {APP_LINE_FROM_RANK, "progress 1-42-1 1000000"},
+    {APP_LINE_FROM_RANK, "request 0"},
+    {APP_LINE_FROM_RANK, "request 18446744073709551615"},
     {APP_LINE_FROM_AGENT, "ready 1 node-a.1 4095 4096"},
     {APP_LINE_FROM_AGENT, "refused rank%203:%2010%25%20is%20too%0Alittle%C3%BC"},
     {APP_LINE_FROM_AGENT, "ask 1-42-1 1700000000000 0 out/1-42-1/rank-00003"},

@@ -224,6 +224,12 @@ static void alive(void *job, uint32_t rank, const char *hint, uint32_t ppm)
     closes("alive", rank);
 }
 
+static void request(void *job, uint64_t step)
+{
+    (void)job;
+    note("request %" PRIu64 "\n", step);
+}
+
 static void gone(void *job, struct rank_stream *stream)
 {
     uint32_t rank = 0;
@@ -303,8 +309,8 @@ static int begin(void **state)
                                                 .timer_new = fake_timer_new,
                                                 .timer_start = fake_timer_start,
                                                 .timer_free = fake_timer_free};
-    static const struct app_line_events events = {&timer, find,  registered, at,  missed,
-                                                  done,   defer, alive,      gone};
+    static const struct app_line_events events = {&timer, find,  registered, at,      missed,
+                                                  done,   defer, alive,      request, gone};
 
     (void)state;
     told[0] = '\0';
@@ -348,9 +354,9 @@ static void what_a_rank_says_is_told(void **state)
     (void)state;
     told[0] = '\0';
     say(stream, "at 1-42-1 128 250000\nmissed 1-42-1 131\ndefer 1-42-2 5000\nprogress 1-42-3 9\n"
-                "done 1-42-3\n");
+                "done 1-42-3\nrequest 7\n");
     heard("at 3 1-42-1 128 250000\nmissed 3 1-42-1 131\ndefer 3 1-42-2 5000\nalive 3 1-42-3 9\n"
-          "done 3 1-42-3\n");
+          "done 3 1-42-3\nrequest 7\n");
     assert_false(stream->closed);
 }
 

@@ -218,10 +218,13 @@ static void each_rank_is_asked_and_answers_for_itself(void **state)
     assert_int_equal(application.signals, 0);
     assert_int_equal(application.rank_signals[0], 1);
     assert_int_equal(application.rank_signals[1], 1);
-    file_put(&application, "done.3", "hint=1-42-1\nbytes=7\nstatus=0\nstep=127\nstall_ms=40\n");
+    file_put(&application, "done.3",
+             "hint=1-42-1\nbytes=7\nstatus=0\nstep=127\nstall_ms=40\n"
+             "saved_at=1700000000000\n");
     assert_int_equal(ask->poll(&target, "1-42-1", 0, &sentinel, &err), ASK_FINISHED);
     assert_string_equal(sentinel.label, "127");
     assert_uint_equal(sentinel.stall_ms, 40);
+    assert_true(sentinel.saved_at_ms == 1700000000000);
     assert_int_equal(ask->poll(&target, "1-42-1", 1, &sentinel, &err), ASK_NOTHING_YET);
     file_put(&application, "done", "hint=1-42-1\nbytes=7\nstatus=0\n");
     assert_int_equal(ask->poll(&target, "1-42-1", 1, &sentinel, &err), ASK_WRONG);

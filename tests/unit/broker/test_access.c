@@ -26,6 +26,20 @@ static bool may(const char *identity, const char *path, char text[512])
                           512);
 }
 
+/* Of BrokerService and OperatorService; for users of the node all but the first (own.h). */
+static bool is_agents(const char *method)
+{
+    static const char *const methods[] = {
+        "GetRestartPoint", "RegisterOwnAllocation", "GetAllocation",     "ListCheckpoints",
+        "Explain",         "RequestCheckpoint",     "RestartAllocation", "EndAllocation",
+        "GetLosses",       "PinCheckpoint",         "RequestMigration"};
+
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+        if (strcmp(method, methods[i]) == 0)
+            return true;
+    return false;
+}
+
 static void every_method_of_the_api_is_somebodys(void **state)
 {
     const ProtobufCServiceDescriptor *const services[] = {&ckpt__v1__agent_service__descriptor,
@@ -41,8 +55,7 @@ static void every_method_of_the_api_is_somebodys(void **state)
             if (service_roles(path) == 0)
                 fail_msg("nobody may call %s", path);
             /* whoever decides over the cluster, it is no agent and no replica */
-            if (i > 0 && strcmp(services[i]->methods[k].name, "GetRestartPoint") != 0 &&
-                strcmp(services[i]->methods[k].name, "RegisterOwnAllocation") != 0)
+            if (i > 0 && !is_agents(services[i]->methods[k].name))
                 assert_int_equal(service_roles(path) & 1u << TLS_AGENT, 0);
             if (i != 2 || strcmp(services[i]->methods[k].name, "Status") != 0)
                 assert_int_equal(service_roles(path) & 1u << TLS_REPLICA, 0);
@@ -68,7 +81,11 @@ static void the_matrix_is_what_the_readme_says(void **state)
         {"/ckpt.v1.OperatorService/Status", "rso"},
         {"/ckpt.v1.OperatorService/GetPolicy", "so"},
         {"/ckpt.v1.OperatorService/ListTargets", "so"},
-        {"/ckpt.v1.OperatorService/GetLosses", "so"},
+        {"/ckpt.v1.OperatorService/GetLosses", "aso"},
+        {"/ckpt.v1.OperatorService/PinCheckpoint", "ao"},
+        {"/ckpt.v1.BrokerService/GetAllocation", "aso"},
+        {"/ckpt.v1.BrokerService/ListAllocations", "so"},
+        {"/ckpt.v1.BrokerService/UpdateAllocation", "so"},
         {"/ckpt.v1.OperatorService/ListTenants", "so"},
         {"/ckpt.v1.OperatorService/PutTenant", "o"},
         {"/ckpt.v1.OperatorService/GetCalibration", "so"},
@@ -106,10 +123,11 @@ static void refusals_say_what_is_needed(void **state)
     char text[512];
 
     (void)state;
-    assert_false(may("ckpt://demo/agent/n1", "/ckpt.v1.BrokerService/EndAllocation", text));
-    assert_string_equal(text, "PERMISSION_DENIED: ckpt://demo/agent/n1 may not call "
-                              "ckpt.v1.BrokerService/EndAllocation; it takes a certificate of kind "
-                              "scheduler or operator");
+    assert_false(may("ckpt://demo/agent/n1", "/ckpt.v1.BrokerService/UpdateAllocation", text));
+    assert_string_equal(text,
+                        "PERMISSION_DENIED: ckpt://demo/agent/n1 may not call "
+                        "ckpt.v1.BrokerService/UpdateAllocation; it takes a certificate of kind "
+                        "scheduler or operator");
     assert_false(may("ckpt://prod/operator/ann", "/ckpt.v1.OperatorService/Status", text));
     assert_non_null(strstr(text, "of another cluster than demo"));
     assert_false(may("", "/ckpt.v1.OperatorService/Status", text));
@@ -151,6 +169,7 @@ static void an_agent_speaks_for_its_own_node_only(void **state)
 static Ckpt__V1__NodeShare own_node, other_node;
 static Ckpt__V1__NodeShare *own_nodes[] = {&own_node, &other_node};
 static Ckpt__V1__AllocationSpec own_spec;
+static bool own_waits;
 
 static void own_is(const char *agent, const char *wrong)
 {
@@ -159,7 +178,8 @@ static void own_is(const char *agent, const char *wrong)
     char text[512] = "";
 
     request.spec = &own_spec;
-    assert_int_equal(access_own_allocation(&peer, &request.base, text, sizeof(text)),
+    request.waits = own_waits;
+    assert_int_equal(access_own_allocation(&peer, NULL, &request.base, text, sizeof(text)),
                      wrong == NULL);
     if (wrong != NULL && (strstr(text, wrong) == NULL || strncmp(text, "PERMISSION_DENIED: ", 19)))
         fail_msg("\"%s\" does not say \"%s\"", text, wrong);
@@ -174,7 +194,7 @@ static void an_agent_registers_a_job_of_a_user_on_its_own_node_only(void **state
     char text[512];
 
     (void)state;
-    assert_false(access_own_allocation(&peer, &empty.base, text, sizeof(text)));
+    assert_false(access_own_allocation(&peer, NULL, &empty.base, text, sizeof(text)));
 #define OWN(agent, change, wrong)                                                                  \
     ckpt__v1__allocation_spec__init(&own_spec);                                                    \
     ckpt__v1__node_share__init(&own_node);                                                         \
@@ -190,9 +210,16 @@ static void an_agent_registers_a_job_of_a_user_on_its_own_node_only(void **state
     OWN("n1", (own_spec.walltime_ms = 1, own_spec.grace_ms = 600000), NULL);
     OWN("n1", own_spec.strategy = CKPT__V1__STRATEGY__STRATEGY_AUTO, NULL);
     OWN("n1", own_spec.vcluster = vcluster, NULL);
-    OWN("n2", (void)0, "nodes must be");
-    OWN("n1", own_spec.n_nodes = 2, "nodes must be");
-    OWN("n1", own_spec.n_nodes = 0, "nodes must be");
+    OWN("n2", (void)0, "nodes must have");
+    OWN("n1", own_spec.n_nodes = 2, "waits must be set");
+    OWN("n3", (own_waits = true, own_spec.n_nodes = 2), "nodes must have");
+    OWN("n2", own_spec.n_nodes = 2, NULL);
+    OWN("n1",
+        (own_spec.n_nodes = 2, own_spec.restart = CKPT__V1__RESTART_MODE__RESTART_MODE_MANUAL),
+        "started by the broker");
+    OWN("n1", (own_spec.n_nodes = 2, other_node.borrowed = true), "node_id and gpu_count");
+    own_waits = false;
+    OWN("n1", own_spec.n_nodes = 0, "nodes must have");
     OWN("n1", own_node.borrowed = true, "node_id and gpu_count");
     OWN("n1", own_node.home_vcluster = vcluster, "node_id and gpu_count");
     OWN("n1", own_node.gpu_memory_used_bytes = 1, "node_id and gpu_count");
@@ -201,16 +228,16 @@ static void an_agent_registers_a_job_of_a_user_on_its_own_node_only(void **state
     OWN("n1", own_spec.sensitive = true, "sensitive");
     OWN("n1", own_spec.reactive_min_nodes = 1, "reactive_min_nodes");
     OWN("n1", own_spec.reactive_max_nodes = 1, "reactive_max_nodes");
-    OWN("n1", own_spec.strategy = CKPT__V1__STRATEGY__STRATEGY_NONE, "strategy");
+    OWN("n1", own_spec.strategy = CKPT__V1__STRATEGY__STRATEGY_NONE, NULL);
     OWN("n1", own_spec.vcluster_kind = CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_SENSITIVE,
         "vcluster_kind");
-    OWN("n1", own_spec.requeue_policy = CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_ALWAYS,
-        "requeue_policy");
+    OWN("n1", own_spec.requeue_policy = CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_ALWAYS, NULL);
     OWN("n1", own_spec.max_requeue = 1, "max_requeue");
     OWN("n1", own_spec.grace_ms = 600001, "grace_ms");
     OWN("n1", own_spec.submitted_at_ms = 1, "submitted_at_ms");
     OWN("n1", own_spec.started_at_ms = 1, "started_at_ms");
-    OWN("n1", own_spec.period_ms = 1, "period_ms");
+    OWN("n1", own_spec.period_ms = 59999, "period_ms");
+    OWN("n1", own_spec.period_ms = 60000, NULL);
     OWN("n1", own_spec.checkpoint_timeout_ms = 1, "checkpoint_timeout_ms");
     OWN("n1", own_spec.write_bytes_per_s = 1, "write_bytes_per_s");
 #undef OWN
@@ -221,7 +248,8 @@ static void an_agent_registers_a_job_of_a_user_on_its_own_node_only(void **state
 static void a_field_that_is_not_an_owners_is_refused_by_its_name(void **state)
 {
     static const char own[] = " allocation_id tenant project vcluster owner profile nodes strategy "
-                              "restore walltime_ms grace_ms target_id continues ";
+                              "restore walltime_ms grace_ms target_id continues requeue_policy "
+                              "restart staging ";
     static char node[] = "n1", owner[] = "ann", text[] = "t";
     const ProtobufCMessageDescriptor *type = &ckpt__v1__allocation_spec__descriptor;
 

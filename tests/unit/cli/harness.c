@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/client/client.h"
 #include "src/rpc/server.h"
 
 static ProtobufCMessage *copy_message(const ProtobufCMessage *message)
@@ -28,10 +29,8 @@ static bool matches(const struct harness_answer *answer, const char *endpoint, c
     return answer->turns != 0 && same_endpoint && strcmp(answer->method, method) == 0;
 }
 
-static int answer_call(void *context, const char *endpoint, const char *method,
-                       const ProtobufCMessage *request,
-                       const ProtobufCMessageDescriptor *reply_type, ProtobufCMessage **ret_reply,
-                       struct err *err)
+static int answer_call(void *context, const char *endpoint, const struct client_request *request,
+                       ProtobufCMessage **ret_reply, struct err *err)
 {
     struct harness *h = context;
     int status = RPC_UNAVAILABLE;
@@ -40,18 +39,18 @@ static int answer_call(void *context, const char *endpoint, const char *method,
     if (endpoint == NULL) {
         if (h->last_request != NULL)
             protobuf_c_message_free_unpacked(h->last_request, NULL);
-        h->last_request = copy_message(request);
-        snprintf(h->last_method, sizeof(h->last_method), "%s", method);
+        h->last_request = copy_message(request->message);
+        snprintf(h->last_method, sizeof(h->last_method), "%s", request->method);
     }
     err_set(err, ERR_UNAVAILABLE, "connection refused");
     for (size_t i = 0; i < h->answer_count; i++) {
         struct harness_answer *answer = &h->answers[i];
 
-        if (matches(answer, endpoint, method)) {
+        if (matches(answer, endpoint, request->method)) {
             answer->turns -= answer->turns > 0 ? 1 : 0;
             status = answer->status;
             if (status == RPC_OK) {
-                CHECK(answer->reply->descriptor == reply_type);
+                CHECK(answer->reply->descriptor == request->reply_type);
                 *ret_reply = copy_message(answer->reply);
             } else {
                 err_set(err, ERR_IO, "%s", answer->text);

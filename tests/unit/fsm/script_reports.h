@@ -63,7 +63,7 @@ static inline enum fsm_status script_running(struct script *script, Ckpt__Log__V
 
 /* report n1 started j1 ckpt=1-1 attempt=1 [seq=N] size= age= write= stall= deferral= status=
  * restored= restart reason= why= run=1-3 label= ranks= numbers=0-3,7 all= step=
- * barrier mode=own part= sha= told= */
+ * barrier mode=own part= sha= told= before= */
 static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;
@@ -88,6 +88,7 @@ static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1
     report.write_ms = script_number(script, "write", 0);
     report.stall_ms = script_number(script, "stall", 0);
     report.snapshot_age_ms = script_number(script, "age", 0);
+    report.saved_before_ms = script_number(script, "before", 0);
     report.deferral_ms = script_number(script, "deferral", 0);
     report.told_write_ms = script_number(script, "told", 0);
     report.user = (uint32_t)script_number(script, "user", 0);

@@ -542,6 +542,36 @@ static void the_timeout_is_never_below_twice_the_learned_write_time(void **unuse
     script_close(&script);
 }
 
+/* V-014: files that were written before the question are of their own time, of the oldest part, and
+ * never of before the run. */
+static void what_was_saved_before_the_question_counts_from_then(void **unused)
+{
+    struct script script;
+    uint64_t began_ms, asked_ms;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2");
+    began_ms = job_of(&script, "j1")->started_at_ms;
+    expect_ok(&script, "after 60000");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1");
+    asked_ms = script.now_ms;
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1 age=1000 before=20000");
+    expect_ok(&script, "report n2 shard_verified j1 ckpt=1-1 age=1000 before=30000");
+    assert_true(checkpoint_of(&script, 1)->snapshot_at_ms == asked_ms - 30000);
+    assert_true(job_of(&script, "j1")->last_complete_snapshot_ms == asked_ms - 30000);
+    script_restore(&script);
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-2");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-2 before=3600000");
+    expect_ok(&script, "report n2 shard_verified j1 ckpt=1-2");
+    assert_true(checkpoint_of(&script, 2)->snapshot_at_ms == began_ms);
+    assert_true(job_of(&script, "j1")->last_complete_snapshot_ms == asked_ms - 30000);
+    script_close(&script);
+}
+
 /* S1-017: from the snapshot, not from the completion; a failed one changes nothing */
 static void progress_counts_from_the_snapshot_of_the_last_complete_one(void **unused)
 {
@@ -737,6 +767,7 @@ int main(void)
         cmocka_unit_test(a_deferral_leaves_a_whole_timeout_before_the_walltime),
         cmocka_unit_test(the_timeout_is_never_below_twice_the_learned_write_time),
         cmocka_unit_test(progress_counts_from_the_snapshot_of_the_last_complete_one),
+        cmocka_unit_test(what_was_saved_before_the_question_counts_from_then),
         cmocka_unit_test(each_outage_pauses_and_resumes_once),
         cmocka_unit_test(a_stopping_request_upgrades_the_active_checkpoint),
         cmocka_unit_test(what_ends_a_job_takes_over_no_attempt),

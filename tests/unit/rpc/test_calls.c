@@ -418,6 +418,39 @@ static void a_listener_of_another_user_is_told_nothing(void **state)
     assert_int_equal(seen.status, RPC_UNAVAILABLE);
     assert_false(seen.sent);
     assert_int_equal(fixture.messages, 1);
+    rpc_channel_free(fixture.channel);
+    config.root_may = true; /* an agent's socket: root's, or one's own */
+    fixture_channel(&fixture, &config);
+    seen_unary(&fixture, &seen, "/test.T/Echo", "hello", 0);
+    assert_true(fixture_run(&fixture, &seen.done));
+    assert_int_equal(seen.status, getuid() == 0 ? RPC_OK : RPC_UNAVAILABLE);
+    assert_true(getuid() == 0 || strstr(seen.text, "listens as uid") != NULL);
+    fixture_close(&fixture);
+}
+
+static void what_is_said_beside_a_message_comes_with_it(void **state)
+{
+    const struct rpc_metadata metadata[] = {{"ckpt-owner", "ann"}, {"ckpt-owner-uid", "4711"}};
+    struct fixture fixture;
+    struct seen seen = {.status = -1};
+
+    (void)state;
+    fixture_open(&fixture, NULL);
+    fixture_channel(&fixture, NULL);
+    rpc_channel_unary(fixture.channel,
+                      &(struct rpc_request){.path = "/test.T/Hold",
+                                            .bytes = (const uint8_t *)"x",
+                                            .length = 1,
+                                            .metadata = metadata,
+                                            .metadata_count = 2},
+                      &seen_handlers, &seen);
+    while (fixture.held == NULL)
+        fixture_run_ms(&fixture, 1);
+    assert_string_equal(rpc_call_metadata(fixture.held, "ckpt-owner"), "ann");
+    assert_string_equal(rpc_call_metadata(fixture.held, "ckpt-owner-uid"), "4711");
+    assert_null(rpc_call_metadata(fixture.held, "ckpt-owner-node"));
+    rpc_call_finish(fixture.held, RPC_NOT_FOUND, "");
+    assert_true(fixture_run(&fixture, &seen.done));
     fixture_close(&fixture);
 }
 
@@ -497,6 +530,7 @@ int main(void)
         cmocka_unit_test(a_large_stream_arrives_whole_with_bounded_buffers),
         cmocka_unit_test(a_unix_socket_tells_who_calls),
         cmocka_unit_test(a_listener_of_another_user_is_told_nothing),
+        cmocka_unit_test(what_is_said_beside_a_message_comes_with_it),
         cmocka_unit_test(listening_errors_say_what_is_wrong),
         cmocka_unit_test(freeing_a_channel_ends_its_calls_and_a_server_cancels_its_own),
     };

@@ -1,0 +1,38 @@
+/* Verbs of ckpt-run: the owner of a job asks the cluster without a key of it.
+ *
+ * Flow     ckpt-run hint JOB → owner_run(): the row of the verb, and from there the command of
+ *          ckptctl, its options and its printing. Only the way differs: the transport goes to the
+ *          agent of the node, which says whose call it is (src/agent/app/own_call.h). The broker
+ *          looks whose job it is about.
+ * Shapes   one table: verb, call, and what it takes. Texts that members and commands write name
+ *          ckptctl; owner_words() says what an owner does instead.
+ * Errors   printed; the exit codes are those of ckpt-run's verbs.
+ * Source   V-014.
+ */
+#ifndef CKPT_CLI_OWNER_H
+#define CKPT_CLI_OWNER_H
+
+#include <stdio.h>
+
+#include "ckpt/v1/broker.pb-c.h"
+#include "src/cli/cli.h"
+#include "src/client/client.h"
+
+/* The row of a verb, and the options of all of them; NULL: it is none (owner_verbs.c). */
+const struct command *owner_verb(const char *verb);
+extern const struct option_spec owner_options[];
+/* argv[0] is the verb. transport gets the struct cli as its context, with endpoints as --socket
+ * says, or NULL. Returns the exit code. */
+int owner_run(int argc, char **argv, cli_transport_fn *transport);
+
+/* A text in the owner's words: "ckptctl job JOB" becomes "ckpt-run status --alloc JOB"; what only
+ * an operator can do is called so. */
+void owner_words(FILE *out, const char *text);
+
+/* How the cluster has the job, and the owner's next step. node_id: of an agent
+ * where something of it is; "": it is asked elsewhere. */
+void owner_job_print(FILE *out, const Ckpt__V1__Allocation *job, const char *node_id);
+/* The line that registers a job which goes on from this one's last checkpoint. */
+void owner_continue_print(FILE *out, const Ckpt__V1__AllocationSpec *spec);
+
+#endif
