@@ -14,6 +14,7 @@
 #include "fsm/cluster/policy_fields.h"
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
+#include "fsm/node_life.h"
 
 #define STATE(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
 #define ENDS(name)  CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
@@ -146,9 +147,9 @@ static void check_parts(struct checker *checker, const struct allocation *alloca
         check_expect(
             checker,
             !part->away || !allocation->assigned ||
-                (part->terminated && node_at(checker->fsm, view->nodes[i].node_slot)->view.state ==
-                                         CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN),
-            "I30 only of a node that is down nobody's word is needed", view->id, i);
+                (part->terminated &&
+                 fsm_node_gone(&node_at(checker->fsm, view->nodes[i].node_slot)->view)),
+            "I30 only of a node that is gone nobody's word is needed", view->id, i);
         exited += part->exited;
         gpus += view->nodes[i].gpu_count;
         check_expect(checker,

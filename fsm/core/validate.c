@@ -466,6 +466,16 @@ static void check_platform_of(const char *field, const char *text, struct fsm_ou
     outcome->status = FSM_INVALID_ARGUMENT;
 }
 
+/* A line for people. */
+static void check_detail(const char *text, struct fsm_outcome *outcome)
+{
+    if (outcome->status != FSM_OK || strlen(text) < FSM_DETAIL_BYTES)
+        return;
+    outcome->current = strlen(text);
+    outcome->limit = FSM_DETAIL_BYTES - 1;
+    outcome->status = FSM_TOO_LARGE;
+}
+
 static enum fsm_status validate_node_seen(const fsm_command *command, struct fsm_outcome *outcome)
 {
     check_id(command->node_seen->node_id, outcome);
@@ -473,7 +483,10 @@ static enum fsm_status validate_node_seen(const fsm_command *command, struct fsm
     check_platform_of("os", command->node_seen->os, outcome);
     check_id_or_empty(command->node_seen->domain, outcome);
     check_range(command->node_seen->state, CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY,
-                CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING, outcome);
+                CKPT__LOG__V1__NODE_STATE__NODE_STATE_AGENT_LOST, outcome);
+    check_range(command->node_seen->heard_ms, 0, FSM_TIME_MAX_MS, outcome);
+    check_detail(command->node_seen->evidence, outcome);
+    check_detail(command->node_seen->probe, outcome);
     return outcome->status;
 }
 
@@ -558,7 +571,9 @@ static enum fsm_status validate_verified(const fsm_command *command, struct fsm_
 
 static enum fsm_status validate_drain_node(const fsm_command *command, struct fsm_outcome *outcome)
 {
-    return check_id(command->drain_node->node_id, outcome);
+    check_id(command->drain_node->node_id, outcome);
+    check_range(command->drain_node->deadline_ms, 0, FSM_DRAIN_MAX_MS, outcome);
+    return outcome->status;
 }
 
 static enum fsm_status validate_drain_target(const fsm_command *command,
@@ -610,7 +625,11 @@ static enum fsm_status validate_remove_node(const fsm_command *command, struct f
 
 static enum fsm_status validate_node_off(const fsm_command *command, struct fsm_outcome *outcome)
 {
-    return check_id(command->node_off->node_id, outcome);
+    check_id(command->node_off->node_id, outcome);
+    check_range(command->node_off->witness, CKPT__V1__NODE_WITNESS__NODE_WITNESS_UNSPECIFIED,
+                CKPT__V1__NODE_WITNESS__NODE_WITNESS_BMC, outcome);
+    check_detail(command->node_off->evidence, outcome);
+    return outcome->status;
 }
 
 static enum fsm_status validate_restart_choice(const fsm_command *command,

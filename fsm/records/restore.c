@@ -7,6 +7,7 @@
  */
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
+#include "fsm/node_life.h"
 #include "fsm/records/snapshot.h"
 
 #define NUMBERS_LEFT (UINT64_C(1) << 32) /* more than are applied until the next snapshot is read */
@@ -170,7 +171,9 @@ static bool node_within(const Ckpt__Log__V1__NodeRecord *record)
 {
     bool within = record->slot < FSM_NODES_MAX && id_valid(record->node_id) &&
                   fsm_platform_valid(record->machine) && fsm_platform_valid(record->os) &&
-                  (record->domain[0] == '\0' || id_valid(record->domain));
+                  (record->domain[0] == '\0' || id_valid(record->domain)) &&
+                  (unsigned)record->state < FSM_STATES_NODE &&
+                  (record->off_at_ms == 0 || record->silent_since_ms != 0);
 
     RECORD_CHECK(FSM_NODE, record);
     return within;

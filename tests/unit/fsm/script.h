@@ -634,6 +634,10 @@ static inline enum fsm_status script_drain(struct script *script, Ckpt__Log__V1_
     drain.node_id = script_text(script_word(script, 1));
     drain.urgent = script_flag(script, "urgent");
     drain.undo = script_flag(script, "undo");
+    drain.disable = script_flag(script, "disable");
+    drain.move = script_flag(script, "move");
+    drain.at_next_checkpoint = script_flag(script, "next");
+    drain.deadline_ms = script_number(script, "deadline", 0);
     SCRIPT_BODY(DRAIN_NODE, drain_node, &drain);
     return script_apply(script, command);
 }

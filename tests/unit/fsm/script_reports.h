@@ -108,7 +108,14 @@ static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1
     return script_apply(script, command);
 }
 
-/* node n1 ready [boot=] [machine=] [os=] [domain=, -: none] */
+static inline Ckpt__V1__NodeWitness script_witness(struct script *script)
+{
+    return (Ckpt__V1__NodeWitness)script_enum(script, &ckpt__v1__node_witness__descriptor,
+                                              "NODE_WITNESS_", "witness", "unspecified");
+}
+
+/* node n1 ready [boot=] [machine=] [os=] [domain=, -: none] [probe=]
+ * [witness= evidence=] [heard=ms ago] */
 static inline enum fsm_status script_node(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__NodeSeen seen = CKPT__LOG__V1__NODE_SEEN__INIT;
@@ -123,6 +130,10 @@ static inline enum fsm_status script_node(struct script *script, Ckpt__Log__V1__
     seen.os = script_text(script_value(script, "os", ""));
     seen.domain = script_text(script_value(script, "domain", ""));
     seen.domain_told = seen.domain[0] != '\0';
+    seen.witness = script_witness(script);
+    seen.evidence = script_text(script_value(script, "evidence", ""));
+    seen.probe = script_text(script_value(script, "probe", ""));
+    seen.heard_ms = script_number(script, "heard", 0);
     if (strcmp(seen.domain, "-") == 0)
         seen.domain = script_text("");
     seen.state = (Ckpt__Log__V1__NodeState)script_enum(
@@ -137,6 +148,8 @@ static inline enum fsm_status script_node_off(struct script *script,
     Ckpt__Log__V1__NodeOff off = CKPT__LOG__V1__NODE_OFF__INIT;
 
     off.node_id = script_text(script_word(script, 1));
+    off.witness = script_witness(script);
+    off.evidence = script_text(script_value(script, "evidence", ""));
     SCRIPT_BODY(NODE_OFF, node_off, &off);
     return script_apply(script, command);
 }
