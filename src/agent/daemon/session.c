@@ -22,7 +22,8 @@ enum {
     HURRY_US = 20000,
     RETRY_MIN_MS = 50,
     RETRY_MAX_MS = 1000,
-    MESSAGE_MAX_BYTES = 4 << 20
+    MESSAGE_MAX_BYTES = 4 << 20,
+    PROBE_LEVEL = 2 /* from which a cluster asks where its nodes are probed */
 };
 
 struct session {
@@ -203,6 +204,8 @@ static void send_heartbeat(struct session *session)
         attended_list(session, false, &heartbeat.n_waiting_allocation_ids);
     heartbeat.beginning_allocation_ids =
         attended_list(session, true, &heartbeat.n_beginning_allocation_ids);
+    if (session->agent->feature_level >= PROBE_LEVEL)
+        heartbeat.node_probe = text_message(session->agent->node_probe);
     up.body_case = CKPT__V1__AGENT_UP__BODY_HEARTBEAT;
     up.heartbeat = &heartbeat;
     session_send(session, &up);
