@@ -1,5 +1,5 @@
-/* Commands about nodes: seen (ready, degraded, down), drain, remove, off. Rows F-006, F-007,
- * L-001..L-003, S3-001, S3-060. The states and their moves: node_life.c. */
+/* Commands about nodes: seen (ready, degraded, down), remove, off. Rows F-006, F-007, S3-001,
+ * S3-060. The states and their moves: node_life.c; drains: apply_drain.c. */
 #include "fsm/core/registry.h"
 #include "fsm/ends.h"
 #include "fsm/job/job.h"
@@ -13,8 +13,7 @@
 /* The node's allocations in the order of their slots: the list's order is history, slots are state.
  * All of them are held for writing, and collected first: what is done to one may take it off the
  * list. */
-static size_t node_allocations(struct fsm *fsm, const struct node *node,
-                               struct sort_item **ret_items)
+size_t fsm_node_allocations(struct fsm *fsm, const struct node *node, struct sort_item **ret_items)
 {
     size_t count = 0;
     struct sort_item *items =
@@ -63,7 +62,7 @@ static void node_lost_part(struct fsm *fsm, struct allocation *allocation, struc
 void fsm_node_lost(struct fsm *fsm, struct node *node)
 {
     struct sort_item *items;
-    size_t count = node_allocations(fsm, node, &items);
+    size_t count = fsm_node_allocations(fsm, node, &items);
 
     CHECK(node->view.id != NULL);
     for (size_t i = 0; i < count; i++)
@@ -78,7 +77,7 @@ void fsm_node_lost(struct fsm *fsm, struct node *node)
 static void node_returned(struct fsm *fsm, const struct node *node)
 {
     struct sort_item *items;
-    size_t count = node_allocations(fsm, node, &items);
+    size_t count = fsm_node_allocations(fsm, node, &items);
 
     CHECK(node->view.id != NULL);
     for (size_t i = 0; i < count; i++) {
@@ -109,7 +108,7 @@ static void node_set_state(struct fsm *fsm, struct node *node, Ckpt__Log__V1__No
 }
 
 /* A node that was gone may still run what was being ended there. */
-static void node_move(struct fsm *fsm, struct node *node, Ckpt__Log__V1__NodeState state)
+void fsm_node_move(struct fsm *fsm, struct node *node, Ckpt__Log__V1__NodeState state)
 {
     bool was_gone = fsm_node_gone(&node->view);
 
@@ -140,7 +139,7 @@ static void node_set_domain(struct fsm *fsm, struct node *node, const char *doma
     if (strcmp(node->view.domain, domain) == 0)
         return;
     fsm_intern_set(fsm, &node->view.domain, domain);
-    node_allocations(fsm, node, &items); /* holds them for writing */
+    fsm_node_allocations(fsm, node, &items); /* holds them for writing */
 }
 
 /* Once per failure: one that is gone already, that was drained first, or that no agent ever
@@ -296,92 +295,10 @@ enum fsm_status fsm_apply_node_seen(struct fsm *fsm, const fsm_command *command,
         node_hear(fsm, node, seen, state);
     else if (node->view.state == NODE(DRAINING) && !gone)
         state = NODE(DRAINING); /* a drain outlives reconnections; it ends when the node is down */
-    node_move(fsm, node, state);
+    fsm_node_move(fsm, node, state);
     if (gone || rebooted)
         fsm_node_lost(fsm, node);
     fsm_node_changed(fsm, node);
-    return FSM_OK;
-}
-
-/* As the release of level 1 does it: a drain is in the state alone. */
-static enum fsm_status drain_first(struct fsm *fsm, struct node *node, bool undo)
-{
-    CHECK(fsm_level(fsm) < 2);
-    if (!undo)
-        node_move(fsm, node, NODE(DRAINING));
-    else if (node->view.state == NODE(DRAINING)) /* the leader says soon when its agent is silent */
-        node_move(fsm, node, node->view.boot_id[0] != '\0' ? NODE(READY) : NODE(UNSPECIFIED));
-    return FSM_OK;
-}
-
-/* L-003: what runs there fails as with a node that is down. Its agent is there, so that each part
- * has an order to end until the agent has said that it did. */
-static void node_disabled(struct fsm *fsm, struct node *node)
-{
-    struct sort_item *items;
-    size_t count = node_allocations(fsm, node, &items);
-
-    CHECK(node->view.id != NULL);
-    for (size_t i = 0; i < count; i++) {
-        struct allocation *allocation = items[i].item;
-        struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
-
-        if (fsm_allocation_part(allocation, node->view.slot)->leaving ||
-            allocation->view.terminating)
-            continue;
-        if (active != NULL && fsm_checkpoint_writes(active))
-            fsm_checkpoint_end(fsm, active, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_FAILED,
-                               CKPT__V1__REASON__REASON_NODE_DOWN);
-        fsm_terminate_begin(
-            fsm, allocation,
-            fsm_plan_failure(fsm, allocation, CKPT__V1__REASON__REASON_NODE_DOWN, true));
-    }
-}
-
-/* What an operator wants is kept while the node is gone, and holds when it is back. */
-static void node_want(struct fsm *fsm, struct node *node, const Ckpt__Log__V1__DrainNode *drain)
-{
-    struct fsm_node *view = &node->view;
-
-    CHECK(view->id != NULL);
-    if (fsm_level(fsm) < 2) {
-        drain_first(fsm, node, drain->undo);
-        return;
-    }
-    view->wanted = drain->undo      ? CKPT__LOG__V1__NODE_WANTED__NODE_WANTED_UNSPECIFIED
-                   : drain->disable ? CKPT__LOG__V1__NODE_WANTED__NODE_WANTED_DISABLE
-                                    : CKPT__LOG__V1__NODE_WANTED__NODE_WANTED_DRAIN;
-    fsm_moved(fsm, FSM_RECORD_NODE, view->slot);
-    node_move(fsm, node, fsm_node_contact(view));
-}
-
-/* L-001: undo takes it back into use; urgent checkpoints what runs on it; those go on running until
- * the scheduler moves them. */
-enum fsm_status fsm_apply_drain_node(struct fsm *fsm, const fsm_command *command,
-                                     struct fsm_outcome *outcome)
-{
-    const Ckpt__Log__V1__DrainNode *drain = command->drain_node;
-    struct node *node = node_edit(fsm, node_find(fsm, drain->node_id));
-    struct checkpoint_ask ask = {.purpose = CKPT__V1__PURPOSE__PURPOSE_DRAIN,
-                                 .after = CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE};
-    struct sort_item *items;
-    size_t count;
-    uint64_t asked = 0;
-
-    CHECK(outcome != NULL);
-    if (node == NULL)
-        return FSM_NODE_NOT_FOUND;
-    node_want(fsm, node, drain);
-    fsm_node_changed(fsm, node);
-    if (drain->disable)
-        node_disabled(fsm, node);
-    if (drain->undo || drain->disable || !drain->urgent)
-        return FSM_OK;
-    count = node_allocations(fsm, node, &items);
-    for (size_t i = 0; i < count; i++)
-        asked += fsm_checkpoint_ask(fsm, items[i].item, &ask, outcome) == FSM_OK;
-    outcome->current = asked;
-    outcome->limit = count;
     return FSM_OK;
 }
 
@@ -418,6 +335,8 @@ enum fsm_status fsm_apply_remove_node(struct fsm *fsm, const fsm_command *comman
     event.subject = node->view.id;
     fsm_event_emit(fsm, &event);
     fsm_node_changed(fsm, node);
+    node->view.drain_until_ms = 0;
+    fsm_timer_set(&fsm->timers, &node->timer, 0);
     node->removed = true;
     fsm_node_leave(fsm, node);
     return FSM_OK;
@@ -434,7 +353,7 @@ static void node_off(struct fsm *fsm, struct node *node, Ckpt__V1__NodeWitness w
         return;
     if (node_failed(node, true, false))
         fsm_learn_node_failed(fsm, node);
-    node_move(fsm, node, NODE(DOWN));
+    fsm_node_move(fsm, node, NODE(DOWN));
     fsm_node_lost(fsm, node);
     fsm_node_changed(fsm, node);
 }

@@ -132,6 +132,8 @@ struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id)
     list_init(&node->removals);
     list_init(&node->verifications);
     list_init(&node->copies);
+    node->timer.kind = TIMER_NODE;
+    node->timer.key = slot;
     fsm_map_add(&fsm->node_map, fsm_hash_text(id), node);
     return node;
 }

@@ -72,6 +72,15 @@ void fsm_node_emptied(struct fsm *fsm, const struct node *node);
 void fsm_node_freed(struct fsm *fsm, const struct node *node, uint8_t acting_class);
 void fsm_node_taken(struct fsm *fsm, const struct node *node);
 Ckpt__Log__V1__NodeState fsm_node_contact(const struct fsm_node *view);
+/* fsm/cluster/apply_node.c: its allocations in the order of their slots, held for writing; where it
+ * comes back, what was being ended there is ended again. */
+struct sort_item;
+size_t fsm_node_allocations(struct fsm *fsm, const struct node *node, struct sort_item **ret_items);
+void fsm_node_move(struct fsm *fsm, struct node *node, Ckpt__Log__V1__NodeState state);
+/* fsm/cluster/apply_drain.c. due: its deadline is over. takes: a checkpoint of the job is complete,
+ * and the job leaves a node of it with that; it is being ended then. */
+void fsm_drain_due(struct fsm *fsm, struct node *node);
+bool fsm_drain_takes(struct fsm *fsm, struct allocation *allocation);
 void fsm_node_adopt(struct fsm *fsm, struct node *node);
 void fsm_node_live(struct fsm *fsm, struct node *node, Ckpt__Log__V1__NodeState contact);
 void fsm_allocation_changed(struct fsm *fsm, const struct allocation *allocation);

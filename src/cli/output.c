@@ -82,7 +82,8 @@ void output_state(struct output_table *table, const char *word)
 {
     static const char *const bad[] = {"FAILED",      "TIMED_OUT",   "down",
                                       "unavailable", "unreachable", "no answer",
-                                      "MISMATCH",    "DAMAGED",     NULL};
+                                      "MISMATCH",    "DAMAGED",     "agent_lost",
+                                      "disabled",    NULL};
     static const char *const waiting[] = {"PAUSED",   "REQUESTED", "STARTING",  "SUSPENDED",
                                           "REQUEUED", "degraded",  "candidate", "draining",
                                           "founding", NULL};
