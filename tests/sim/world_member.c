@@ -18,6 +18,7 @@
 #include "src/broker/decide/restarter.h"
 #include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/health/disk_watch.h"
+#include "src/broker/health/node_probe.h"
 #include "src/broker/health/nodes.h"
 #include "src/broker/health/storage_watch.h"
 #include "src/broker/keep/backup.h"
@@ -186,6 +187,7 @@ static void add_parts(struct world_member *member)
     broker->disk = &member->disk;
     broker->backup = backup_new(broker);
     broker->nodes = nodes_new(broker);
+    witness_start(member);
     broker->restarter = restarter_new(broker);
     broker->dispatcher = dispatcher_new(broker);
     broker->evaluator = evaluator_new(broker);
@@ -326,6 +328,7 @@ void member_kill(struct world_member *member)
     evaluator_free(broker->evaluator);
     dispatcher_free(broker->dispatcher);
     restarter_free(broker->restarter);
+    node_probe_free(broker->node_probe);
     nodes_free(broker->nodes);
     watch_free(broker->watch);
     backup_free(broker->backup);

@@ -85,6 +85,7 @@ static const struct option {
     OPTION(comes_back),
     OPTION(restart_wait),
     OPTION(domains),
+    OPTION(witness),
     OPTION(streams),
     OPTION(absent),
     OPTION(hang),
@@ -294,4 +295,5 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     ret_options->continues = next(&state, 2) == 0 ? 20 + (unsigned)next(&state, 81) : 0;
     ret_options->comes_back = next(&state, 3) == 0 ? 0 : 20 + (unsigned)next(&state, 81);
     ret_options->restart_wait = next(&state, 3) == 0 ? 2 + (unsigned)next(&state, 20) : 0;
+    ret_options->witness = next(&state, 4) == 0 ? 0 : 10 + (unsigned)next(&state, 91);
 }

@@ -36,7 +36,8 @@ struct probe_record {
     uint64_t answer_us;        /* the last answer's try was started then; 0: none */
     uint32_t misses;           /* in a row */
     uint64_t missed_since_us, missed_us; /* the first and the last of them */
-    /* so many misses were followed by an answer of another node, then */
+    bool pending; /* the last miss: no other node has answered since */
+    /* so many misses in a row were each followed by an answer of another node, the last one then */
     uint32_t confirmed;
     uint64_t confirmed_us;
 };
@@ -73,6 +74,7 @@ struct node_probe {
 /* One look at all nodes. */
 struct look {
     uint64_t now_us;
+    uint64_t silent_ms, control_ms; /* between two tries */
     uint32_t controls; /* so many others may still be tried to compare with */
     bool missing;      /* a doubtful one did not answer */
 };
@@ -158,6 +160,9 @@ static void take_miss(struct node_probe *probe, struct probe_record *record,
 
     if (record->misses == 0)
         record->missed_since_us = record->started_us;
+    if (record->pending)
+        record->confirmed = 0;
+    record->pending = true;
     record->misses += record->misses < UINT32_MAX;
     record->missed_us = now_us;
     if (fsm_node_silent_since_ms(node) == 0 && record->misses >= NODE_PROBE_MISSES &&
@@ -172,6 +177,7 @@ static void take_answer(struct node_probe *probe, struct probe_record *record,
     size_t place;
 
     record->misses = record->confirmed = 0;
+    record->pending = false;
     record->answer_us = record->started_us;
     record->answered |= fsm_node_silent_since_ms(node) == 0;
     host_of(record->address, host);
@@ -218,18 +224,30 @@ static void try_node(struct node_probe *probe, const struct fsm_node *node,
 }
 
 /* An answer that came from a try after the last miss, of another host: then it is not this member
- * that is cut off. */
+ * that is cut off. Each miss needs one of its own, before the next miss: a member whose cut has just
+ * ended would else believe all that it saw in it. */
 static void confirm(const struct node_probe *probe, struct probe_record *record, uint64_t now_us)
 {
     char host[HOST_BYTES];
 
     host_of(record->address, host);
     for (size_t i = 0; i < 2; i++)
-        if (probe->controls[i].answer_us > record->missed_us &&
+        if (record->pending && probe->controls[i].answer_us > record->missed_us &&
             strcmp(probe->controls[i].host, host) != 0) {
-            record->confirmed = record->misses;
+            record->pending = false;
+            record->confirmed += record->confirmed < UINT32_MAX;
             record->confirmed_us = now_us;
         }
+}
+
+static uint64_t pace_ms(const struct node_probe *probe, uint64_t divisor, uint64_t most_ms)
+{
+    const Ckpt__V1__Policy *policy = fsm_policy(state_of(probe));
+    uint64_t pause_ms = policy != NULL ? policy->node_degraded_after_ms / divisor : most_ms;
+
+    if (pause_ms > most_ms)
+        return most_ms;
+    return pause_ms < NODE_PROBE_LEAST_MS ? NODE_PROBE_LEAST_MS : pause_ms;
 }
 
 static bool is_due(const struct probe_record *record, uint64_t pause_ms, uint64_t now_us)
@@ -253,6 +271,13 @@ static bool is_doubtful(const struct node_probe *probe, const struct fsm_node *n
            replica_state_ms(probe->broker->replica) <= silent_ms + NODE_PROBE_DOUBT_MS;
 }
 
+/* A node that has not answered yet is soon tried again, some times: the first try may have met a
+ * network that was just coming up. */
+static bool is_young(const struct probe_record *record)
+{
+    return !record->answered && record->misses < NODE_PROBE_YOUNG_MISSES;
+}
+
 /* Doubtful ones, and while there is a miss some others to compare with, are tried often. */
 static void look_at(struct node_probe *probe, const struct fsm_node *node, struct look *look)
 {
@@ -267,9 +292,10 @@ static void look_at(struct node_probe *probe, const struct fsm_node *node, struc
     look->controls -= compared;
     if (node->probe[0] != '\0' && probe->in_flight < NODE_PROBE_IN_FLIGHT_MAX &&
         is_due(record,
-               doubtful   ? NODE_PROBE_SILENT_MS
-               : compared ? NODE_PROBE_CONTROL_MS
-                          : NODE_PROBE_WELL_MS,
+               doubtful            ? look->silent_ms * (record->pending ? 2 : 1)
+               : compared          ? look->control_ms
+               : is_young(record) ? look->silent_ms * 6
+                                   : NODE_PROBE_WELL_MS,
                look->now_us))
         try_node(probe, node, record, look->now_us);
 }
@@ -279,11 +305,15 @@ static void on_timer(void *data)
     struct node_probe *probe = data;
     const struct fsm *fsm = state_of(probe);
     struct look look = {.now_us = monotonic_us(probe),
+                        .silent_ms = pace_ms(probe, 6, NODE_PROBE_SILENT_MS),
+                        .control_ms = pace_ms(probe, 15, NODE_PROBE_CONTROL_MS),
                         .controls = probe->missing ? NODE_PROBE_CONTROLS : 0};
     uint32_t slots = fsm_node_slots(fsm);
     uint32_t slot = probe->next_slot < slots ? probe->next_slot : 0;
 
-    probe->broker->clock.timer_start(probe->timer, NODE_PROBE_LOOK_MS * UINT64_C(1000));
+    probe->broker->clock.timer_start(
+        probe->timer,
+        1000 * (look.control_ms < NODE_PROBE_LOOK_MS ? look.control_ms : NODE_PROBE_LOOK_MS));
     if (fsm_level(fsm) < 2)
         return;
     for (uint32_t i = 0; i < slots; i++, slot = slot + 1 < slots ? slot + 1 : 0) {

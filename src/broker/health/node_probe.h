@@ -3,14 +3,14 @@
  *
  * Flow     on every member a look once a second. Each node's probe address (its agent's, in the
  *          state) is tried by a TCP connect: now and then while the agent is well, so that it is
- *          known to answer, and every NODE_PROBE_SILENT_MS while the agent is silent. A refusal is
+ *          known to answer, and every few seconds while the agent is silent. A refusal is
  *          an answer: the kernel lives. What a member finds it tells the leader with Raft's messages
  *          (the words below, 24 bytes); nodes.c asks for the witness.
  * Rules    A member witnesses only
  *          - where it got an answer itself while the agent was well, lately;
  *          - after NODE_PROBE_MISSES tries in a row without an answer, the last one just now;
- *          - while another node's address, on another host, answers it: a member that is cut off
- *            itself reaches nobody;
+ *          - where another node's address, on another host, answered it after each of these tries
+ *            and before the next one: a member that is cut off itself reaches nobody;
  *          - of a node that is on another host than itself.
  *          Members on two hosts are a witness. Who has just been started, or was never answered, is
  *          none.
@@ -37,14 +37,18 @@ struct node_probe;
 struct probe_try;
 
 enum {
-    NODE_PROBE_LOOK_MS = 1000,
+    NODE_PROBE_LOOK_MS = 1000, /* at most */
     NODE_PROBE_TIMEOUT_MS = 2000,
     NODE_PROBE_WELL_MS = 300 * 1000, /* between two tries while the agent is well */
-    NODE_PROBE_SILENT_MS = 5000,     /* ... while it is silent, or did not answer */
-    NODE_PROBE_CONTROL_MS = 2000,    /* ... of others, which a miss is compared with */
+    /* ... while it is silent or did not answer, and of others that a miss is compared with: a sixth
+     * and a fifteenth of node_degraded_after, at most so long */
+    NODE_PROBE_SILENT_MS = 5000,
+    NODE_PROBE_CONTROL_MS = 2000,
+    NODE_PROBE_LEAST_MS = 200,
     NODE_PROBE_DOUBT_MS = 15 * 60 * 1000, /* so long a node is tried so often */
     NODE_PROBE_MISSES = 3,           /* without an answer, in a row */
     NODE_PROBE_FRESH_MS = 15 * 1000, /* so old may be an answer or a miss that counts */
+    NODE_PROBE_YOUNG_MISSES = 10, /* until it counts as one that never answers */
     NODE_PROBE_CONTROLS = 8,         /* other nodes that are tried while one is silent */
     NODE_PROBE_IN_FLIGHT_MAX = 64,
     NODE_PROBE_WINDOW = 128,
