@@ -14,7 +14,7 @@ enum { FSM_STATES_NODE = CKPT__LOG__V1__NODE_STATE__NODE_STATE_DISABLED + 1 };
 
 /* AGENT_LOST or DOWN: everything that ran there counts as lost. */
 bool fsm_node_gone(const struct fsm_node *node);
-/* What an operator wants of it, also while it is gone. */
+/* The wish of an operator, also while it is gone. */
 Ckpt__Log__V1__NodeWanted fsm_node_wanted(const struct fsm_node *node);
 /* OK: it takes new work; else NODE_DRAINING or NODE_DISABLED. */
 enum fsm_status fsm_node_refusal(const struct fsm_node *node);

@@ -9,7 +9,7 @@
 
 #define NODE(name) CKPT__LOG__V1__NODE_STATE__NODE_STATE_##name
 
-/* As the release of level 1 does it: a drain is in the state alone. */
+/* The release of level 1 has a drain in the state alone. */
 static enum fsm_status drain_first(struct fsm *fsm, struct node *node, bool undo)
 {
     CHECK(fsm_level(fsm) < 2);
@@ -18,13 +18,6 @@ static enum fsm_status drain_first(struct fsm *fsm, struct node *node, bool undo
     else if (node->view.state == NODE(DRAINING)) /* the leader says soon when its agent is silent */
         fsm_node_move(fsm, node, node->view.boot_id[0] != '\0' ? NODE(READY) : NODE(UNSPECIFIED));
     return FSM_OK;
-}
-
-/* Its part leaves, or it ends, already. */
-static bool drain_passes(const struct allocation *allocation, const struct node *node)
-{
-    return allocation->view.terminating ||
-           fsm_allocation_part(allocation, node->view.slot)->leaving;
 }
 
 /* L-003: what runs there fails as with a node that is down. Its agent is there, so that each part
@@ -39,7 +32,7 @@ static void node_disabled(struct fsm *fsm, struct node *node)
         struct allocation *allocation = items[i].item;
         struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
 
-        if (drain_passes(allocation, node))
+        if (fsm_leave_passes(allocation, node))
             continue;
         if (active != NULL && fsm_checkpoint_writes(active))
             fsm_checkpoint_end(fsm, active, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_FAILED,
@@ -48,14 +41,6 @@ static void node_disabled(struct fsm *fsm, struct node *node)
             fsm, allocation,
             fsm_plan_failure(fsm, allocation, CKPT__V1__REASON__REASON_NODE_DOWN, true));
     }
-}
-
-/* As a job that moves: it is to run again elsewhere, whatever its policy says of failures. */
-static struct fsm_plan drain_plan(void)
-{
-    return (struct fsm_plan){CKPT__V1__REASON__REASON_MIGRATED,
-                             CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED,
-                             CKPT__V1__REASON__REASON_MIGRATED};
 }
 
 /* The deadline of a drain: what is still there is ended, with what it last saved. */
@@ -70,29 +55,11 @@ void fsm_drain_due(struct fsm *fsm, struct node *node)
     fsm_timer_set(&fsm->timers, &node->timer, 0);
     fsm_moved(fsm, FSM_RECORD_NODE, node->view.slot);
     for (size_t i = 0; i < count; i++)
-        if (!drain_passes(items[i].item, node))
-            fsm_terminate_begin(fsm, items[i].item, drain_plan());
+        if (!fsm_leave_passes(items[i].item, node))
+            fsm_leave_begin(fsm, items[i].item);
 }
 
-/* A checkpoint of the job is complete, and one of its nodes is to be left: the job leaves it, and
- * with it all its nodes. */
-bool fsm_drain_takes(struct fsm *fsm, struct allocation *allocation)
-{
-    CHECK(allocation->view.id != NULL);
-    for (uint32_t i = 0; fsm_level(fsm) >= 2 && i < allocation->view.node_count; i++) {
-        const struct node *node = node_at(fsm, allocation->view.nodes[i].node_slot);
-
-        if (fsm_node_wanted(&node->view) != CKPT__LOG__V1__NODE_WANTED__NODE_WANTED_DRAIN ||
-            node->view.leave == CKPT__LOG__V1__NODE_LEAVE__NODE_LEAVE_UNSPECIFIED ||
-            drain_passes(allocation, node))
-            continue;
-        fsm_terminate_begin(fsm, allocation, drain_plan());
-        return true;
-    }
-    return false;
-}
-
-/* What an operator wants is kept while the node is gone, and holds when it is back. */
+/* The wish of an operator is kept while the node is gone, and holds when it is back. */
 static void node_want(struct fsm *fsm, struct node *node, const Ckpt__Log__V1__DrainNode *drain)
 {
     struct fsm_node *view = &node->view;
@@ -118,10 +85,10 @@ static void node_want(struct fsm *fsm, struct node *node, const Ckpt__Log__V1__D
     fsm_node_move(fsm, node, fsm_node_contact(view));
 }
 
-/* L-001: undo takes it back into use. urgent: what runs on it is checkpointed and goes on running.
- * move: what runs on it leaves with a checkpoint that is made now; a job for which none can be asked
- * for now, because one is being written or it has just begun, leaves with the one that completes
- * next. outcome: current asked for of limit. */
+/* L-001: undo takes it back into use. urgent: the jobs on it are checkpointed and go on running.
+ * move: they leave it with a checkpoint that is made now. A job for which none can be asked for now,
+ * because one is being written or it has just begun, leaves with the one that completes next.
+ * outcome: current asked for of limit. */
 enum fsm_status fsm_apply_drain_node(struct fsm *fsm, const fsm_command *command,
                                      struct fsm_outcome *outcome)
 {

@@ -50,45 +50,6 @@ bool fsm_node_move_allowed(Ckpt__Log__V1__NodeState from, Ckpt__Log__V1__NodeSta
            (node_moves[from] >> to & 1) != 0;
 }
 
-bool fsm_node_gone(const struct fsm_node *view)
-{
-    CHECK((unsigned)view->state < FSM_STATES_NODE);
-    return (N(AGENT_LOST) | N(DOWN)) >> view->state & 1;
-}
-
-/* A drain of level 1 is in the state alone. */
-Ckpt__Log__V1__NodeWanted fsm_node_wanted(const struct fsm_node *view)
-{
-    if (view->wanted == CKPT__LOG__V1__NODE_WANTED__NODE_WANTED_UNSPECIFIED &&
-        view->state == NODE(DRAINING))
-        return CKPT__LOG__V1__NODE_WANTED__NODE_WANTED_DRAIN;
-    return view->wanted;
-}
-
-enum fsm_status fsm_node_refusal(const struct fsm_node *view)
-{
-    switch (fsm_node_wanted(view)) {
-    case CKPT__LOG__V1__NODE_WANTED__NODE_WANTED_DRAIN:
-        return FSM_NODE_DRAINING;
-    case CKPT__LOG__V1__NODE_WANTED__NODE_WANTED_DISABLE:
-        return FSM_NODE_DISABLED;
-    case CKPT__LOG__V1__NODE_WANTED__NODE_WANTED_UNSPECIFIED:
-    case _CKPT__LOG__V1__NODE_WANTED_IS_INT_SIZE:
-        break;
-    }
-    return FSM_OK;
-}
-
-Ckpt__Log__V1__NodeState fsm_node_contact(const struct fsm_node *view)
-{
-    CHECK(view->id != NULL);
-    if (fsm_node_gone(view))
-        return view->state;
-    if (view->silent_since_ms != 0 || view->state == NODE(DEGRADED))
-        return NODE(DEGRADED);
-    return view->boot_id[0] == '\0' && view->state != NODE(READY) ? NODE(UNSPECIFIED) : NODE(READY);
-}
-
 static Ckpt__Log__V1__NodeState node_state_for(const struct fsm_node *view,
                                                Ckpt__Log__V1__NodeState contact)
 {

@@ -523,21 +523,9 @@ static void check_node(struct checker *checker, const struct node *node)
                  node->view.id, count);
     check_expect(checker, node_find_any(checker->fsm, node->view.id) == node, "INDEX node map",
                  node->view.id, node->view.slot);
-    check_expect(checker, node->view.off_at_ms == 0 || node->view.silent_since_ms != 0,
-                 "I63 a node has a second witness only of its silence", node->view.id,
-                 node->view.off_at_ms);
-    check_expect(checker,
-                 node->view.state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINED || count == 0,
-                 "I64 a node that is drained has no job", node->view.id, count);
     checker->armed += node->timer.position != 0;
-    check_expect(checker,
-                 node->view.drain_until_ms == 0
-                     ? node->timer.position == 0
-                     : node->timer.position != 0 &&
-                           node->timer.at_ms == node->view.drain_until_ms && !node->removed &&
-                           node->view.wanted == CKPT__LOG__V1__NODE_WANTED__NODE_WANTED_DRAIN,
-                 "I65 a drain's deadline is its timer's", node->view.id,
-                 node->view.drain_until_ms);
+    check_expect(checker, fsm_node_broken(node) == NULL, fsm_node_broken(node), node->view.id,
+                 node->view.state);
 }
 
 /* Tenants keep what left, so they hold at least what their allocations hold; one that is full no

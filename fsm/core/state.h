@@ -648,6 +648,8 @@ void fsm_walk_messages(const ProtobufCMessage *message,
                        void *context);
 /* Unknown fields and enum values, text lengths, at any depth. The message came
  * from, or makes, so many bytes at most. */
+/* A line for people is too long: INVALID_ARGUMENT with its length. */
+enum fsm_status fsm_check_detail(const char *text, struct fsm_outcome *outcome);
 enum fsm_status fsm_validate_fields(const ProtobufCMessage *message, size_t packed_bytes,
                                     struct fsm_outcome *outcome);
 

@@ -466,16 +466,6 @@ static void check_platform_of(const char *field, const char *text, struct fsm_ou
     outcome->status = FSM_INVALID_ARGUMENT;
 }
 
-/* A line for people. */
-static void check_detail(const char *text, struct fsm_outcome *outcome)
-{
-    if (outcome->status != FSM_OK || strlen(text) < FSM_DETAIL_BYTES)
-        return;
-    outcome->current = strlen(text);
-    outcome->limit = FSM_DETAIL_BYTES - 1;
-    outcome->status = FSM_TOO_LARGE;
-}
-
 static enum fsm_status validate_node_seen(const fsm_command *command, struct fsm_outcome *outcome)
 {
     check_id(command->node_seen->node_id, outcome);
@@ -485,9 +475,8 @@ static enum fsm_status validate_node_seen(const fsm_command *command, struct fsm
     check_range(command->node_seen->state, CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY,
                 CKPT__LOG__V1__NODE_STATE__NODE_STATE_AGENT_LOST, outcome);
     check_range(command->node_seen->heard_ms, 0, FSM_TIME_MAX_MS, outcome);
-    check_detail(command->node_seen->evidence, outcome);
-    check_detail(command->node_seen->probe, outcome);
-    return outcome->status;
+    fsm_check_detail(command->node_seen->evidence, outcome);
+    return fsm_check_detail(command->node_seen->probe, outcome);
 }
 
 /* Either a measurement, or that it is to be forgotten. */
@@ -572,8 +561,7 @@ static enum fsm_status validate_verified(const fsm_command *command, struct fsm_
 static enum fsm_status validate_drain_node(const fsm_command *command, struct fsm_outcome *outcome)
 {
     check_id(command->drain_node->node_id, outcome);
-    check_range(command->drain_node->deadline_ms, 0, FSM_DRAIN_MAX_MS, outcome);
-    return outcome->status;
+    return check_range(command->drain_node->deadline_ms, 0, FSM_DRAIN_MAX_MS, outcome);
 }
 
 static enum fsm_status validate_drain_target(const fsm_command *command,
@@ -628,8 +616,7 @@ static enum fsm_status validate_node_off(const fsm_command *command, struct fsm_
     check_id(command->node_off->node_id, outcome);
     check_range(command->node_off->witness, CKPT__V1__NODE_WITNESS__NODE_WITNESS_UNSPECIFIED,
                 CKPT__V1__NODE_WITNESS__NODE_WITNESS_BMC, outcome);
-    check_detail(command->node_off->evidence, outcome);
-    return outcome->status;
+    return fsm_check_detail(command->node_off->evidence, outcome);
 }
 
 static enum fsm_status validate_restart_choice(const fsm_command *command,
@@ -642,9 +629,7 @@ static enum fsm_status validate_restart_choice(const fsm_command *command,
         check_id(choice->absent_node_id, outcome);
     else
         check_nodes(choice->n_nodes, choice->nodes, true, outcome);
-    if (outcome->status == FSM_OK && strlen(choice->reason) >= FSM_DETAIL_BYTES)
-        outcome->status = FSM_INVALID_ARGUMENT;
-    return outcome->status;
+    return fsm_check_detail(choice->reason, outcome);
 }
 
 /* The first epoch is cluster_init's. */

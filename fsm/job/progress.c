@@ -181,7 +181,7 @@ void fsm_checkpoint_complete(struct fsm *fsm, struct checkpoint *checkpoint)
                allocation->view.next_count > 0) {
         fsm_release_begin(fsm, checkpoint);
     } else {
-        (void)fsm_drain_takes(fsm, allocation);
+        (void)fsm_leave_takes(fsm, allocation);
     }
 }
 

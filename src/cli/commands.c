@@ -438,16 +438,17 @@ bool command_is_group(const char *word)
 
 const struct command *command_find(const char *const words[2], size_t *ret_words)
 {
+    const struct command *single = NULL;
+
     for (const struct command *command = commands; command->name != NULL; command++) {
-        if (strcmp(command->name, words[0]) == 0) {
-            *ret_words = 1;
-            return command;
-        }
+        if (strcmp(command->name, words[0]) == 0)
+            single = command;
         if (words[1] != NULL && command_is_of(command, words[0]) &&
             strcmp(command->name + strlen(words[0]) + 1, words[1]) == 0) {
-            *ret_words = 2;
+            *ret_words = 2; /* "node drain n", beside "node n" */
             return command;
         }
     }
-    return NULL;
+    *ret_words = 1;
+    return single;
 }

@@ -1,6 +1,7 @@
 /* What OperatorService tells of nodes. See service_nodes.h. */
 #include "src/broker/api/service_nodes.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "fsm/ends.h"
@@ -163,4 +164,37 @@ void nodes_answer(struct request *request, struct scratch *scratch)
     reply.applied_index = request_applied_index(request);
     reply.data_age_ms = request_data_age_ms(request);
     answer_reply(request->call, &reply.base);
+}
+
+char *nodes_warning(const struct broker *broker, struct scratch *scratch)
+{
+    const struct fsm *fsm = replica_fsm(broker->replica);
+    uint64_t now_ms = replica_state_ms(broker->replica), since_ms;
+    const struct fsm_node *first = NULL;
+    uint32_t count = 0, held = 0, slots = fsm_allocation_slots(fsm);
+
+    for (uint32_t slot = 0; slot < fsm_node_slots(fsm); slot++) {
+        const struct fsm_node *node = fsm_node_find_slot(fsm, slot);
+
+        if (node == NULL || !fsm_node_gone(node) || node->off_at_ms != 0)
+            continue;
+        first = first == NULL ? node : first;
+        count++;
+    }
+    if (count == 0)
+        return NULL;
+    for (uint32_t slot = 0; slot < slots && slot < NODES_LOOKED_MAX; slot++) {
+        const struct fsm_allocation *job = fsm_allocation_find_slot(fsm, slot);
+
+        held += job != NULL && fsm_restart_awaited(fsm, job) &&
+                fsm_allocation_silent(fsm, job) != NULL;
+    }
+    since_ms = fsm_node_silent_since_ms(first);
+    return scratch_printf(
+        scratch,
+        "the agents of %" PRIu32 " nodes are silent, and no second witness says that the nodes are "
+        "off (the first: %s, for %" PRIu64 " s); %" PRIu32 " stopped jobs are not restarted "
+        "elsewhere because of that: start the agents, or, when a machine is off, ckptctl node down "
+        "NODE --is-off",
+        count, first->id, now_ms > since_ms ? (now_ms - since_ms) / 1000 : 0, held);
 }

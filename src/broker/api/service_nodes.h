@@ -21,6 +21,10 @@ enum { NODES_SUCCESSORS_MAX = 100, NODES_SUCCESSORS_JOBS = 16, NODES_COPIES_MAX 
 /* Everything of NodeStatus. */
 void nodes_fill(const struct broker *broker, const struct fsm_node *node, struct scratch *scratch,
                 Ckpt__V1__NodeStatus *ret_item);
+/* For Status: of how many nodes the agent alone is silent, and how many stopped jobs are not begun
+ * elsewhere because of that (NODE_SILENT), of those in the first NODES_LOOKED_MAX slots. NULL: no
+ * such node. */
+char *nodes_warning(const struct broker *broker, struct scratch *scratch);
 /* GetNode */
 void nodes_answer(struct request *request, struct scratch *scratch);
 

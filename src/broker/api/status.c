@@ -9,15 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fsm/ends.h"
-#include "fsm/node_life.h"
 #include "fsm/quota.h"
-#include "fsm/restart.h"
 #include "src/base/build.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/broker/api/damaged.h"
 #include "src/broker/api/methods.h"
+#include "src/broker/api/service_nodes.h"
 #include "src/broker/daemon/process.h"
 #include "src/broker/decide/evaluator_view.h"
 #include "src/broker/dispatch/dispatcher.h"
@@ -27,7 +25,7 @@
 #include "src/broker/keep/backup_schedule.h"
 #include "src/tls/watch.h"
 
-enum { STATUS_WARNINGS_MAX = 128, STATUS_VIOLATIONS_MAX = 64, STATUS_JOBS_LOOKED_MAX = 100000 };
+enum { STATUS_WARNINGS_MAX = 128, STATUS_VIOLATIONS_MAX = 64 };
 
 /* One answer under construction: everything that is looked at is looked at once, so that its parts
  * agree. */
@@ -582,42 +580,6 @@ static void status_warn_nodes(struct status *status)
                                            count, first));
 }
 
-/* Nodes whose agent alone is silent, and the stopped jobs that are not begun elsewhere because of
- * that (NODE_SILENT). The first node is named, and the jobs of the first STATUS_JOBS_LOOKED_MAX
- * slots are counted. */
-static void status_warn_lost_agents(struct status *status)
-{
-    const struct fsm *fsm = replica_fsm(status->broker->replica);
-    const struct fsm_node *first = NULL;
-    uint32_t count = 0, held = 0, slots = fsm_allocation_slots(fsm);
-
-    for (uint32_t slot = 0; slot < fsm_node_slots(fsm); slot++) {
-        const struct fsm_node *node = fsm_node_find_slot(fsm, slot);
-
-        if (node == NULL || !fsm_node_gone(node) || node->off_at_ms != 0)
-            continue;
-        first = first == NULL ? node : first;
-        count++;
-    }
-    if (count == 0)
-        return;
-    for (uint32_t slot = 0; slot < slots && slot < STATUS_JOBS_LOOKED_MAX; slot++) {
-        const struct fsm_allocation *job = fsm_allocation_find_slot(fsm, slot);
-
-        held += job != NULL && fsm_restart_awaited(fsm, job) &&
-                fsm_allocation_silent(fsm, job) != NULL;
-    }
-    status_warn(status,
-                scratch_printf(
-                    status->scratch,
-                    "the agents of %" PRIu32 " nodes are silent, and no second witness says that "
-                    "the nodes are off (the first: %s, for %" PRIu64 " s); %" PRIu32
-                    " stopped jobs are not restarted elsewhere because of that: start the agents, "
-                    "or, when a machine is off, ckptctl node down NODE --is-off",
-                    count, first->id,
-                    age_ms(status->state_ms, fsm_node_silent_since_ms(first)) / 1000, held));
-}
-
 /* Off by more than STATE_CLOCK_OFF_MS for several looks. */
 static void status_warn_clock(struct status *status)
 {
@@ -744,6 +706,7 @@ void status_answer(struct request *request, struct scratch *scratch)
     const struct broker *broker = request->broker;
     Ckpt__V1__StatusReply reply = CKPT__V1__STATUS_REPLY__INIT;
     struct status status = {.broker = broker, .scratch = scratch, .reply = &reply};
+    char *lost;
 
     replica_get_status(broker->replica, &status.raft);
     replica_get_stats(broker->replica, &status.stats);
@@ -775,7 +738,9 @@ void status_answer(struct request *request, struct scratch *scratch)
     status_warn_tenants(&status);
     status_warn_undeleted(&status);
     status_warn_nodes(&status);
-    status_warn_lost_agents(&status);
+    lost = nodes_warning(broker, scratch);
+    if (lost != NULL)
+        status_warn(&status, lost);
     status_queues(&status);
     status_warn_incarnations(&status);
     status_warn_fence(&status);

@@ -154,6 +154,21 @@ static inline enum fsm_status script_node_off(struct script *script,
     return script_apply(script, command);
 }
 
+static inline enum fsm_status script_drain(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__DrainNode drain = CKPT__LOG__V1__DRAIN_NODE__INIT;
+
+    drain.node_id = script_text(script_word(script, 1));
+    drain.urgent = script_flag(script, "urgent");
+    drain.undo = script_flag(script, "undo");
+    drain.disable = script_flag(script, "disable");
+    drain.move = script_flag(script, "move");
+    drain.at_next_checkpoint = script_flag(script, "next");
+    drain.deadline_ms = script_number(script, "deadline", 0);
+    SCRIPT_BODY(DRAIN_NODE, drain_node, &drain);
+    return script_apply(script, command);
+}
+
 /* choose J nodes= | absent= : the leader's choice, or the end of one. */
 static inline enum fsm_status script_choose(struct script *script, Ckpt__Log__V1__Command *command)
 {
