@@ -630,10 +630,9 @@ static void drain_check(struct answer *answer, const char *node_id)
     const struct node_item *now = series_at(series, answer->index);
 
     answer->of = node_id;
-    if (now == NULL ||
-        (now->index != answer->index && !now->wanted &&
-         now->state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN &&
-         now->state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_AGENT_LOST))
+    if (now == NULL || (now->index != answer->index && !now->wanted &&
+                        now->state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN &&
+                        now->state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_AGENT_LOST))
         nothing_done(answer, "drain of it");
 }
 
@@ -732,8 +731,8 @@ static bool same_target(const void *item, const void *told)
 
 static bool same_node(const void *item, const void *told)
 {
-    static const char *const names[] = {"unknown",  "ready",      "degraded", "down",
-                                        "draining", "agent_lost", "drained",  "disabled"};
+    static const char *const names[] = {"unknown", "ready",      "degraded", "down",
+                                        "drain",   "agent_lost", "drained",  "disabled"};
     const struct node_item *was = item;
     const Ckpt__V1__NodeStatus *status = told;
 

@@ -1,11 +1,11 @@
 /* Members that try the addresses of nodes: the second witness of a silent one (S3-060, V-003).
  *
  * Flow     a try ends after up to 0.2 s as the machine is: without power it is silent. Of 5,000
- *          tries `witness` begin a cut that lasts for seconds: the member reaches no node at all, or
- *          it does not reach this one; the latter befalls one member per node at a time, since two
- *          would be a witness by the rule. One try in 40 gets lost.
- * Checks   V-003: a node that members find off has been without power lately. That nothing of a job
- *          is begun beside what lives on such a node is I61's.
+ *          tries `witness` begin a cut that lasts for seconds: the member reaches no node at all,
+ *          or it does not reach this one. The latter befalls one member per node at a time, since
+ *          two would be a witness by the rule. One try in 40 gets lost.
+ * Checks   V-003: a node that members find off has been without power lately. I61 looks
+ *          whether something of a job is begun beside a part that lives on such a node.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,8 +76,7 @@ static struct probe_try *try_start(void *context, const char *address,
     attempt->agent = host - ADDRESS_OFFSET;
     attempt->done = done;
     attempt->data = data;
-    attempt->timer =
-        member->clock.timer_new(member->clock.context, try_fire, attempt);
+    attempt->timer = member->clock.timer_new(member->clock.context, try_fire, attempt);
     member->clock.timer_start(attempt->timer, 1 + sim_random(member->world->sim, TRY_US));
     return attempt;
 }
@@ -113,8 +112,8 @@ void witness_check(struct world *world, unsigned agent, uint32_t who)
     if (who != CKPT__V1__NODE_WITNESS__NODE_WITNESS_PROBE)
         return;
     world->counts.witnessed++;
-    if (!world_shipping_powered(agent, &off_us) ||
-        (off_us != 0 && now_us - off_us < OFF_LATELY_US))
+    if (!world_shipping_powered(agent, &off_us) || (off_us != 0 && now_us - off_us < OFF_LATELY_US))
         return;
-    world_violation(world, "V-003", "%s is off by a witness, and has power", world_agent_name(agent));
+    world_violation(world, "V-003", "%s is off by a witness, and has power",
+                    world_agent_name(agent));
 }

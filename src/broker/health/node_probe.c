@@ -29,20 +29,21 @@ struct probe_flight;
 struct probe_record {
     uint64_t made; /* of whom all this is: the slot may be another node's later */
     char address[NODE_PROBE_ADDRESS_BYTES];
-    struct probe_flight *flight; /* NULL: none is on its way */
-    uint64_t started_us;         /* of the last try; 0: none yet */
-    bool local;                /* it is on this very host */
-    bool answered;             /* while its agent was well, and not refuted since */
-    uint64_t answer_us;        /* the last answer's try was started then; 0: none */
-    uint32_t misses;           /* in a row */
+    struct probe_flight *flight;         /* NULL: none is on its way */
+    uint64_t started_us;                 /* of the last try; 0: none yet */
+    bool local;                          /* it is on this very host */
+    bool answered;                       /* while its agent was well, and not refuted since */
+    uint64_t answer_us;                  /* the last answer's try was started then; 0: none */
+    uint32_t misses;                     /* in a row */
     uint64_t missed_since_us, missed_us; /* the first and the last of them */
+    bool said;    /* the last words had it as silent: they are to be taken back */
     bool pending; /* the last miss: no other node has answered since */
     /* so many misses in a row were each followed by an answer of another node, the last one then */
     uint32_t confirmed;
     uint64_t confirmed_us;
 };
 
-/* What a member told of a window. */
+/* A member's words about a window. */
 struct probe_testimony {
     uint64_t member_id;
     uint64_t heard_us;
@@ -75,8 +76,8 @@ struct node_probe {
 struct look {
     uint64_t now_us;
     uint64_t silent_ms, control_ms; /* between two tries */
-    uint32_t controls; /* so many others may still be tried to compare with */
-    bool missing;      /* a doubtful one did not answer */
+    uint32_t controls;              /* so many others may still be tried to compare with */
+    bool missing;                   /* a doubtful one did not answer */
 };
 
 /* One connect on its way. */
@@ -224,9 +225,10 @@ static void try_node(struct node_probe *probe, const struct fsm_node *node,
 }
 
 /* An answer that came from a try after the last miss, of another host: then it is not this member
- * that is cut off. Each miss needs one of its own, before the next miss: a member whose cut has just
- * ended would else believe all that it saw in it. */
-static void confirm(const struct node_probe *probe, struct probe_record *record, uint64_t now_us)
+ * that is cut off. Each miss needs one of its own, before the next miss: a member whose cut has
+ * just ended would else believe all that it saw in it. */
+static void confirm_miss(const struct node_probe *probe, struct probe_record *record,
+                         uint64_t now_us)
 {
     char host[HOST_BYTES];
 
@@ -287,15 +289,15 @@ static void look_at(struct node_probe *probe, const struct fsm_node *node, struc
                     record->misses == 0;
 
     if (record->misses > 0)
-        confirm(probe, record, look->now_us);
+        confirm_miss(probe, record, look->now_us);
     look->missing |= doubtful && record->misses > 0;
     look->controls -= compared;
     if (node->probe[0] != '\0' && probe->in_flight < NODE_PROBE_IN_FLIGHT_MAX &&
         is_due(record,
-               doubtful            ? look->silent_ms * (record->pending ? 2 : 1)
-               : compared          ? look->control_ms
+               doubtful           ? look->silent_ms * (record->pending ? 2 : 1)
+               : compared         ? look->control_ms
                : is_young(record) ? look->silent_ms * 6
-                                   : NODE_PROBE_WELL_MS,
+                                  : NODE_PROBE_WELL_MS,
                look->now_us))
         try_node(probe, node, record, look->now_us);
 }
@@ -371,8 +373,8 @@ static uint32_t digest_of(const struct node_probe *probe, uint32_t window,
     return crc;
 }
 
-static bool testifies(const struct node_probe *probe, uint64_t member_id,
-                      const struct fsm_node *node)
+static bool member_witnesses(const struct node_probe *probe, uint64_t member_id,
+                             const struct fsm_node *node)
 {
     uint32_t place = node->slot % NODE_PROBE_WINDOW;
 
@@ -382,7 +384,7 @@ static bool testifies(const struct node_probe *probe, uint64_t member_id,
         const struct probe_testimony *at = &probe->testimonies[i];
 
         if (at->member_id == member_id && at->window == node->slot / NODE_PROBE_WINDOW &&
-            is_fresh(at->heard_us, monotonic_us(probe)) &&
+            monotonic_us(probe) - at->heard_us <= NODE_PROBE_WORDS_MS * UINT64_C(1000) &&
             (at->bitmap[place / 8] >> (place % 8) & 1) != 0)
             return at->digest == digest_of(probe, at->window, at->bitmap);
     }
@@ -404,7 +406,7 @@ bool node_probe_is_off(const struct node_probe *probe, const struct fsm_node *no
         size_t same = 0;
 
         if (facts->role == CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_REMOVED ||
-            !testifies(probe, facts->member_id, node))
+            !member_witnesses(probe, facts->member_id, node))
             continue;
         host_of(facts->raft_address, hosts[count]);
         while (same < count && strcmp(hosts[same], hosts[count]) != 0)
@@ -434,11 +436,16 @@ size_t node_probe_say(struct node_probe *probe, uint8_t bytes[NODE_PROBE_WORDS_B
         for (uint32_t i = 0; i < NODE_PROBE_WINDOW; i++) {
             const struct fsm_node *node =
                 fsm_node_find_slot(state_of(probe), window * NODE_PROBE_WINDOW + i);
+            struct probe_record *record;
 
-            if (node == NULL || !node_probe_witnesses(probe, node))
+            if (node == NULL || record_find(probe, node) == NULL)
                 continue;
-            bytes[8 + i / 8] |= (uint8_t)(1u << (i % 8));
-            any = true;
+            record = record_at(probe, node->slot);
+            any |= record->said;
+            record->said = node_probe_witnesses(probe, node);
+            any |= record->said;
+            if (record->said)
+                bytes[8 + i / 8] |= (uint8_t)(1u << (i % 8));
         }
         if (!any)
             continue;

@@ -55,7 +55,7 @@ static void try_end(struct probe_try *attempt, enum probe_result result)
     done(attempt->data, result);
 }
 
-/* A reset and a refusal come from a kernel that lives. What this host cannot do by itself (no
+/* A reset and a refusal come from a kernel that lives. A failure of this host itself (no
  * descriptor, no route, a rule of its own firewall) says nothing. */
 static enum probe_result result_of(int status)
 {
@@ -112,16 +112,16 @@ static bool address_is_here(const union address *address, socklen_t length)
         return false;
     memset(&own, 0, sizeof(own));
     if (connect(fd, &address->any, length) == 0 && getsockname(fd, &own.any, &own_length) == 0)
-        here = address->any.sa_family == AF_INET
-                   ? own.v4.sin_addr.s_addr == address->v4.sin_addr.s_addr
-                   : memcmp(&own.v6.sin6_addr, &address->v6.sin6_addr, sizeof(own.v6.sin6_addr)) ==
-                         0;
+        here =
+            address->any.sa_family == AF_INET
+                ? own.v4.sin_addr.s_addr == address->v4.sin_addr.s_addr
+                : memcmp(&own.v6.sin6_addr, &address->v6.sin6_addr, sizeof(own.v6.sin6_addr)) == 0;
     close(fd);
     return here;
 }
 
-static struct probe_try *start(void *context, const char *text,
-                               void (*done)(void *data, enum probe_result result), void *data)
+static struct probe_try *try_start(void *context, const char *text,
+                                   void (*done)(void *data, enum probe_result result), void *data)
 {
     struct probe_try *attempt = check_calloc(1, sizeof(*attempt));
     union address address;
@@ -144,7 +144,7 @@ static struct probe_try *start(void *context, const char *text,
     return attempt;
 }
 
-static void cancel(struct probe_try *attempt)
+static void try_cancel(struct probe_try *attempt)
 {
     attempt->done = NULL;
     try_close(attempt);
@@ -152,5 +152,5 @@ static void cancel(struct probe_try *attempt)
 
 struct probe_ops node_probe_uv(uv_loop_t *loop)
 {
-    return (struct probe_ops){.context = loop, .start = start, .cancel = cancel};
+    return (struct probe_ops){.context = loop, .start = try_start, .cancel = try_cancel};
 }

@@ -26,7 +26,7 @@ enum {
     NODES_BORROWED_EXTRA_MS = 30 * 1000,   /* F-006: their home may be about to take them back */
     NODES_SENSITIVE_EXTRA_MS = 300 * 1000, /* F-006: an operator should look first */
     NODES_ALLOCATIONS_LOOKED_AT = 64,
-    NODES_HEARTBEATS = 3, /* in node_degraded_after, as agents are told */
+    NODES_HEARTBEATS = 3,         /* in node_degraded_after, as agents are told */
     NODES_BMC_WORD_MS = 60 * 1000 /* so long a BMC's word waits for a missed heartbeat */
 };
 
@@ -35,9 +35,9 @@ struct node_record {
     bool known;    /* looked at by this leader: ages run from then at the latest */
     bool heard;    /* by this leader */
     bool proposing;
-    uint64_t since_us; /* heard of last, or known since */
-    uint64_t gone_us;  /* since_us when this leader last gave it up */
-    uint32_t gpus;     /* as it said; 0: it did not */
+    uint64_t since_us;                    /* heard of last, or known since */
+    uint64_t gone_us;                     /* since_us when this leader last gave it up */
+    uint32_t gpus;                        /* as it said; 0: it did not */
     char probe[NODE_PROBE_ADDRESS_BYTES]; /* where it is to be probed, by its agent; "": not said */
 };
 
@@ -312,10 +312,10 @@ static uint64_t missed_after_ms(const Ckpt__V1__Policy *policy)
     return policy->node_degraded_after_ms / NODES_HEARTBEATS * 3 / 2;
 }
 
-/* Whether the state is to be told: a node that is withheld keeps its state whatever is heard, so its
- * silence is told beside it. */
-static bool differs(const struct fsm_node *node, const struct node_record *record,
-                    const struct node_age *age, Ckpt__Log__V1__NodeState state)
+/* Whether the state is to be told: a node that is withheld keeps its state whatever is heard, so
+ * its silence is told beside it. */
+static bool state_differs(const struct fsm_node *node, const struct node_record *record,
+                          const struct node_age *age, Ckpt__Log__V1__NodeState state)
 {
     bool silent = state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY && node->boot_id[0] != '\0';
 
@@ -341,8 +341,8 @@ static void look_at(struct nodes *nodes, const struct fsm_node *node, struct nod
     const struct fsm *fsm = replica_fsm(nodes->broker->replica);
     const Ckpt__V1__Policy *policy = fsm_policy(fsm);
     struct node_record *record = record_of(nodes, node);
-    struct node_age age = {.heard = record->heard && !(fsm_node_gone(node) &&
-                                                       record->since_us == record->gone_us),
+    struct node_age age = {.heard = record->heard &&
+                                    !(fsm_node_gone(node) && record->since_us == record->gone_us),
                            .first = fsm_level(fsm) < 2,
                            .missed_after_ms = missed_after_ms(policy),
                            .degraded_after_ms = policy->node_degraded_after_ms,
@@ -365,7 +365,7 @@ static void look_at(struct nodes *nodes, const struct fsm_node *node, struct nod
         age.powered_off = witness.powered_off;
     }
     state = nodes_state_for_age(node->state, &age);
-    if (!differs(node, record, &age, state))
+    if (!state_differs(node, record, &age, state))
         return;
     log_debug("node_state", "node=%s from=%s to=%s heartbeat_age_ms=%" PRIu64, node->id,
               fsm_enum_name(&ckpt__log__v1__node_state__descriptor, (int)node->state),

@@ -1,10 +1,10 @@
 /* What the leader knows of nodes beside the replicated state: when each was heard of last.
  *
  * Flow     the dispatcher calls nodes_heard() for hellos and heartbeats; a timer compares ages with
- *          the policy and proposes NodeSeen DEGRADED, then AGENT_LOST, or DOWN where a second
- *          witness says that the machine is off: telemetry or a BMC's word (from the first missed
- *          heartbeat on), a scheduler's word, members that get no answer (node_probe.h). A node
- *          that is heard again is proposed READY. A node that no agent ever reported has no age:
+ *          the policy and proposes NodeSeen DEGRADED, then AGENT_LOST. With a second witness it
+ *          proposes DOWN: telemetry or a BMC's word (from the first missed heartbeat on), a
+ *          scheduler's word, members that get no answer (node_probe.h). A node that is heard again
+ *          is proposed READY. A node that no agent ever reported has no age:
  *          silence says nothing of it. What heartbeats say of health goes to node_health.h, how
  *          many GPUs it has stays here.
  * Shapes   one record per node slot; one NodeSeen in flight per node, NODES_IN_FLIGHT_MAX in all,

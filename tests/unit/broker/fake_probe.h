@@ -20,9 +20,9 @@ struct probe_try {
 
 struct fake_probe {
     struct fake *fake;
-    bool cut_off;                         /* nobody answers */
-    const char *silent[FAKE_PROBE_MOST];  /* addresses; NULL: a free place */
-    const char *local;                    /* likewise, of this host */
+    bool cut_off;                        /* nobody answers */
+    const char *silent[FAKE_PROBE_MOST]; /* addresses; NULL: a free place */
+    const char *local;                   /* likewise, of this host */
     uint64_t tries;
 };
 
@@ -32,8 +32,8 @@ static void fake_probe_fire(void *data)
     enum probe_result result = PROBE_ANSWER;
 
     for (size_t i = 0; i < FAKE_PROBE_MOST; i++)
-        if (attempt.of->cut_off || (attempt.of->silent[i] != NULL &&
-                                    strcmp(attempt.of->silent[i], attempt.address) == 0))
+        if (attempt.of->cut_off ||
+            (attempt.of->silent[i] != NULL && strcmp(attempt.of->silent[i], attempt.address) == 0))
             result = PROBE_SILENCE;
     if (attempt.of->local != NULL && strcmp(attempt.of->local, attempt.address) == 0)
         result = PROBE_LOCAL;
@@ -91,9 +91,10 @@ static void fake_probe_member(struct fake *fake, uint64_t id, unsigned host)
     assert_int_equal(fake_do(fake, &command).status, FSM_OK);
 }
 
-/* What the leader would say of it; heard_ms 0: now. */
-__attribute__((unused)) static void fake_probe_seen(struct fake *fake, const char *id, Ckpt__Log__V1__NodeState state,
-                            const char *probe)
+/* The leader's word of it. */
+__attribute__((unused)) static void fake_probe_seen(struct fake *fake, const char *id,
+                                                    Ckpt__Log__V1__NodeState state,
+                                                    const char *probe)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__Log__V1__NodeSeen seen = CKPT__LOG__V1__NODE_SEEN__INIT;

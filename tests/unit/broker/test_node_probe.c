@@ -1,4 +1,4 @@
-/* Who is a second witness of a silent node, and who is none. S3-060, V-003 */
+/* The second witness of a silent node, and members that are none. S3-060, V-003 */
 #include "src/broker/health/node_probe.h"
 #include "tests/unit/broker/fake_probe.h"
 
@@ -236,7 +236,30 @@ static void words_that_do_not_fit_are_not_taken(void **state)
     assert_false(is_off(&scene));
     node_probe_hear(scene.probe, 2, words, NODE_PROBE_WORDS_BYTES);
     assert_true(is_off(&scene));
-    fake_advance_ms(scene.fake, NODE_PROBE_FRESH_MS + 1000);
+    fake_advance_ms(scene.fake, NODE_PROBE_WORDS_MS + 1000);
+    assert_false(is_off(&scene));
+    end(&scene);
+}
+
+/* Member 2 misses the node first, and this one afterwards. */
+static void words_that_are_over_are_taken_back(void **state)
+{
+    struct scene scene;
+    uint8_t words[NODE_PROBE_WORDS_BYTES];
+
+    (void)state;
+    begin(&scene);
+    scene.tries.silent[0] = A;
+    fall_silent(&scene, 20000);
+    hear_as(&scene, 2);
+    assert_true(is_off(&scene));
+    scene.tries.silent[0] = NULL;
+    fake_advance_ms(scene.fake, 6000);
+    hear_as(&scene, 2); /* it is told once that nothing is left of it */
+    assert_uint_equal(node_probe_say(scene.probe, words), 0);
+    scene.tries.silent[0] = A;
+    fake_advance_ms(scene.fake, 20000);
+    assert_true(node_probe_witnesses(scene.probe, scene.a));
     assert_false(is_off(&scene));
     end(&scene);
 }
@@ -284,7 +307,7 @@ static void an_address_is_made_of_a_setting_and_a_stream(void **state)
     }
 }
 
-/* What is on its way when the process ends is let go. */
+/* A try that is on its way when the process ends is let go. */
 static void a_try_on_its_way_does_not_outlive_its_owner(void **state)
 {
     struct scene scene;
@@ -310,6 +333,7 @@ int main(void)
         cmocka_unit_test(an_answer_in_the_silence_ends_it),
         cmocka_unit_test(a_member_on_the_node_itself_is_no_witness),
         cmocka_unit_test(words_that_do_not_fit_are_not_taken),
+        cmocka_unit_test(words_that_are_over_are_taken_back),
         cmocka_unit_test(below_level_2_nobody_is_probed),
         cmocka_unit_test(an_address_is_made_of_a_setting_and_a_stream),
         cmocka_unit_test(a_try_on_its_way_does_not_outlive_its_owner),
