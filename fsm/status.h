@@ -228,7 +228,7 @@
     X(84, NODE_EXCLUDED, 9,                                                                        \
       "the job failed there twice in a row, and other nodes have two minutes to come first",       \
       "wait, start the same line on another node, or name nodes yourself: ckptctl restart JOB "    \
-      "--node NODE:GPUS ...")                                                                       \
+      "--node NODE:GPUS ...")                                                                      \
     X(85, NODE_DISABLED, 9, "a node is disabled and takes no new work",                            \
       "choose another node, or ckptctl node undrain NODE")
 

@@ -86,8 +86,8 @@ static void node_want(struct fsm *fsm, struct node *node, const Ckpt__Log__V1__D
 }
 
 /* L-001: undo takes it back into use. urgent: the jobs on it are checkpointed and go on running.
- * move: they leave it with a checkpoint that is made now. A job for which none can be asked for now,
- * because one is being written or it has just begun, leaves with the one that completes next.
+ * move: they leave it with a checkpoint that is made now. A job for which none can be asked for
+ * now, because one is being written or it has just begun, leaves with the one that completes next.
  * outcome: current asked for of limit. */
 enum fsm_status fsm_apply_drain_node(struct fsm *fsm, const fsm_command *command,
                                      struct fsm_outcome *outcome)
@@ -95,7 +95,8 @@ enum fsm_status fsm_apply_drain_node(struct fsm *fsm, const fsm_command *command
     const Ckpt__Log__V1__DrainNode *drain = command->drain_node;
     struct node *node = node_edit(fsm, node_find(fsm, drain->node_id));
     struct checkpoint_ask ask = {
-        .purpose = drain->move ? CKPT__V1__PURPOSE__PURPOSE_MIGRATE : CKPT__V1__PURPOSE__PURPOSE_DRAIN,
+        .purpose =
+            drain->move ? CKPT__V1__PURPOSE__PURPOSE_MIGRATE : CKPT__V1__PURPOSE__PURPOSE_DRAIN,
         .after = drain->move ? CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_MIGRATE
                              : CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE};
     struct sort_item *items;

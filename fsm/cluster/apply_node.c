@@ -152,9 +152,9 @@ static bool node_failed(const struct node *node, bool gone, bool rebooted)
            (node->view.state == NODE(READY) || node->view.state == NODE(DEGRADED));
 }
 
-/* What was heard of it, from level 2 on. A silence alone never makes a node DOWN (S3-060, V-003),
- * and what a witness said is not taken back by more silence. A drain says nothing of whether its
- * agent is heard; a hello has a boot id, also of a node that is drained. */
+/* The contact that the leader tells, from level 2 on. A silence alone never makes a node DOWN
+ * (S3-060, V-003), and what a witness said is not taken back by more silence. A drain says nothing
+ * of whether its agent is heard; a hello has a boot id, also of a node that is drained. */
 static Ckpt__Log__V1__NodeState node_contact_told(const struct node *node,
                                                   const Ckpt__Log__V1__NodeSeen *seen)
 {
@@ -244,7 +244,7 @@ static enum fsm_status node_appears(const struct fsm *fsm, const Ckpt__Log__V1__
     return FSM_NODES_FULL;
 }
 
-/* What its agent said of it. */
+/* Its agent's words of itself. */
 static void node_take_facts(struct fsm *fsm, struct node *node, const Ckpt__Log__V1__NodeSeen *seen)
 {
     CHECK(node->view.id != NULL);
@@ -307,9 +307,8 @@ enum fsm_status fsm_apply_node_seen(struct fsm *fsm, const fsm_command *command,
 static bool node_silent(const struct fsm_node *view)
 {
     CHECK(view->id != NULL);
-    return fsm_node_gone(view) ||
-           (view->boot_id[0] == '\0' &&
-            (view->state == NODE(UNSPECIFIED) || fsm_node_refusal(view) != FSM_OK));
+    return fsm_node_gone(view) || (view->boot_id[0] == '\0' && (view->state == NODE(UNSPECIFIED) ||
+                                                                fsm_node_refusal(view) != FSM_OK));
 }
 
 /* Records of what ended keep its name, and with it its slot. A node whose agent is heard would be
@@ -367,10 +366,9 @@ enum fsm_status fsm_apply_node_off(struct fsm *fsm, const fsm_command *command,
 {
     const Ckpt__Log__V1__NodeOff *off = command->node_off;
     struct node *node = node_edit(fsm, node_find_any(fsm, off->node_id));
-    Ckpt__V1__NodeWitness witness =
-        off->witness != CKPT__V1__NODE_WITNESS__NODE_WITNESS_UNSPECIFIED
-            ? off->witness
-            : CKPT__V1__NODE_WITNESS__NODE_WITNESS_OPERATOR;
+    Ckpt__V1__NodeWitness witness = off->witness != CKPT__V1__NODE_WITNESS__NODE_WITNESS_UNSPECIFIED
+                                        ? off->witness
+                                        : CKPT__V1__NODE_WITNESS__NODE_WITNESS_OPERATOR;
     bool silent, waits;
 
     CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_NODE_OFF);

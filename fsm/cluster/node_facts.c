@@ -59,7 +59,13 @@ static bool node_timer_fits(const struct node *node)
 
 const char *fsm_node_broken(const struct node *node)
 {
+    uint32_t count = 0;
+
     CHECK(node->view.id != NULL);
+    for (const struct list *at = node->assignments.next; at != &node->assignments; at = at->next)
+        count++;
+    if (count != node->view.allocation_count)
+        return "INDEX allocations of a node";
     if (node->view.off_at_ms != 0 && node->view.silent_since_ms == 0)
         return "I63 a node has a second witness only of its silence";
     if (node->view.state == NODE(DRAINED) && node->view.allocation_count != 0)

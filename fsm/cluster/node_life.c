@@ -18,10 +18,10 @@
  *          Each move is an event: NODE_DRAINED where it becomes DRAINED, else NODE_STATE.
  * Absent   consequences for jobs (apply_node.c). At level 1 the states are those of its release.
  */
+#include "fsm/node_life.h"
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
 #include "fsm/level.h"
-#include "fsm/node_life.h"
 
 /* A row of moves is a set of states, one bit each. */
 #define NODE(name) CKPT__LOG__V1__NODE_STATE__NODE_STATE_##name

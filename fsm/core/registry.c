@@ -103,8 +103,7 @@ bool fsm_node_serves(const struct fsm *fsm, uint32_t slot)
 {
     const struct node *node = node_at(fsm, slot);
 
-    return !node->removed && !fsm_node_gone(&node->view) &&
-           fsm_node_refusal(&node->view) == FSM_OK;
+    return !node->removed && !fsm_node_gone(&node->view) && fsm_node_refusal(&node->view) == FSM_OK;
 }
 
 void fsm_node_release_texts(struct fsm *fsm, const struct fsm_node *from)

@@ -126,7 +126,7 @@ struct node {
     struct list removals;      /* folders that its agent is to remove */
     struct list copies;        /* copies that it is to keep: copies.c */
     struct list verifications; /* checkpoints that its agent is to read again: verify.c */
-    struct timer timer;          /* of drain_until_ms */
+    struct timer timer;        /* of drain_until_ms */
     uint32_t removal_count, verification_count;
     uint64_t stamp; /* finds duplicates in one pass */
     /* parts, shards and copies of all records, nodes of victims: they name it by its slot */

@@ -4,8 +4,8 @@
  * Flow     a function that changes the facts behind a deadline arms the timer anew at once. A Tick
  *          takes the first timers that are due (apply_cluster.c). Nothing fires by itself.
  * Shapes   one timer per allocation, checkpoint, preemption, target, verification and node,
- *          inside them; it is disarmed before its record leaves. The order (instant, kind, key) is total: two
- *          members fire alike, whatever the history of their heaps.
+ *          inside them; it is disarmed before its record leaves. The order (instant, kind, key) is
+ *          total: two members fire alike, whatever the history of their heaps.
  * Units    milliseconds of the state's clock.
  */
 #ifndef CKPT_FSM_TIMERS_H

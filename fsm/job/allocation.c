@@ -198,7 +198,7 @@ void fsm_allocation_assign(struct fsm *fsm, struct allocation *allocation)
         list_push_back(&node->assignments, &allocation->assignments[i].in_node);
         node->view.allocation_count++;
         if (node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINED)
-            node->view.state = CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING;
+            fsm_node_adopt(fsm, node); /* it was to come there before the node was drained */
         fsm_node_changed(fsm, node);
     }
     allocation->assigned = true;

@@ -88,8 +88,7 @@ bool fsm_removal_link(struct fsm *fsm, struct undeleted *undeleted)
     struct node *node = node_edit(fsm, node_find_slot(fsm, undeleted->view.node_slot));
 
     CHECK(undeleted->view.given);
-    if (node == NULL || node->removed ||
-        fsm_node_gone(&node->view) ||
+    if (node == NULL || node->removed || fsm_node_gone(&node->view) ||
         node->removal_count >= FSM_REMOVALS_PER_NODE_MAX) {
         undeleted->view.given = false;
         return false;

@@ -3,8 +3,8 @@
  * Flow     awaits() when a job ends: from when on it is restarted. progress() at each complete
  *          checkpoint: the counts of restarts begin anew. apply_choice.c carries a choice out.
  */
-#include "fsm/node_life.h"
 #include "fsm/restart.h"
+#include "fsm/node_life.h"
 
 #include "fsm/core/hash.h"
 #include "fsm/core/registry.h"

@@ -289,8 +289,7 @@ bool fsm_verify_adopt(struct fsm *fsm, struct checkpoint *checkpoint,
     CHECK(checkpoint->verification == NULL);
     if (!fsm_checkpoint_restorable(checkpoint) || view->part >= checkpoint->view.shard_count ||
         view->deadline_ms <= view->given_at_ms || node == NULL || node->removed ||
-        fsm_node_gone(&node->view) ||
-        node->verification_count >= FSM_VERIFICATIONS_PER_NODE_MAX)
+        fsm_node_gone(&node->view) || node->verification_count >= FSM_VERIFICATIONS_PER_NODE_MAX)
         return false;
     verify_link(fsm, checkpoint, view);
     return true;

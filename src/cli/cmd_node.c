@@ -74,12 +74,16 @@ static void job_row(struct output_table *table, const Ckpt__V1__NodeJob *job)
 
 static void print_jobs(struct cli *cli, const Ckpt__V1__GetNodeReply *reply)
 {
-    static const struct output_column columns[] = {
-        {"JOB", OUTPUT_LEFT},          {"OWNER", OUTPUT_LEFT},
-        {"STATE", OUTPUT_LEFT},        {"NODES", OUTPUT_RIGHT},
-        {"GPUS", OUTPUT_RIGHT},        {"GPU-HOURS UNSAVED", OUTPUT_RIGHT},
-        {"LAST CHECKPOINT", OUTPUT_LEFT}, {"COPY HERE", OUTPUT_LEFT},
-        {"WHO COULD TAKE OVER", OUTPUT_LEFT}, {"RESTARTED BY", OUTPUT_LEFT}};
+    static const struct output_column columns[] = {{"JOB", OUTPUT_LEFT},
+                                                   {"OWNER", OUTPUT_LEFT},
+                                                   {"STATE", OUTPUT_LEFT},
+                                                   {"NODES", OUTPUT_RIGHT},
+                                                   {"GPUS", OUTPUT_RIGHT},
+                                                   {"GPU-HOURS UNSAVED", OUTPUT_RIGHT},
+                                                   {"LAST CHECKPOINT", OUTPUT_LEFT},
+                                                   {"COPY HERE", OUTPUT_LEFT},
+                                                   {"WHO COULD TAKE OVER", OUTPUT_LEFT},
+                                                   {"RESTARTED BY", OUTPUT_LEFT}};
     struct output_table table;
 
     if (reply->n_jobs == 0)

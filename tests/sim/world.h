@@ -103,9 +103,9 @@ struct world_options {
     unsigned restart_wait; /* seconds that a ckpt-run stays for that; 0: the policy's default */
     /* of 5,000 tries of a node's address so many begin a cut that lasts; 0: nobody is probed */
     unsigned witness;
-    unsigned domains;      /* of a hundred hellos so many name a domain; 0: no target has one */
-    unsigned agent_disks;  /* the disk of an agent's journal fails, fills up or takes seconds */
-    unsigned flips;        /* a bit of one member's state flips in its memory */
+    unsigned domains;     /* of a hundred hellos so many name a domain; 0: no target has one */
+    unsigned agent_disks; /* the disk of an agent's journal fails, fills up or takes seconds */
+    unsigned flips;       /* a bit of one member's state flips in its memory */
     /* of telemetry and of queue reports one in so many is no sensible number; 0: none */
     unsigned odd_values;
     unsigned preferred;   /* the member that shall lead; 0: any */

@@ -209,7 +209,7 @@ static void node_event(struct world *world, const Ckpt__V1__Event *event)
     int agent;
     uint32_t bit;
 
-    /* what was seen stands behind the name */
+    /* the evidence stands behind the name */
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(event->subject, ":"), event->subject);
     agent = world_agent_number(name);
 
@@ -414,8 +414,7 @@ void victims_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__E
     else if (event->kind == EVENT(PREEMPTION))
         victim_event(world, fsm, event);
     else if (event->kind == EVENT(NODE_STATE) || event->kind == EVENT(NODE_DRAINED) ||
-             event->kind == EVENT(NODE_REMOVED) ||
-             event->kind == EVENT(NODE_OFF))
+             event->kind == EVENT(NODE_REMOVED) || event->kind == EVENT(NODE_OFF))
         node_event(world, event);
     else if (event->kind == EVENT(ALLOCATION_STATE))
         end_event(world, fsm, event);

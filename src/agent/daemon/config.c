@@ -13,7 +13,12 @@
 #include "src/base/id.h"
 #include "src/rpc/follow.h"
 
-enum { HEARTBEAT_MIN_MS = 100, HEARTBEAT_MAX_MS = 600000, WORKER_IDLE_MAX_MS = 3600000, PROBE_MAX_BYTES = 60 };
+enum {
+    HEARTBEAT_MIN_MS = 100,
+    HEARTBEAT_MAX_MS = 600000,
+    WORKER_IDLE_MAX_MS = 3600000,
+    PROBE_MAX_BYTES = 60
+};
 
 #define COPIES_MOST (UINT64_C(1) << 60)
 #define TEXT(section, name, member, initial)                                                       \

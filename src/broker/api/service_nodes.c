@@ -1,4 +1,4 @@
-/* What OperatorService tells of nodes. See service_nodes.h. */
+/* OperatorService about nodes. See service_nodes.h. */
 #include "src/broker/api/service_nodes.h"
 
 #include <inttypes.h>
@@ -61,8 +61,8 @@ void nodes_fill(const struct broker *broker, const struct fsm_node *node, struct
 static void fill_successors(const struct fsm *fsm, const struct fsm_allocation *job,
                             Ckpt__V1__NodeJob *item)
 {
-    for (uint32_t slot = 0;
-         slot < fsm_node_slots(fsm) && item->successors < NODES_SUCCESSORS_MAX; slot++) {
+    for (uint32_t slot = 0; slot < fsm_node_slots(fsm) && item->successors < NODES_SUCCESSORS_MAX;
+         slot++) {
         const struct fsm_node *node = fsm_node_find_slot(fsm, slot);
 
         if (node == NULL || node->allocation_count > 0 ||
@@ -140,8 +140,7 @@ static void fill_held(const struct fsm *fsm, const struct fsm_node *node, struct
          slot < slots && slot < NODES_LOOKED_MAX && reply->n_held_jobs < NODES_HELD_MAX; slot++) {
         const struct fsm_allocation *job = fsm_allocation_find_slot(fsm, slot);
 
-        if (job != NULL && fsm_restart_awaited(fsm, job) &&
-            fsm_allocation_silent(fsm, job) == node)
+        if (job != NULL && fsm_restart_awaited(fsm, job) && fsm_allocation_silent(fsm, job) == node)
             reply->held_jobs[reply->n_held_jobs++] = translate_text(job->id);
     }
 }
@@ -186,8 +185,8 @@ char *nodes_warning(const struct broker *broker, struct scratch *scratch)
     for (uint32_t slot = 0; slot < slots && slot < NODES_LOOKED_MAX; slot++) {
         const struct fsm_allocation *job = fsm_allocation_find_slot(fsm, slot);
 
-        held += job != NULL && fsm_restart_awaited(fsm, job) &&
-                fsm_allocation_silent(fsm, job) != NULL;
+        held +=
+            job != NULL && fsm_restart_awaited(fsm, job) && fsm_allocation_silent(fsm, job) != NULL;
     }
     since_ms = fsm_node_silent_since_ms(first);
     return scratch_printf(

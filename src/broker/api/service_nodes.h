@@ -1,4 +1,4 @@
-/* What OperatorService tells of nodes.
+/* OperatorService about nodes: their status, and the jobs on one of them.
  *
  * Shapes   a reply names at most NODES_JOBS_MAX jobs and looks at NODES_LOOKED_MAX of those that
  *          have stopped; its texts live in the scratch.
@@ -14,8 +14,8 @@ struct fsm_node;
 struct scratch;
 
 enum { NODES_JOBS_MAX = 1000, NODES_HELD_MAX = 100, NODES_LOOKED_MAX = 100000 };
-/* Who could take a part over is counted up to so many, for so many jobs: each is a walk over all
- * nodes. */
+/* Nodes that could take a part over are counted up to so many, for so many jobs: each count is a
+ * walk over all nodes. */
 enum { NODES_SUCCESSORS_MAX = 100, NODES_SUCCESSORS_JOBS = 16, NODES_COPIES_MAX = 1024 };
 
 /* Everything of NodeStatus. */

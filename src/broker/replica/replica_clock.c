@@ -4,7 +4,8 @@
 #include "src/base/check.h"
 #include "src/broker/replica/replica_internal.h"
 
-_Static_assert((int)STATE_CLOCK_WORDS_BYTES + (int)REPLICA_WORDS_BYTES <= (int)CONSENSUS_NOTE_MAX_BYTES,
+_Static_assert((int)STATE_CLOCK_WORDS_BYTES + (int)REPLICA_WORDS_BYTES <=
+                   (int)CONSENSUS_NOTE_MAX_BYTES,
                "what is said of a clock and of nodes goes along with a message");
 _Static_assert((int)STATE_CLOCK_MEMBERS_MAX >= (int)CONSENSUS_MEMBERS_MAX,
                "each member's clock has a place");

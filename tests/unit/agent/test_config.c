@@ -206,8 +206,8 @@ static void a_probe_is_a_port_or_an_address_in_numbers(void **state)
         const char *probe;
         bool taken;
     } cases[] = {
-        {"", true},        {"off", true},          {"22", true},       {"65535", true},
-        {"0", false},      {"65536", false},       {"ssh", false},     {"10.0.0.7:22", true},
+        {"", true},          {"off", true},          {"22", true},        {"65535", true},
+        {"0", false},        {"65536", false},       {"ssh", false},      {"10.0.0.7:22", true},
         {"10.0.0.7", false}, {"[fd00::7]:22", true}, {"node7:22", false}, {"10.0.0.7:0", false},
     };
     char text[256];

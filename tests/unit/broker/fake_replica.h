@@ -45,7 +45,7 @@ struct replica {
     uint64_t leader_id;
     const struct consensus_status *status; /* NULL: one voter that is not connected */
     struct replica_words words;
-    struct replica_clock wall_clock;       /* beside the other members' */
+    struct replica_clock wall_clock; /* beside the other members' */
     bool clock_told_off, reluctant;
     const char *contact_of_2; /* as member 2 says of itself; NULL: it did not */
     struct clock_ops clock;

@@ -1,4 +1,4 @@
-/* A try over libuv. What a machine that lives, refuses or is off answers is seen on a real network:
+/* A try over libuv. Machines that live, refuse or are off are seen on a real network:
  * tests/integration/test_silent_nodes.py. S3-060 */
 #include "src/broker/health/node_probe_uv.h"
 #include "tests/support/test.h"

@@ -1,6 +1,6 @@
 /* Heartbeat ages of nodes: F-006, F-007, S3-060, V-003. */
-#include "src/broker/health/nodes.h"
 #include "src/broker/health/node_health.h"
+#include "src/broker/health/nodes.h"
 #include "tests/unit/broker/fake_probe.h"
 #include "tests/unit/broker/fake_replica.h"
 
@@ -61,7 +61,7 @@ static void states_follow_the_age(void **state)
         {STATE(DOWN), age_now(true, 50000, 0), STATE(DOWN)},
         {STATE(DOWN), age_now(true, 95000, 0), STATE(DOWN)}, /* a word is not taken back */
         {STATE(DOWN), age_now(true, 10, 0), STATE(READY)},
-        {STATE(DRAINING), age_now(true, 50000, 0), STATE(DEGRADED)}, /* what is heard of it */
+        {STATE(DRAINING), age_now(true, 50000, 0), STATE(DEGRADED)}, /* as it is heard */
     };
 
     (void)state;

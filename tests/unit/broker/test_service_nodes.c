@@ -64,8 +64,8 @@ static void a_node_that_is_heard_is_not_off(void **state)
     expect(&answer, RPC_FAILED_PRECONDITION, "NODE_NOT_DOWN: ");
 }
 
-/* A node with a job: what would be lost with it, and lists of jobs by it and by their owner. A filter
- * that names no node is a mistake, not an empty list. L-003 */
+/* A node with a job: what would be lost with it, and lists of jobs by it and by their owner. A
+ * filter that names no node is a mistake, not an empty list. L-003 */
 static void a_node_tells_what_would_be_lost_with_it(void **state)
 {
     static struct answer answer;

@@ -224,13 +224,13 @@ static void nodes_are_read_to_the_last_page(void **state)
     harness_close(&h);
 }
 
-/* S3-060, V-003: the evidence, or that there is none; L-003: what would be lost, who could take over.
- */
+/* S3-060, V-003: the evidence, or that there is none; L-003: what would be lost. */
 static void a_node_tells_of_its_silence_and_its_jobs(void **state)
 {
     static char name[] = "gpu-b", lost[] = "agent_lost", down[] = "down", probe[] = "10.0.0.7:22",
-                seen[] = "no answer at 10.0.0.7:22 from n1, n2", job_name[] = "train", heir[] = "gpu-c",
-                owner[] = "ann", held[] = "fold", probed[] = "no answer", drain[] = "drain";
+                seen[] = "no answer at 10.0.0.7:22 from n1, n2", job_name[] = "train",
+                heir[] = "gpu-c", owner[] = "ann", held[] = "fold", probed[] = "no answer",
+                drain[] = "drain";
     Ckpt__V1__NodeStatus node = CKPT__V1__NODE_STATUS__INIT;
     Ckpt__V1__NodeJob job = CKPT__V1__NODE_JOB__INIT;
     Ckpt__V1__NodeJob *jobs[] = {&job};
@@ -275,8 +275,9 @@ static void a_node_tells_of_its_silence_and_its_jobs(void **state)
     harness_answer(&h, NULL, "OperatorService/GetNode", RPC_OK, NULL, &reply.base);
     assert_int_equal(harness_run(&h, "node gpu-b"), CLI_OK);
     assert_contains(h.out, "node gpu-b is down, to be drained when it is back; 1 jobs\n");
-    assert_contains(h.out, "; off, by the second witness PROBE at 1970-01-01 00:01:31: no answer at "
-                           "10.0.0.7:22 from n1, n2\n");
+    assert_contains(h.out,
+                    "; off, by the second witness PROBE at 1970-01-01 00:01:31: no answer at "
+                    "10.0.0.7:22 from n1, n2\n");
     assert_lacks(h.out, "no second witness");
     assert_contains(h.out, "lost if it failed now: 2.0 GPU-hours of 1 jobs");
     assert_contains(h.out, "2, as gpu-c");

@@ -362,11 +362,11 @@ static inline void random_remove(struct script *script, uint64_t *state, char *l
             bool silent = node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN ||
                           node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_AGENT_LOST ||
                           node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_UNSPECIFIED;
-            uint64_t word = *state >> 32; /* without a draw of its own: the walks stay as they are */
+            uint64_t word =
+                *state >> 32; /* without a draw of its own: the walks stay as they are */
 
             snprintf(line, size,
-                     !silent                      ? word % 2 ? "node %s down"
-                                                             : "node %s down%s evidence=seen"
+                     !silent ? word % 2 ? "node %s down" : "node %s down%s evidence=seen"
                      : random_draw(state, 3) == 0 ? "node_off %s%s"
                                                   : "remove_node %s",
                      name,
@@ -383,14 +383,14 @@ static inline void random_remove(struct script *script, uint64_t *state, char *l
 /* The ways of a drain are drawn without a draw of their own: the walks stay as they are. */
 static inline void random_drain(struct script *script, uint64_t *state, char *line, size_t size)
 {
-    static const char *const ways[] = {"urgent", "move", "next", "deadline=60000",
-                                       "disable", "move deadline=1000"};
+    static const char *const ways[] = {"urgent",         "move",    "next",
+                                       "deadline=60000", "disable", "move deadline=1000"};
     uint64_t node = random_draw(state, RANDOM_NODES), way = *state >> 32;
 
     snprintf(line, size, "drain n%" PRIu64 " %s", node,
-             !random_draw(state, 2)         ? "undo"
+             !random_draw(state, 2)       ? "undo"
              : fsm_level(script->fsm) < 2 ? "urgent"
-                                            : ways[way % 6]);
+                                          : ways[way % 6]);
 }
 
 /* long: one line for each kind of command. */

@@ -155,8 +155,8 @@ static void jobs_leave_with_their_next_checkpoint(void **state)
     script_close(&script);
 }
 
-/* What is there when the deadline comes is ended, also under another leader; a node that was taken
- * back, or drained anew without one, has none any more. */
+/* Jobs that are there when the deadline comes are ended, also under another leader; a node that was
+ * taken back, or drained anew without one, has none any more. */
 static void a_deadline_ends_what_is_there(void **state)
 {
     struct script script;
@@ -188,11 +188,35 @@ static void a_deadline_ends_what_is_there(void **state)
     script_close(&script);
 }
 
+/* An update that was taken before the drain, and waits for its checkpoint, still brings its job
+ * there: the node is draining again, and told so (the simulator found it untold). */
+static void a_job_that_was_on_its_way_makes_it_draining_again(void **state)
+{
+    struct script script;
+
+    (void)state;
+    start(&script, "");
+    expect_ok(&script, "register j nodes=n1,n2 min=1 max=2 restore=all");
+    expect_ok(&script, "update j nodes=n1,n3");
+    expect_ok(&script, "drain n3");
+    assert_int_equal(drained(&script, "n3"), 1);
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 shard_verified j ckpt=1-1");
+    expect_ok(&script, "report n2 shard_verified j ckpt=1-1");
+    expect_ok(&script, "report n2 terminated j");
+    assert_int_equal(fsm_node_find(script.fsm, "n3")->state,
+                     CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING);
+    expect_ok(&script, "end j");
+    assert_int_equal(drained(&script, "n3"), 2);
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_new_comes_to_a_draining_node),
         cmocka_unit_test(a_node_is_drained_when_its_last_job_has_left),
+        cmocka_unit_test(a_job_that_was_on_its_way_makes_it_draining_again),
         cmocka_unit_test(jobs_leave_with_a_checkpoint),
         cmocka_unit_test(jobs_leave_with_their_next_checkpoint),
         cmocka_unit_test(a_deadline_ends_what_is_there),

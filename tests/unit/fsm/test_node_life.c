@@ -56,7 +56,7 @@ static const char *last_subject(const struct script *script, Ckpt__V1__EventKind
     return subject;
 }
 
-/* L-001..L-003: nobody becomes gone but by silence, and nobody who is gone comes back degraded. */
+/* L-001, L-002, L-003: nobody becomes gone but by silence, and from there back degraded. */
 static void the_table_is_the_drawing(void **unused)
 {
     (void)unused;
@@ -75,8 +75,8 @@ static void the_table_is_the_drawing(void **unused)
     assert_false(fsm_node_move_allowed((Ckpt__Log__V1__NodeState)FSM_STATES_NODE, NODE(READY)));
 }
 
-/* V-003, S3-060: whatever the leader calls a silence, without a witness it is AGENT_LOST. What ran
- * there counts as lost, and nothing of it is begun elsewhere, also under another leader. */
+/* V-003, S3-060: whatever the leader calls a silence, without a witness it is AGENT_LOST. All that
+ * ran there counts as lost, and nothing of it is begun elsewhere, also under another leader. */
 static void a_silence_alone_is_a_lost_agent(void **unused)
 {
     static const char *const words[] = {"down", "agent_lost"};
@@ -131,10 +131,7 @@ static void two_witnesses_make_it_down(void **unused)
         expect_ok(&script, "report n1 terminated j");
         script_restore(&script);
         assert_string_equal(node_of(&script, "n2")->evidence, "no-answer");
-        assert_int_equal(node_of(&script, "n2")->witness, i == 0   ? 4
-                                                          : i == 1 ? 3
-                                                          : i == 2 ? 2
-                                                                   : 1);
+        assert_int_equal(node_of(&script, "n2")->witness, i == 0 ? 4 : i == 1 ? 3 : i == 2 ? 2 : 1);
         assert_int_equal(node_of(&script, "n2")->failure_count, 1);
         expect_ok(&script, "node n2 agent_lost"); /* it is silent still */
         expect_node(&script, "n2", DOWN);
@@ -171,7 +168,7 @@ static void a_word_that_does_not_count_yet_waits(void **unused)
     expect_node(&script, "n2", DEGRADED);
     expect_job(&script, "j", RUNNING);
     assert_int_not_equal(node_of(&script, "n2")->word_at_ms, 0);
-    expect_ok(&script, "node_off n2 witness=bmc"); /* that one counts at once */
+    expect_ok(&script, "node_off n2 witness=bmc"); /* it counts at once */
     expect_node(&script, "n2", DOWN);
     expect_job(&script, "j", REQUEUED);
 
