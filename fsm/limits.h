@@ -79,6 +79,7 @@ enum {
 };
 
 #define FSM_TIME_MAX_MS          (UINT64_C(1) << 48)    /* of any instant: year 10889 */
+#define FSM_DRAIN_MAX_MS         UINT64_C(31536000000)  /* a year */
 #define FSM_DURATION_MAX_MS      UINT64_C(315360000000) /* ten years */
 #define FSM_TOLD_WRITE_MAX_MS    UINT64_C(604800000)    /* the longest timeout of a policy */
 #define FSM_NODE_BYTES_MAX       (UINT64_C(1) << 50)    /* memory or shard of one node */

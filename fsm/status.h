@@ -229,7 +229,9 @@
       "the job failed there twice in a row, and other nodes have two minutes to come first",       \
       "wait, start the same line on another node, or name nodes yourself: ckptctl restart JOB "    \
       "--node NODE:GPUS ...")                                                                      \
-    X(96, NOT_HUNG, 9,                                                                             \
+    X(85, NODE_DISABLED, 9, "a node is disabled and takes no new work",                            \
+      "choose another node, or ckptctl node undrain NODE")                                         \
+    X(86, NOT_HUNG, 9,                                                                             \
       "the job was quiet for {c} ms and hangs after {l} ms, or something is under way, or a node " \
       "is not heard",                                                                              \
       "nothing: the leader looks again")

@@ -9,6 +9,7 @@
  */
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
+#include "fsm/node_life.h"
 #include "fsm/orphans.h"
 
 static bool scan_fits(const struct fsm *fsm, const struct target *target, uint32_t slot,
@@ -87,7 +88,7 @@ enum fsm_status fsm_apply_scan_target(struct fsm *fsm, const fsm_command *comman
 void fsm_scan_node_lost(struct fsm *fsm, const struct node *node)
 {
     CHECK(node->view.id != NULL);
-    if (node->view.state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+    if (!fsm_node_gone(&node->view))
         return;
     for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
         struct target *target = target_edit(fsm, target_find_slot(fsm, slot));

@@ -14,6 +14,7 @@
 #include "fsm/cluster/policy_fields.h"
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
+#include "fsm/node_life.h"
 
 #define STATE(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
 #define ENDS(name)  CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
@@ -143,12 +144,11 @@ static void check_parts(struct checker *checker, const struct allocation *alloca
         const struct assignment *part = &allocation->assignments[i];
 
         terminated += part->terminated;
-        check_expect(
-            checker,
-            !part->away || !allocation->assigned ||
-                (part->terminated && node_at(checker->fsm, view->nodes[i].node_slot)->view.state ==
-                                         CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN),
-            "I30 only of a node that is down nobody's word is needed", view->id, i);
+        check_expect(checker,
+                     !part->away || !allocation->assigned ||
+                         (part->terminated &&
+                          fsm_node_gone(&node_at(checker->fsm, view->nodes[i].node_slot)->view)),
+                     "I30 only of a node that is gone nobody's word is needed", view->id, i);
         exited += part->exited;
         gpus += view->nodes[i].gpu_count;
         check_expect(checker,
@@ -513,15 +513,12 @@ static void check_target(struct checker *checker, const struct target *target)
 
 static void check_node(struct checker *checker, const struct node *node)
 {
-    uint32_t count = 0;
-
     CHECK(checker->fsm != NULL);
-    for (const struct list *at = node->assignments.next; at != &node->assignments; at = at->next)
-        count++;
-    check_expect(checker, count == node->view.allocation_count, "INDEX allocations of a node",
-                 node->view.id, count);
     check_expect(checker, node_find_any(checker->fsm, node->view.id) == node, "INDEX node map",
                  node->view.id, node->view.slot);
+    checker->armed += node->timer.position != 0;
+    check_expect(checker, fsm_node_broken(node) == NULL, fsm_node_broken(node), node->view.id,
+                 node->view.state);
 }
 
 /* Tenants keep what left, so they hold at least what their allocations hold; one that is full no

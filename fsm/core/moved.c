@@ -17,6 +17,7 @@
 #include "fsm/core/registry.h"
 #include "fsm/hang.h"
 #include "fsm/job/job.h"
+#include "fsm/node_life.h"
 
 #define CHECKPOINT(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
 #define ALLOCATION(name) CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
@@ -248,12 +249,12 @@ static void node_check(const struct fsm *fsm, const struct node *node, struct br
     EXPECT(node->removal_count <= FSM_REMOVALS_PER_NODE_MAX);
     EXPECT(list_empty(&node->removals) == (node->removal_count == 0));
     EXPECT(!node->removed || node->removal_count == 0);
-    EXPECT(node->view.state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN ||
-           node->removal_count == 0);
+    EXPECT(!fsm_node_gone(&node->view) || node->removal_count == 0);
     EXPECT(node->verification_count <= FSM_VERIFICATIONS_PER_NODE_MAX);
     EXPECT(list_empty(&node->verifications) == (node->verification_count == 0));
-    EXPECT(node->view.state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN ||
-           node->verification_count == 0);
+    EXPECT(!fsm_node_gone(&node->view) || node->verification_count == 0);
+    EXPECT(node->view.state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINED || empty);
+    EXPECT(node->view.off_at_ms == 0 || node->view.silent_since_ms != 0);
 }
 
 static void target_check(const struct fsm *fsm, const struct target *target, struct broken *broken)

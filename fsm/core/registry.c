@@ -9,6 +9,7 @@
 #include <malloc.h>
 
 #include "fsm/core/registry.h"
+#include "fsm/node_life.h"
 
 enum { REGISTRY_HOLES_MIN = 1024 };
 
@@ -102,8 +103,7 @@ bool fsm_node_serves(const struct fsm *fsm, uint32_t slot)
 {
     const struct node *node = node_at(fsm, slot);
 
-    return !node->removed && node->view.state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN &&
-           node->view.state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING;
+    return !node->removed && !fsm_node_gone(&node->view) && fsm_node_refusal(&node->view) == FSM_OK;
 }
 
 void fsm_node_release_texts(struct fsm *fsm, const struct fsm_node *from)
@@ -131,6 +131,8 @@ struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id)
     list_init(&node->removals);
     list_init(&node->verifications);
     list_init(&node->copies);
+    node->timer.kind = TIMER_NODE;
+    node->timer.key = slot;
     fsm_map_add(&fsm->node_map, fsm_hash_text(id), node);
     return node;
 }
@@ -150,6 +152,11 @@ static struct node *node_revive(struct fsm *fsm, struct node *node)
     node->view.failure_count = 0;
     node->view.silent_since_ms = 0;
     node->view.off_at_ms = 0;
+    node->view.word_at_ms = 0;
+    node->view.witness = CKPT__V1__NODE_WITNESS__NODE_WITNESS_UNSPECIFIED;
+    node->view.wanted = CKPT__LOG__V1__NODE_WANTED__NODE_WANTED_UNSPECIFIED;
+    node->view.leave = CKPT__LOG__V1__NODE_LEAVE__NODE_LEAVE_UNSPECIFIED;
+    node->view.drain_until_ms = 0;
     node->removed = false;
     return node;
 }

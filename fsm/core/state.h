@@ -126,6 +126,7 @@ struct node {
     struct list removals;      /* folders that its agent is to remove */
     struct list copies;        /* copies that it is to keep: copies.c */
     struct list verifications; /* checkpoints that its agent is to read again: verify.c */
+    struct timer timer;        /* of drain_until_ms */
     uint32_t removal_count, verification_count;
     uint64_t stamp; /* finds duplicates in one pass */
     /* parts, shards and copies of all records, nodes of victims: they name it by its slot */
@@ -648,6 +649,8 @@ void fsm_walk_messages(const ProtobufCMessage *message,
                        void *context);
 /* Unknown fields and enum values, text lengths, at any depth. The message came
  * from, or makes, so many bytes at most. */
+/* A line for people is too long: INVALID_ARGUMENT with its length. */
+enum fsm_status fsm_check_detail(const char *text, struct fsm_outcome *outcome);
 enum fsm_status fsm_validate_fields(const ProtobufCMessage *message, size_t packed_bytes,
                                     struct fsm_outcome *outcome);
 

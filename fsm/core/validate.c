@@ -473,8 +473,10 @@ static enum fsm_status validate_node_seen(const fsm_command *command, struct fsm
     check_platform_of("os", command->node_seen->os, outcome);
     check_id_or_empty(command->node_seen->domain, outcome);
     check_range(command->node_seen->state, CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY,
-                CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING, outcome);
-    return outcome->status;
+                CKPT__LOG__V1__NODE_STATE__NODE_STATE_AGENT_LOST, outcome);
+    check_range(command->node_seen->heard_ms, 0, FSM_TIME_MAX_MS, outcome);
+    fsm_check_detail(command->node_seen->evidence, outcome);
+    return fsm_check_detail(command->node_seen->probe, outcome);
 }
 
 /* Either a measurement, or that it is to be forgotten. */
@@ -558,7 +560,8 @@ static enum fsm_status validate_verified(const fsm_command *command, struct fsm_
 
 static enum fsm_status validate_drain_node(const fsm_command *command, struct fsm_outcome *outcome)
 {
-    return check_id(command->drain_node->node_id, outcome);
+    check_id(command->drain_node->node_id, outcome);
+    return check_range(command->drain_node->deadline_ms, 0, FSM_DRAIN_MAX_MS, outcome);
 }
 
 static enum fsm_status validate_drain_target(const fsm_command *command,
@@ -610,7 +613,10 @@ static enum fsm_status validate_remove_node(const fsm_command *command, struct f
 
 static enum fsm_status validate_node_off(const fsm_command *command, struct fsm_outcome *outcome)
 {
-    return check_id(command->node_off->node_id, outcome);
+    check_id(command->node_off->node_id, outcome);
+    check_range(command->node_off->witness, CKPT__V1__NODE_WITNESS__NODE_WITNESS_UNSPECIFIED,
+                CKPT__V1__NODE_WITNESS__NODE_WITNESS_BMC, outcome);
+    return fsm_check_detail(command->node_off->evidence, outcome);
 }
 
 static enum fsm_status validate_restart_choice(const fsm_command *command,
@@ -623,9 +629,7 @@ static enum fsm_status validate_restart_choice(const fsm_command *command,
         check_id(choice->absent_node_id, outcome);
     else
         check_nodes(choice->n_nodes, choice->nodes, true, outcome);
-    if (outcome->status == FSM_OK && strlen(choice->reason) >= FSM_DETAIL_BYTES)
-        outcome->status = FSM_INVALID_ARGUMENT;
-    return outcome->status;
+    return fsm_check_detail(choice->reason, outcome);
 }
 
 static enum fsm_status validate_hang(const fsm_command *command, struct fsm_outcome *outcome)

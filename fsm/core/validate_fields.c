@@ -144,3 +144,14 @@ void fsm_walk_messages(const ProtobufCMessage *message,
         visit(context, below);
     }
 }
+
+enum fsm_status fsm_check_detail(const char *text, struct fsm_outcome *outcome)
+{
+    CHECK(text != NULL);
+    if (outcome->status != FSM_OK || strlen(text) < FSM_DETAIL_BYTES)
+        return outcome->status;
+    outcome->current = strlen(text);
+    outcome->limit = FSM_DETAIL_BYTES - 1;
+    outcome->status = FSM_INVALID_ARGUMENT;
+    return outcome->status;
+}

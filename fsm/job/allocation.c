@@ -197,6 +197,8 @@ void fsm_allocation_assign(struct fsm *fsm, struct allocation *allocation)
 
         list_push_back(&node->assignments, &allocation->assignments[i].in_node);
         node->view.allocation_count++;
+        if (node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINED)
+            fsm_node_adopt(fsm, node); /* it was to come there before the node was drained */
         fsm_node_changed(fsm, node);
     }
     allocation->assigned = true;
@@ -217,18 +219,6 @@ void fsm_allocation_release(struct fsm *fsm, struct allocation *allocation)
         node->view.allocation_count--;
     }
     allocation->assigned = false;
-}
-
-/* L-002: a draining node is drained when its last job has given it back. */
-void fsm_node_emptied(struct fsm *fsm, const struct node *node)
-{
-    const struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_DRAINED,
-                                    .subject = node->view.id};
-
-    CHECK(node->view.id != NULL);
-    if (fsm_level(fsm) >= 2 && node->view.allocation_count == 0 &&
-        node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING)
-        fsm_event_emit(fsm, &event);
 }
 
 /* All parts of a new run are to start; the counters of states follow when the job moves. */

@@ -10,6 +10,7 @@
  */
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
+#include "fsm/node_life.h"
 #include "fsm/profiles.h"
 
 #include <malloc.h>
@@ -27,9 +28,9 @@ enum fsm_status fsm_shares_check(struct fsm *fsm, size_t count, fsm_share_messag
         const struct node *node = node_find(fsm, messages[i]->node_id);
 
         outcome->subject = messages[i]->node_id;
-        if (node != NULL && node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING &&
+        if (node != NULL && fsm_node_refusal(&node->view) != FSM_OK &&
             (of == NULL || fsm_allocation_part(of, node->view.slot) == NULL))
-            return FSM_NODE_DRAINING;
+            return fsm_node_refusal(&node->view);
     }
     outcome->subject = NULL;
     for (size_t i = 0; i < count; i++)

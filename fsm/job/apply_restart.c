@@ -8,6 +8,7 @@
  */
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
+#include "fsm/node_life.h"
 
 #include <malloc.h>
 
@@ -66,7 +67,7 @@ static bool restart_node_is_there(const struct fsm *fsm, const struct node *node
 {
     if (fsm_level(fsm) >= 2)
         return fsm_node_serves(fsm, node->view.slot);
-    return !node->removed && node->view.state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN;
+    return !node->removed && !fsm_node_gone(&node->view);
 }
 
 /* A part that is restored by the node that has its place needs as many places as there were. */
@@ -115,12 +116,11 @@ static enum fsm_status restart_nodes_check(struct fsm *fsm, const struct allocat
         outcome->limit = restart->count;
         if (node != NULL && node->removed)
             return FSM_NODE_NOT_FOUND; /* it was removed when this job had failed */
-        if (node != NULL && node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+        if (node != NULL && fsm_node_gone(&node->view))
             return FSM_NODE_DOWN;
-        if (node != NULL && fsm_level(fsm) >= 2 &&
-            node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING) {
+        if (node != NULL && fsm_level(fsm) >= 2 && fsm_node_refusal(&node->view) != FSM_OK) {
             outcome->subject = node->view.id;
-            return FSM_NODE_DRAINING;
+            return fsm_node_refusal(&node->view);
         }
     }
     return fsm_shares_check(fsm, request->n_nodes, request->nodes, NULL, outcome);

@@ -9,6 +9,7 @@
 #include "fsm/ends.h"
 #include "fsm/job/job.h"
 #include "fsm/level.h"
+#include "fsm/node_life.h"
 
 void fsm_cause_exited(struct fsm *fsm, struct allocation *allocation, const struct node *node,
                       uint32_t wait_status)
@@ -50,7 +51,7 @@ bool fsm_cause_open(const struct fsm *fsm, const struct allocation *allocation)
         const struct assignment *part = &allocation->assignments[i];
 
         if (!part->terminated && !part->exited && node->view.silent_since_ms != 0 &&
-            node->view.state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+            !fsm_node_gone(&node->view))
             return cause_may_change(fsm, allocation);
     }
     return false;

@@ -15,6 +15,7 @@
  */
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
+#include "fsm/node_life.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -207,8 +208,7 @@ static const struct node *part_keeper(const struct fsm *fsm, const struct fsm_sh
         const struct node *node =
             shard->places[i] >> 32 == KIND(NODE) ? node_at(fsm, (uint32_t)shard->places[i]) : NULL;
 
-        if (node != NULL && !node->removed &&
-            node->view.state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+        if (node != NULL && !node->removed && !fsm_node_gone(&node->view))
             return node;
     }
     return NULL;

@@ -63,12 +63,32 @@ void fsm_allocation_parts_start(struct fsm *fsm, struct allocation *allocation,
  * it is to stop. */
 void fsm_allocation_part_starting(struct fsm *fsm, struct allocation *allocation,
                                   struct assignment *part, bool starting);
-/* A job has given it back, or it is to be drained: event NODE_DRAINED when that is so. */
+/* fsm/cluster/node_life.c, node_facts.c. emptied: a job has given it back. contact: what is heard
+ * of it. live: it gets the state that this contact and what an operator wants of it mean; from
+ * level 2 on. adopt: as the contact is, also of a node that was drained at level 1. */
 void fsm_node_emptied(struct fsm *fsm, const struct node *node);
 /* restart.c: a preemption of that class has freed it, for who is placed there next; a run begins
  * there. */
 void fsm_node_freed(struct fsm *fsm, const struct node *node, uint8_t acting_class);
 void fsm_node_taken(struct fsm *fsm, const struct node *node);
+Ckpt__Log__V1__NodeState fsm_node_contact(const struct fsm_node *view);
+/* fsm/cluster/apply_node.c: its allocations in the order of their slots, held for writing; where it
+ * comes back, what was being ended there is ended again. */
+struct sort_item;
+size_t fsm_node_allocations(struct fsm *fsm, const struct node *node, struct sort_item **ret_items);
+void fsm_node_move(struct fsm *fsm, struct node *node, Ckpt__Log__V1__NodeState state);
+/* fsm/cluster/apply_drain.c: the deadline of the node's drain is over. */
+void fsm_drain_due(struct fsm *fsm, struct node *node);
+/* leave.c. passes: the job's part on the node leaves already, or the job ends. begin: the job
+ * leaves all its nodes. takes: a checkpoint of it is complete, and it leaves a drained node with
+ * that. */
+bool fsm_leave_passes(const struct allocation *allocation, const struct node *node);
+void fsm_leave_begin(struct fsm *fsm, struct allocation *allocation);
+bool fsm_leave_takes(struct fsm *fsm, struct allocation *allocation);
+/* fsm/cluster/node_facts.c: the broken rule of the record; NULL: none. */
+const char *fsm_node_broken(const struct node *node);
+void fsm_node_adopt(struct fsm *fsm, struct node *node);
+void fsm_node_live(struct fsm *fsm, struct node *node, Ckpt__Log__V1__NodeState contact);
 void fsm_allocation_changed(struct fsm *fsm, const struct allocation *allocation);
 void fsm_allocation_arm(struct fsm *fsm, struct allocation *allocation); /* due.c */
 uint64_t fsm_allocation_grace_ms(const struct fsm *fsm, const struct allocation *allocation);

@@ -195,6 +195,8 @@ void fsm_checkpoint_complete(struct fsm *fsm, struct checkpoint *checkpoint)
     } else if (checkpoint->view.after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE ||
                allocation->view.next_count > 0) {
         fsm_release_begin(fsm, checkpoint);
+    } else {
+        (void)fsm_leave_takes(fsm, allocation);
     }
 }
 

@@ -10,6 +10,7 @@
  */
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
+#include "fsm/node_life.h"
 
 enum { REMOVAL_LOOKED_MAX = 64 }; /* nodes, for one folder */
 
@@ -87,8 +88,7 @@ bool fsm_removal_link(struct fsm *fsm, struct undeleted *undeleted)
     struct node *node = node_edit(fsm, node_find_slot(fsm, undeleted->view.node_slot));
 
     CHECK(undeleted->view.given);
-    if (node == NULL || node->removed ||
-        node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN ||
+    if (node == NULL || node->removed || fsm_node_gone(&node->view) ||
         node->removal_count >= FSM_REMOVALS_PER_NODE_MAX) {
         undeleted->view.given = false;
         return false;
@@ -139,7 +139,7 @@ void fsm_removal_take(struct fsm *fsm, struct undeleted *undeleted)
  * node tries it. */
 void fsm_removal_node_lost(struct fsm *fsm, struct node *node)
 {
-    if (node->view.state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+    if (!fsm_node_gone(&node->view))
         return;
     while (!list_empty(&node->removals)) {
         struct undeleted *undeleted =

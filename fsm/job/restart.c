@@ -4,6 +4,7 @@
  *          checkpoint: the counts of restarts begin anew. apply_choice.c carries a choice out.
  */
 #include "fsm/restart.h"
+#include "fsm/node_life.h"
 
 #include "fsm/core/hash.h"
 #include "fsm/core/registry.h"
@@ -173,8 +174,8 @@ enum fsm_status fsm_restart_node_status(const struct fsm *fsm, const struct fsm_
 
     CHECK(view->id != NULL);
     CHECK(node->id != NULL);
-    if (node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING)
-        return FSM_NODE_DRAINING;
+    if (fsm_node_refusal(node) != FSM_OK)
+        return fsm_node_refusal(node);
     if (node->state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY)
         return FSM_NODE_DOWN;
     if (restart_left(fsm, view, node))

@@ -17,6 +17,7 @@
  */
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
+#include "fsm/node_life.h"
 
 #include <malloc.h>
 
@@ -369,8 +370,7 @@ void fsm_scale_done(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Re
             continue;
         }
         fsm_read_ended(fsm, allocation, part);
-        if (part->exited || node_at(fsm, view->nodes[i].node_slot)->view.state ==
-                                CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+        if (part->exited || fsm_node_gone(&node_at(fsm, view->nodes[i].node_slot)->view))
             fsm_terminate_mark(fsm, allocation, part);
     }
     if (reason != CKPT__V1__REASON__REASON_NONE)

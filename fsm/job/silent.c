@@ -11,6 +11,7 @@
 #include "fsm/core/registry.h"
 #include "fsm/ends.h"
 #include "fsm/job/job.h"
+#include "fsm/node_life.h"
 
 /* Of nodes that were down when the level rose nothing else is known. */
 uint64_t fsm_node_silent_since_ms(const struct fsm_node *view)
@@ -18,9 +19,7 @@ uint64_t fsm_node_silent_since_ms(const struct fsm_node *view)
     CHECK(view->id != NULL);
     if (view->silent_since_ms != 0)
         return view->silent_since_ms;
-    return view->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN
-               ? fsm_max(view->state_since_ms, 1)
-               : 0;
+    return fsm_node_gone(view) ? fsm_max(view->state_since_ms, 1) : 0;
 }
 
 /* It counted as done without its node's word; or a scheduler ended the job, whatever ran. */

@@ -12,6 +12,7 @@
  */
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
+#include "fsm/node_life.h"
 #include "fsm/restart.h"
 
 /* A sensitive job is never started again by the broker: somebody is asked first (F-008). */
@@ -106,7 +107,7 @@ void fsm_terminate_mark(const struct fsm *fsm, struct allocation *allocation,
     if (part->terminated)
         return;
     part->terminated = true;
-    part->away = !part->exited && node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN;
+    part->away = !part->exited && fsm_node_gone(&node->view);
     allocation->terminated_count++;
     CHECK(allocation->terminated_count <= allocation->view.node_count);
     fsm_part_check(allocation, part);
@@ -120,7 +121,7 @@ static void terminate_mark_gone(struct fsm *fsm, struct allocation *allocation)
         const struct node *node = node_at(fsm, allocation->view.nodes[i].node_slot);
         struct assignment *part = &allocation->assignments[i];
 
-        if (part->exited || node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+        if (part->exited || fsm_node_gone(&node->view))
             fsm_terminate_mark(fsm, allocation, part);
     }
 }

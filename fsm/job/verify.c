@@ -15,6 +15,7 @@
 
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
+#include "fsm/node_life.h"
 
 #define KIND(name)   CKPT__V1__REPORT_KIND__REPORT_KIND_##name
 #define RESULT(name) CKPT__V1__VERIFY_RESULT__VERIFY_RESULT_##name
@@ -192,7 +193,7 @@ void fsm_verify_due_now(struct fsm *fsm, struct verification *verification)
 /* A node that has only booted anew finds its orders as they were. */
 void fsm_verify_node_lost(struct fsm *fsm, struct node *node)
 {
-    if (node->view.state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+    if (!fsm_node_gone(&node->view))
         return;
     while (!list_empty(&node->verifications)) {
         const struct verification *verification =

@@ -11,6 +11,7 @@
 
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
+#include "fsm/node_life.h"
 
 enum {
     VERIFY_WRITERS_LOOKED_MAX = 64,         /* for one part */
@@ -288,8 +289,7 @@ bool fsm_verify_adopt(struct fsm *fsm, struct checkpoint *checkpoint,
     CHECK(checkpoint->verification == NULL);
     if (!fsm_checkpoint_restorable(checkpoint) || view->part >= checkpoint->view.shard_count ||
         view->deadline_ms <= view->given_at_ms || node == NULL || node->removed ||
-        node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN ||
-        node->verification_count >= FSM_VERIFICATIONS_PER_NODE_MAX)
+        fsm_node_gone(&node->view) || node->verification_count >= FSM_VERIFICATIONS_PER_NODE_MAX)
         return false;
     verify_link(fsm, checkpoint, view);
     return true;

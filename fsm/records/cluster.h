@@ -41,6 +41,8 @@
     TEXT(machine)                                               /* uname -m; "": not told */       \
     TEXT(os)                                 /* ID and VERSION_ID of os-release; likewise */       \
     TEXT(domain)                                  /* as its agent is configured; "": none */       \
+    TEXT(evidence)                                /* of its witness, for people */                 \
+    TEXT(probe)                                   /* where members probe it; "": nowhere */        \
     FIELD(uint64_t, made, RECORD_ANY)                                                              \
         /* by which command: the slot of one that was removed may be another one's later */        \
     FIELD(uint64_t, state_since_ms, RECORD_ANY)                                                    \
@@ -50,9 +52,17 @@
     FIELD(Ckpt__Log__V1__NodeState, state, RECORD_ANY)                                             \
         /* UNSPECIFIED: named by an allocation, no agent was seen yet */                           \
     FIELD(uint64_t, silent_since_ms, FSM_TIME_MAX_MS)                                              \
-        /* nobody hears its agent; 0: it is heard, or none ever spoke */                           \
+        /* its agent was last heard; 0: it is heard, or none ever spoke */                         \
     FIELD(uint64_t, off_at_ms, FSM_TIME_MAX_MS)                                                    \
-        /* with silent_since: an operator said that the machine is off; 0: nobody did */           \
+        /* with silent_since: a second witness said that the machine is off; 0: none did */        \
+    FIELD(uint64_t, word_at_ms, FSM_TIME_MAX_MS)                                                   \
+        /* a witness spoke whose word does not count yet; 0: none */                               \
+    FIELD(uint64_t, drain_until_ms, FSM_TIME_MAX_MS) /* with DRAIN: what is there then is ended */ \
+    FIELD(Ckpt__V1__NodeWitness, witness, CKPT__V1__NODE_WITNESS__NODE_WITNESS_PROBE)              \
+        /* of off_at, else of word_at */                                                           \
+    FIELD(Ckpt__Log__V1__NodeWanted, wanted, CKPT__LOG__V1__NODE_WANTED__NODE_WANTED_DISABLE)      \
+    FIELD(Ckpt__Log__V1__NodeLeave, leave,                                                         \
+          CKPT__LOG__V1__NODE_LEAVE__NODE_LEAVE_AT_NEXT_CHECKPOINT)                                \
     FIELD(uint32_t, failure_count, RECORD_ANY)                                                     \
         /* found down, or with another boot id, unless it was drained */
 

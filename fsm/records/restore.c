@@ -7,6 +7,7 @@
  */
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
+#include "fsm/node_life.h"
 #include "fsm/records/snapshot.h"
 
 #define NUMBERS_LEFT (UINT64_C(1) << 32) /* more than are applied until the next snapshot is read */
@@ -170,7 +171,10 @@ static bool node_within(const Ckpt__Log__V1__NodeRecord *record)
 {
     bool within = record->slot < FSM_NODES_MAX && id_valid(record->node_id) &&
                   fsm_platform_valid(record->machine) && fsm_platform_valid(record->os) &&
-                  (record->domain[0] == '\0' || id_valid(record->domain));
+                  (record->domain[0] == '\0' || id_valid(record->domain)) &&
+                  (unsigned)record->state < FSM_STATES_NODE &&
+                  (record->off_at_ms == 0 || record->silent_since_ms != 0) &&
+                  (record->drain_until_ms == 0 || !record->removed);
 
     RECORD_CHECK(FSM_NODE, record);
     return within;
@@ -186,6 +190,7 @@ static bool restore_node(struct fsm *fsm, const Ckpt__Log__V1__NodeRecord *recor
     node = fsm_node_create(fsm, record->slot, record->node_id);
     RECORD_TAKE(FSM_NODE, fsm, record, &node->view);
     RECORD_COPY(FSM_NODE_INSIDE, record, node);
+    fsm_timer_set(&fsm->timers, &node->timer, node->view.drain_until_ms);
     fsm_node_changed(fsm, node);
     return true;
 }

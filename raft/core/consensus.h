@@ -38,7 +38,7 @@ enum {
     CONSENSUS_NAME_BYTES = 129,
     CONSENSUS_BUILD_BYTES = 96,
     CONSENSUS_LEVEL_FIRST = 1,
-    CONSENSUS_NOTE_MAX_BYTES = 64,
+    CONSENSUS_NOTE_MAX_BYTES = 96,
     CONSENSUS_FOUNDING_BYTES = 512,
     /* entries that a learner may be behind when it becomes a voter */
     CONSENSUS_PROMOTE_LAG_MAX = 1000,

@@ -32,6 +32,7 @@
 
 struct evaluator;
 struct nodes;
+struct node_probe;
 struct dispatcher;
 struct storage_watch;
 struct collector;
@@ -110,7 +111,8 @@ struct broker {
     struct backup_schedule *backup_schedule; /* NULL: none are configured */
     /* Duties of the leader; NULL in tests that do without. The service asks them for what only they
      * know: evaluator_last, dispatcher_node_connected, storage_watch_last_probe. */
-    struct nodes *nodes; /* NULL in tests: nobody hears of nodes */
+    struct nodes *nodes;           /* NULL in tests: nobody hears of nodes */
+    struct node_probe *node_probe; /* on every member; NULL in tests: nobody is probed */
     struct dispatcher *dispatcher;
     struct evaluator *evaluator;
     struct storage_watch *storage_watch;

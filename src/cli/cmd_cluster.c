@@ -1,4 +1,4 @@
-/* ckptctl nodes, node drain, placement, policy get, policy set, version. */
+/* ckptctl nodes, placement, policy get, policy set, version. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,72 +126,6 @@ enum cli_exit command_nodes(struct cli *cli)
                            &(struct call_taker){add_nodes, &list});
     output_list_end(&list, code == CLI_OK);
     return code;
-}
-
-enum cli_exit command_node_drain(struct cli *cli)
-{
-    Ckpt__V1__DrainNodeRequest request = CKPT__V1__DRAIN_NODE_REQUEST__INIT;
-    char what[160], plan[256];
-    enum cli_exit code;
-
-    request.node_id = cli_argument(cli, 0);
-    request.urgent = cli_flag(cli, "urgent");
-    snprintf(plan, sizeof(plan), "plan: drain node %.128s%s", request.node_id,
-             request.urgent ? "; every job on it is checkpointed now" : "");
-    code = call_confirm(cli, plan);
-    if (code != CLI_OK)
-        return code;
-    snprintf(what, sizeof(what), "drain node %.128s", request.node_id);
-    return call_mutate_simple(cli, what, "OperatorService/DrainNode", &request.base);
-}
-
-enum cli_exit command_node_undrain(struct cli *cli)
-{
-    Ckpt__V1__DrainNodeRequest request = CKPT__V1__DRAIN_NODE_REQUEST__INIT;
-    char what[160];
-
-    request.node_id = cli_argument(cli, 0);
-    request.undo = true;
-    snprintf(what, sizeof(what), "undrain node %.128s", request.node_id);
-    return call_mutate_simple(cli, what, "OperatorService/DrainNode", &request.base);
-}
-
-enum cli_exit command_node_remove(struct cli *cli)
-{
-    Ckpt__V1__RemoveNodeRequest request = CKPT__V1__REMOVE_NODE_REQUEST__INIT;
-    char what[160], plan[256];
-    enum cli_exit code;
-
-    request.node_id = cli_argument(cli, 0);
-    snprintf(plan, sizeof(plan), "plan: remove node %.128s; what is known of it is forgotten",
-             request.node_id);
-    code = call_confirm(cli, plan);
-    if (code != CLI_OK)
-        return code;
-    snprintf(what, sizeof(what), "remove node %.128s", request.node_id);
-    return call_mutate_simple(cli, what, "OperatorService/RemoveNode", &request.base);
-}
-
-/* The word alone opens the way to a second copy of a job, so that it has to be said in full. */
-enum cli_exit command_node_down(struct cli *cli)
-{
-    Ckpt__V1__MarkNodeOffRequest request = CKPT__V1__MARK_NODE_OFF_REQUEST__INIT;
-    char what[160], plan[384];
-    enum cli_exit code;
-
-    request.node_id = cli_argument(cli, 0);
-    if (!cli_flag(cli, "is-off"))
-        return cli_fail(cli, CLI_USAGE, "ckptctl node down NODE --is-off, when you know it",
-                        "node down takes your word that the machine is off: it needs --is-off");
-    snprintf(plan, sizeof(plan),
-             "plan: the machine of node %.128s is off, by your word; its jobs may be restarted "
-             "elsewhere. If it runs, they compute twice",
-             request.node_id);
-    code = call_confirm(cli, plan);
-    if (code != CLI_OK)
-        return code;
-    snprintf(what, sizeof(what), "take node %.128s for off", request.node_id);
-    return call_mutate_simple(cli, what, "OperatorService/MarkNodeOff", &request.base);
 }
 
 /* Of how many parts a node keeps a copy. */

@@ -145,6 +145,8 @@ enum cli_exit command_jobs(struct cli *cli)
     enum cli_exit code;
 
     cli_set_text(cli, "tenant", &request.tenant);
+    cli_set_text(cli, "owner", &request.owner);
+    cli_set_text(cli, "node", &request.node_id);
     request.state = (Ckpt__V1__AllocationState)cli_number(cli, "state", 0);
     request.unended = !cli_flag(cli, "all") && !cli_option(cli, "state")->set;
     request.stale = cli_flag(cli, "stale");

@@ -63,6 +63,8 @@ static const struct option_spec stale_options[] = {STALE, {0}};
 static const struct option_spec jobs_options[] = {
     CHOICE("state", "STATE", "only those in this state", allocation_state),
     TEXT("tenant", "TENANT", "only this tenant's"),
+    TEXT("owner", "USER", "only this user's"),
+    TEXT("node", "NODE", "only those on this node, or that ran there last"),
     FLAG("all", "also those that have ended"),
     STALE,
     {0}};
@@ -196,10 +198,17 @@ static const struct option_spec target_drain_options[] = {
     FLAG("undo", "back into use instead"), FLAG("yes", "taken as elsewhere: it never asks"), {0}};
 
 static const struct option_spec drain_options[] = {
-    FLAG("urgent", "checkpoint every job on it now"), YES, {0}};
+    FLAG("urgent", "checkpoint every job on it now; they go on running"),
+    FLAG("move", "the jobs leave it, each with a checkpoint that is made now"),
+    FLAG("at-next-checkpoint", "the jobs leave it, each with its next checkpoint"),
+    DURATION("deadline", "what is there after so long is ended (10m)", 1),
+    YES,
+    {0}};
 
 static const struct option_spec node_down_options[] = {
     FLAG("is-off", "its machine is off, or cut from network and storage: nothing runs there"),
+    CHOICE("by", "WITNESS", "who says so: OPERATOR (default), SCHEDULER or BMC", node_witness),
+    TEXT("evidence", "TEXT", "what was seen, in a few words; at most 200 bytes"),
     YES,
     {0}};
 
@@ -326,10 +335,14 @@ const struct command commands[] = {
      tenant_put_options, COMMAND_CHANGES},
     {"nodes", "", 0, 0, "compute nodes and their agents", command_nodes, stale_options,
      COMMAND_READS},
+    {"node", "NODE", 1, 1, "one node: how it is, and what would be lost with it now", command_node,
+     stale_options, COMMAND_READS},
+    {"node disable", "NODE", 1, 1, "take a node out of use at once: its jobs are ended",
+     command_node_disable, yes_options, COMMAND_CHANGES},
     {"node drain", "NODE", 1, 1, "take a node out of use", command_node_drain, drain_options,
      COMMAND_CHANGES},
-    {"node undrain", "NODE", 1, 1, "take a drained node back into use", command_node_undrain, NULL,
-     COMMAND_CHANGES},
+    {"node undrain", "NODE", 1, 1, "take a drained or disabled node back into use",
+     command_node_undrain, NULL, COMMAND_CHANGES},
     {"node down", "NODE", 1, 1, "a silent node is off: its jobs may restart elsewhere",
      command_node_down, node_down_options, COMMAND_CHANGES},
     {"node remove", "NODE", 1, 1, "forget a node that is gone", command_node_remove, yes_options,
@@ -428,16 +441,17 @@ bool command_is_group(const char *word)
 
 const struct command *command_find(const char *const words[2], size_t *ret_words)
 {
+    const struct command *single = NULL;
+
     for (const struct command *command = commands; command->name != NULL; command++) {
-        if (strcmp(command->name, words[0]) == 0) {
-            *ret_words = 1;
-            return command;
-        }
+        if (strcmp(command->name, words[0]) == 0)
+            single = command;
         if (words[1] != NULL && command_is_of(command, words[0]) &&
             strcmp(command->name + strlen(words[0]) + 1, words[1]) == 0) {
-            *ret_words = 2;
+            *ret_words = 2; /* "node drain n", beside "node n" */
             return command;
         }
     }
-    return NULL;
+    *ret_words = 1;
+    return single;
 }

@@ -111,9 +111,23 @@ static void subject_line(const Ckpt__V1__Event *event, const char *kind, const c
 
 static const char *node_state(uint32_t state)
 {
-    static const char *const names[] = {"changed", "ready", "degraded", "down", "draining"};
+    static const char *const names[] = {"unknown",  "ready",      "degraded", "down",
+                                        "draining", "agent lost", "drained",  "disabled"};
 
     return state < ARRAY_COUNT(names) ? names[state] : "changed";
+}
+
+/* The subject is the node, and what was seen. */
+static void off_line(const Ckpt__V1__Event *event, char *text, size_t size)
+{
+    char subject[ID_BYTES + DETAIL_BYTES], witness[HUMAN_BYTES];
+
+    snprintf(text, size, "node off, by the second witness %s: %s",
+             human_enum(&ckpt__v1__node_witness__descriptor,
+                        event->new_state == 0 ? (int)CKPT__V1__NODE_WITNESS__NODE_WITNESS_OPERATOR
+                                              : (int)event->new_state,
+                        witness),
+             human_safe(event->subject, subject, sizeof(subject)));
 }
 
 static void storage_line(const Ckpt__V1__Event *event, char *text, size_t size)
@@ -364,7 +378,7 @@ static void event_sentence(const Ckpt__V1__Event *event, struct event_history *h
         subject_line(event, "node", "drained: no job is left there", text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_OFF:
-        subject_line(event, "node", "off, by an operator's word", text, size);
+        off_line(event, text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_LEADER:
         leader_line(event, history, text, size);

@@ -80,9 +80,9 @@ static bool is_among(const char *word, const char *const *words)
 
 void output_state(struct output_table *table, const char *word)
 {
-    static const char *const bad[] = {"FAILED",      "TIMED_OUT",   "down",
-                                      "unavailable", "unreachable", "no answer",
-                                      "MISMATCH",    "DAMAGED",     NULL};
+    static const char *const bad[] = {"FAILED",      "TIMED_OUT", "down",     "unavailable",
+                                      "unreachable", "no answer", "MISMATCH", "DAMAGED",
+                                      "agent_lost",  "disabled",  NULL};
     static const char *const waiting[] = {"PAUSED",   "REQUESTED", "STARTING",  "SUSPENDED",
                                           "REQUEUED", "degraded",  "candidate", "draining",
                                           "founding", NULL};

@@ -25,7 +25,7 @@ void whatif_history_free(struct whatif_history_copy *copy)
 /* From there on a backlog may lead to preemption (src/eval). */
 enum { BUSY_PRESSURE_PPM = 500000 };
 
-enum { NODE_STATE_DOWN = 3 }; /* of the log */
+enum { NODE_STATE_DOWN = 3, NODE_STATE_AGENT_LOST = 5 }; /* of the log */
 
 /* ---- jobs ---- */
 
@@ -269,7 +269,8 @@ void whatif_history_add_event(struct whatif_history_copy *copy, const Ckpt__V1__
         event->new_state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE)
         copy->checkpoints++;
     if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_STATE &&
-        event->new_state == NODE_STATE_DOWN)
+        (event->new_state == NODE_STATE_AGENT_LOST ||
+         (event->new_state == NODE_STATE_DOWN && event->old_state != NODE_STATE_AGENT_LOST)))
         copy->nodes_down++;
     if (!whatif_history_event_of(event, &to.what) ||
         (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_RESTARTED && !in_place))

@@ -215,6 +215,7 @@ static int agent_open(struct agent_machine *machine, struct err *err)
     agent->memory_path = AGENT_MEMORY_FOLDER;
     agent->memory_max_bytes = config->memory_max_bytes;
     agent->domain = machine->domain;
+    agent->node_probe = machine->node_probe;
     if (machine->groups)
         snprintf(agent->cgroups.jobs, sizeof(agent->cgroups.jobs), AGENT_JOBS_FOLDER);
     CHECK(restart_points_new(agent, config->brokers, &agent->restart_points, err) == 0);

@@ -86,7 +86,8 @@ struct agent_machine_events {
 struct agent_machine {
     struct sim *sim;
     struct agent_machine_config config;
-    const char *domain; /* of the agent that is started next */
+    const char *domain;     /* of the agent that is started next */
+    const char *node_probe; /* likewise */
     char name[MACHINE_NAME_BYTES];
     char boot_id[MACHINE_NAME_BYTES];
     char socket[MACHINE_NAME_BYTES + 16];       /* a path */

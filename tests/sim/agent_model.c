@@ -125,6 +125,7 @@ static void heartbeat_send(struct process *process)
     if (!process->model->calm && odd_draw(process->world))
         beat_odd(process->world->sim, &beat);
     up.body_case = CKPT__V1__AGENT_UP__BODY_HEARTBEAT;
+    beat.node_probe = (char *)(uintptr_t)witness_address(process->world, process->number);
     up.heartbeat = &beat;
     message_send(process->call, &up);
 }

@@ -44,7 +44,8 @@ struct place { /* a compute node */
     unsigned agent;
     struct agent_machine *machine;
     struct application_run *runs[RUNS_MAX];
-    bool starts; /* the agent's start is due */
+    bool starts;     /* the agent's start is due */
+    uint64_t off_us; /* when it was without power last; 0: never */
 };
 
 static struct {
@@ -285,6 +286,7 @@ static void agent_starts(void *data)
         return;
     place->starts = false;
     place->machine->domain = world_domain_draw(place->world);
+    place->machine->node_probe = witness_address(place->world, place->agent);
     if (agent_machine_start_agent(place->machine, &err) == 0)
         return;
     all.counters.start_failures++;
@@ -466,6 +468,18 @@ static void power_off(struct place *place)
                                sim_chance(place->world->sim, 2));
     sim_crash(place->world->sim, place->machine->config.applications_node);
     all.counters.power_losses++;
+    place->off_us = sim_now_us(place->world->sim);
+}
+
+bool world_shipping_powered(unsigned agent, uint64_t *ret_off_us)
+{
+    const struct place *place = &all.places[agent];
+    bool powered = place->machine == NULL || place->machine->powered;
+
+    *ret_off_us = place->off_us;
+    if (!powered)
+        *ret_off_us = sim_now_us(place->world->sim);
+    return powered;
 }
 
 /* What a part has brought here is of no use when another one finds its own damaged. */
@@ -576,8 +590,10 @@ static void *shipping_start(struct world *world, unsigned agent)
 
     if (place->machine == NULL)
         place_open(world, agent);
-    if (!place->machine->powered)
+    if (!place->machine->powered) {
+        place->off_us = sim_now_us(world->sim);
         agent_machine_boot(place->machine);
+    }
     place->starts = true;
     agent_starts(place);
     return place->machine;
@@ -589,7 +605,7 @@ static void shipping_crash(struct world *world, unsigned agent, void *process)
 
     (void)process;
     place->starts = false;
-    if (sim_chance(world->sim, 5))
+    if (sim_chance(world->sim, world->options.witness > 0 ? 2 : 5))
         power_off(place);
     else {
         agent_machine_bury_agent(place->machine);

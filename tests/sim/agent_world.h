@@ -44,6 +44,9 @@ bool world_shipping_pace(unsigned agent, const char *allocation_id, uint64_t *re
  * does. */
 void world_shipping_slow_disk(unsigned agent, uint64_t most_us);
 
+/* The machine has power; a model's has it always. since_us: when it was last without; 0: never. */
+bool world_shipping_powered(unsigned agent, uint64_t *ret_off_us);
+
 /* What has not come to its end yet after calm; "": nothing. */
 const char *world_shipping_unsettled(void);
 

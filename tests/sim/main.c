@@ -64,7 +64,7 @@ struct board {
         terminated, lost_members, lost_starts, faults, changes;
     uint64_t grown_and_back; /* runs */
     uint64_t turned_away;
-    uint64_t nodes_removed;
+    uint64_t nodes_removed, witnessed;
     uint64_t late, orphans_shown, continued, comebacks, spares, hangs, hangs_told, hang_ends;
     uint64_t operated, stale_reads, watched, backups, undeleted, removed_by_agents, read_again,
         over_quota, let_go_early, held, forced, unforced_ends, extended, deferred, labelled, met,
@@ -180,6 +180,7 @@ static void report(struct board *board, const struct world *world, uint64_t took
     most(&board->unready_us_max, world->counts.unready_us);
     add(&board->operated, world->counts.operated);
     add(&board->nodes_removed, world->counts.nodes_removed);
+    add(&board->witnessed, world->counts.witnessed);
     add(&board->stale_reads, world->counts.stale_reads);
     add(&board->undeleted, world->counts.undeleted);
     add(&board->removed_by_agents, world->counts.removed_by_agents);
@@ -401,7 +402,8 @@ static void summary(const struct plan *plan, const struct board *board, double w
            ", older folders put back at the end %" PRIu64 "; complete of one label %" PRIu64
            ", of a step that was agreed %" PRIu64 ", %" PRIu64 " of them by ranks that have streams"
            " (told so %" PRIu64 " times, %" PRIu64
-           " faults meanwhile), with which a job ended %" PRIu64 "\n",
+           " faults meanwhile), with which a job ended %" PRIu64
+           "; nodes off by a witness %" PRIu64 "\n",
            board->operated, board->nodes_removed, board->stale_reads, board->watched,
            board->backups, board->undeleted, board->removed_by_agents, board->over_quota,
            board->let_go_early, board->late, board->orphans_shown, board->continued,
@@ -409,7 +411,7 @@ static void summary(const struct plan *plan, const struct board *board, double w
            board->read_again, board->held, board->forced, board->unforced_ends, board->extended,
            board->deferred, board->recomputed, board->outages, board->flips, board->flips_told,
            board->odd_samples, board->older, board->labelled, board->met, board->met_on_streams,
-           board->told_steps, board->barrier_faults, board->stood_still);
+           board->told_steps, board->barrier_faults, board->stood_still, board->witnessed);
     printf("sum of traces %016" PRIx64 "; ", board->traces);
     printf("most ms until a leader after healing %" PRIu64
            "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 " (elected %" PRIu64

@@ -102,9 +102,11 @@ struct world_options {
     unsigned hung; /* of a thousand steps that a rank says so many are the last: its job hangs */
     unsigned comes_back;   /* of a hundred jobs so many are restarted by the broker */
     unsigned restart_wait; /* seconds that a ckpt-run stays for that; 0: the policy's default */
-    unsigned domains;      /* of a hundred hellos so many name a domain; 0: no target has one */
-    unsigned agent_disks;  /* the disk of an agent's journal fails, fills up or takes seconds */
-    unsigned flips;        /* a bit of one member's state flips in its memory */
+    /* of 5,000 tries of a node's address so many begin a cut that lasts; 0: nobody is probed */
+    unsigned witness;
+    unsigned domains;     /* of a hundred hellos so many name a domain; 0: no target has one */
+    unsigned agent_disks; /* the disk of an agent's journal fails, fills up or takes seconds */
+    unsigned flips;       /* a bit of one member's state flips in its memory */
     /* of telemetry and of queue reports one in so many is no sensible number; 0: none */
     unsigned odd_values;
     unsigned preferred;   /* the member that shall lead; 0: any */

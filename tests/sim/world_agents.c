@@ -8,7 +8,11 @@
 #include "tests/sim/agent_world.h"
 #include "tests/sim/world_internal.h"
 
-enum { RESTART_SPREAD_US = 3000000, IDLE_CHECK_US = 10000 };
+enum {
+    RESTART_SPREAD_US = 3000000,
+    LONG_AWAY_US = 9000000, /* until a silence has a second witness */
+    IDLE_CHECK_US = 10000
+};
 
 struct world_job *job_find(struct world *world, const char *id)
 {
@@ -100,7 +104,11 @@ static void agent_end(struct world *world, unsigned number)
 
 void agent_kill(struct world *world, unsigned number)
 {
-    agent_kill_for(world, number, 100000 + sim_random(world->sim, RESTART_SPREAD_US));
+    bool long_away = world->options.witness > 0 && sim_chance(world->sim, 4);
+
+    agent_kill_for(world, number,
+                   long_away ? LONG_AWAY_US + sim_random(world->sim, 2 * LONG_AWAY_US)
+                             : 100000 + sim_random(world->sim, RESTART_SPREAD_US));
 }
 
 void agent_kill_for(struct world *world, unsigned number, uint64_t away_us)

@@ -12,6 +12,7 @@
 
 #include "ckpt/v1/broker.pb-c.h"
 #include "ckpt/v1/operator.pb-c.h"
+#include "fsm/node_life.h"
 #include "src/base/check.h"
 #include "tests/sim/world_internal.h"
 
@@ -46,6 +47,7 @@ struct target_item {
 struct node_item {
     uint64_t index;
     uint32_t state;
+    bool wanted; /* an operator wants it out of use */
 };
 struct queue_item {
     uint64_t index;
@@ -202,7 +204,8 @@ void done_event(struct world *world, const Ckpt__V1__Event *event, uint64_t inde
     struct done_checks *checks = world->done;
     unsigned number = job == NULL ? WORLD_JOBS_MAX : (unsigned)(job - world->jobs);
 
-    if ((event->kind == EVENT(NODE_STATE) || event->kind == EVENT(NODE_REMOVED)) &&
+    if ((event->kind == EVENT(NODE_STATE) || event->kind == EVENT(NODE_DRAINED) ||
+         event->kind == EVENT(NODE_REMOVED)) &&
         world_agent_number(event->subject) >= 0)
         checks->nodes_touched |= UINT32_C(1) << world_agent_number(event->subject);
     if (job == NULL)
@@ -285,7 +288,8 @@ static void note_nodes(struct world *world, const struct fsm *fsm, uint64_t inde
 
     for (unsigned i = 0; checks->nodes_touched >> i != 0; i++) {
         const struct fsm_node *node = fsm_node_find(fsm, world_agent_name(i));
-        const struct node_item item = {index, node == NULL ? 0 : (uint32_t)node->state};
+        const struct node_item item = {index, node == NULL ? 0 : (uint32_t)node->state,
+                                       node != NULL && fsm_node_refusal(node) != FSM_OK};
 
         if ((checks->nodes_touched >> i & 1) != 0)
             series_add(&checks->nodes[i], &item);
@@ -619,15 +623,16 @@ static void target_check(struct answer *answer, const Ckpt__V1__TargetSpec *spec
                  3);
 }
 
-/* A drain ends when the node goes down, which may be in the same entry. */
+/* A node that is gone moves nowhere by a drain, so that no event tells of it. */
 static void drain_check(struct answer *answer, const char *node_id)
 {
     const struct series *series = &answer->world->done->nodes[world_agent_number(node_id)];
     const struct node_item *now = series_at(series, answer->index);
 
     answer->of = node_id;
-    if (now == NULL || (now->index != answer->index &&
-                        now->state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING))
+    if (now == NULL || (now->index != answer->index && !now->wanted &&
+                        now->state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN &&
+                        now->state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_AGENT_LOST))
         nothing_done(answer, "drain of it");
 }
 
@@ -726,7 +731,8 @@ static bool same_target(const void *item, const void *told)
 
 static bool same_node(const void *item, const void *told)
 {
-    static const char *const names[] = {"unknown", "ready", "degraded", "down", "drain"};
+    static const char *const names[] = {"unknown", "ready",      "degraded", "down",
+                                        "drain",   "agent_lost", "drained",  "disabled"};
     const struct node_item *was = item;
     const Ckpt__V1__NodeStatus *status = told;
 

@@ -119,6 +119,13 @@ struct hang_checks;
 struct state_dumps;
 struct destination_checks;
 
+/* Cuts between members and nodes' addresses: world_witness.c. */
+struct world_witness {
+    uint64_t blind_until_us[WORLD_MEMBERS_MAX]; /* this member reaches no node */
+    uint64_t cut_until_us[WORLD_AGENTS_MAX];    /* cut_member does not reach this node */
+    unsigned cut_member[WORLD_AGENTS_MAX];
+};
+
 struct world {
     struct world_options options;
     struct sim *sim;
@@ -127,6 +134,7 @@ struct world {
     unsigned member_count; /* that there ever were */
     struct world_member members[WORLD_MEMBERS_MAX];
     struct world_agent agents[WORLD_AGENTS_MAX];
+    struct world_witness witness;
     uint64_t agents_checked_us; /* all of them */
     struct sim_loop scheduler_loops[WORLD_SCHEDULERS_MAX];
     struct scheduler *schedulers[WORLD_SCHEDULERS_MAX];
@@ -201,6 +209,7 @@ struct world {
             lost_starts;
         uint64_t added, promoted, removed, grown_and_back, turned_away;
         uint64_t nodes_removed;
+        uint64_t witnessed; /* nodes that were off by a witness */
         uint64_t elections, applied, snapshots_installed, asked, shards, terminated;
         uint64_t requests, acknowledged, refused, unknown, reads;
         uint64_t leader_us, equal_us, converge_us, failover_us, elected_us, lag_us;
@@ -478,6 +487,13 @@ uint64_t victims_known(const struct world *world, unsigned agent);
 unsigned victims_removals(const struct world *world, unsigned agent);
 /* An operator has said that the machine is off, rightly or not. */
 bool victims_off(const struct world *world, unsigned agent);
+
+/* world_witness.c: members try the addresses of nodes. */
+void witness_start(struct world_member *member);
+/* Where a node is tried, for its agent to tell; "off": nowhere. */
+const char *witness_address(const struct world *world, unsigned agent);
+/* A node is off by this NodeWitness: members must not have been wrong. */
+void witness_check(struct world *world, unsigned agent, uint32_t who);
 /* The entry that was just applied made it a victim; what it is one of forces, in an outage. */
 bool victims_targets_moved(const struct world *world);
 /* Of who was taken in this entry: its strategy may have been that one, and be another one by

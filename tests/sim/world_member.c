@@ -19,6 +19,7 @@
 #include "src/broker/decide/restarter.h"
 #include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/health/disk_watch.h"
+#include "src/broker/health/node_probe.h"
 #include "src/broker/health/nodes.h"
 #include "src/broker/health/storage_watch.h"
 #include "src/broker/keep/backup.h"
@@ -187,6 +188,7 @@ static void add_parts(struct world_member *member)
     broker->disk = &member->disk;
     broker->backup = backup_new(broker);
     broker->nodes = nodes_new(broker);
+    witness_start(member);
     broker->restarter = restarter_new(broker);
     broker->hangs = hangs_new(broker);
     broker->dispatcher = dispatcher_new(broker);
@@ -329,6 +331,7 @@ void member_kill(struct world_member *member)
     dispatcher_free(broker->dispatcher);
     hangs_free(broker->hangs);
     restarter_free(broker->restarter);
+    node_probe_free(broker->node_probe);
     nodes_free(broker->nodes);
     watch_free(broker->watch);
     backup_free(broker->backup);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "ckpt/v1/operator.pb-c.h"
+#include "fsm/node_life.h"
 #include "fsm/quota.h"
 #include "src/base/check.h"
 #include "src/broker/health/storage_watch.h"
@@ -408,7 +409,7 @@ static void look_for_gone(void *data)
         const struct fsm_node *node = node_of(world, agent);
 
         if (desk->method == NULL && node != NULL && node->allocation_count == 0 &&
-            node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN && sim_chance(world->sim, 2))
+            fsm_node_gone(node) && sim_chance(world->sim, 2))
             remove_node(desk, agent);
     }
 }

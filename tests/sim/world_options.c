@@ -86,6 +86,7 @@ static const struct option {
     OPTION(hung),
     OPTION(restart_wait),
     OPTION(domains),
+    OPTION(witness),
     OPTION(streams),
     OPTION(absent),
     OPTION(hang),
@@ -296,4 +297,5 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     ret_options->comes_back = next(&state, 3) == 0 ? 0 : 20 + (unsigned)next(&state, 81);
     ret_options->restart_wait = next(&state, 3) == 0 ? 2 + (unsigned)next(&state, 20) : 0;
     ret_options->hung = next(&state, 3) == 0 ? 2 + (unsigned)next(&state, 12) : 0;
+    ret_options->witness = next(&state, 4) == 0 ? 0 : 10 + (unsigned)next(&state, 91);
 }

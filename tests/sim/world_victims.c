@@ -7,6 +7,7 @@
  * Shapes   one record per job; the victims of one entry.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -204,8 +205,13 @@ static bool ended_by_order(const struct world_job *job, const Ckpt__V1__Event *e
  * it say. */
 static void node_event(struct world *world, const Ckpt__V1__Event *event)
 {
-    int agent = world_agent_number(event->subject);
+    char name[ID_MAX_BYTES + 1];
+    int agent;
     uint32_t bit;
+
+    /* the evidence stands behind the name */
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(event->subject, ":"), event->subject);
+    agent = world_agent_number(name);
 
     if (agent < 0)
         return;
@@ -216,13 +222,16 @@ static void node_event(struct world *world, const Ckpt__V1__Event *event)
     }
     bit = UINT32_C(1) << agent;
     if (event->kind == EVENT(NODE_OFF)) {
+        witness_check(world, (unsigned)agent, event->new_state);
         world->victims->off |= bit;
         return;
     }
     world->victims->down &= ~bit;
-    world->victims->off &=
-        event->new_state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN ? ~0u : ~bit;
-    if (event->new_state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+    if (event->new_state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY ||
+        event->old_state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+        world->victims->off &= ~bit;
+    if (event->new_state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN ||
+        event->new_state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_AGENT_LOST)
         world->victims->down |= bit;
 }
 
@@ -404,8 +413,8 @@ void victims_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__E
         target_event(world, fsm, event);
     else if (event->kind == EVENT(PREEMPTION))
         victim_event(world, fsm, event);
-    else if (event->kind == EVENT(NODE_STATE) || event->kind == EVENT(NODE_REMOVED) ||
-             event->kind == EVENT(NODE_OFF))
+    else if (event->kind == EVENT(NODE_STATE) || event->kind == EVENT(NODE_DRAINED) ||
+             event->kind == EVENT(NODE_REMOVED) || event->kind == EVENT(NODE_OFF))
         node_event(world, event);
     else if (event->kind == EVENT(ALLOCATION_STATE))
         end_event(world, fsm, event);

@@ -2,7 +2,7 @@
 
 Flow    Network(cluster) moves the members' addresses into namespaces before the cluster starts (the program runs under isolate.py, so
         everything ends with it). cut() and the rest add rules of nftables where the packets arrive; heal() removes all rules.
-Shapes  members are 10.77.0.<id>, the test and its clients 10.77.0.254: clients reach members that are cut off from each other.
+Shapes  members are 10.77.0.<id>, nodes 10.77.0.101 and so on, the test and its clients 10.77.0.254: clients reach members that are cut off from each other.
 Absent  delay where the kernel has no netem: can_delay() says so.
 """
 import functools
@@ -45,7 +45,7 @@ def can_delay():
 
 class Network:
     def __init__(self, cluster, raft=None, policy=None):
-        self.members, self.holders = cluster.members, []
+        self.members, self.holders, self.nodes = cluster.members, [], []
         for command in ("link add br0 type bridge", "link set br0 up", f"addr add {SUBNET}.254/24 dev br0"):
             run("ip", *command.split())
         for member in cluster.members:
@@ -55,18 +55,44 @@ class Network:
         cluster.client.close()
         cluster.client = Client([m.api for m in cluster.members])
 
+    def place_nodes(self, cluster):
+        """Each agent on a host of its own, 10.77.0.101 and so on. Before the cluster starts; what listens there is nothing, so that its
+        kernel refuses whoever tries port 22."""
+        cluster.agent_config.write_text(re.sub(r'brokers: .*', f"brokers: \"{','.join(m.api for m in self.members)}\"\ninsecure: yes",
+                                               cluster.agent_config.read_text()))
+        for number, agent in enumerate(cluster.agents.values(), 101):
+            agent.id, agent.address = number, f"{SUBNET}.{number}"
+            self.nodes.append(agent)
+            self._enter(agent)
+
+    def power_off(self, agent):
+        """The host is gone with its addresses; kill what runs there before."""
+        run("ip", "link", "del", f"v{agent.id}")
+
+    def power_on(self, agent):
+        """The same host, after a boot: its namespace was there all the time."""
+        self._link(agent)
+
     def _place(self, member):
+        self._enter(member)
+        member.raft, member.api, member.http = (f"{SUBNET}.{member.id}:{port}" for port in (9000, 7443, 9104))
+
+    def _enter(self, member):
         holder = subprocess.Popen(["unshare", "--net", sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"], stdin=subprocess.PIPE,
                                   stdout=subprocess.PIPE, preexec_fn=die_with_parent)
         self.holders.append(holder)
         holder.stdout.readline()  # now it is in its namespace
         member.prefix = ["nsenter", "-t", str(holder.pid), "-n"]
+        member.holder = holder
+        self._link(member)
+        run("nft", RULES, prefix=member.prefix)
+
+    def _link(self, member):
+        holder = member.holder
         run("ip", "link", "add", f"v{member.id}", "type", "veth", "peer", "name", "eth0", "netns", str(holder.pid))
         run("ip", "link", "set", f"v{member.id}", "master", "br0", "up")
         for command in (f"addr add {SUBNET}.{member.id}/24 dev eth0", "link set eth0 up", "link set lo up"):
             run("ip", *command.split(), prefix=member.prefix)
-        run("nft", RULES, prefix=member.prefix)
-        member.raft, member.api, member.http = (f"{SUBNET}.{member.id}:{port}" for port in (9000, 7443, 9104))
 
     def rule(self, member, chain, text):
         run("nft", f"add rule inet faults {chain} {text}", prefix=member.prefix)
@@ -135,5 +161,5 @@ class Network:
         for holder in self.holders:
             holder.kill()
             holder.wait()
-        for link in (*(f"v{member.id}" for member in self.members), "br0"):
+        for link in (*(f"v{place.id}" for place in (*self.members, *self.nodes)), "br0"):
             subprocess.run(["ip", "link", "del", link], capture_output=True)  # gone already when its namespace was empty

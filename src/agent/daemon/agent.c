@@ -33,6 +33,7 @@ void agent_init(struct agent *agent, uv_loop_t *loop, const struct clock_ops *cl
                             .boot_id = boot_id,
                             .architecture = "",
                             .domain = "",
+                            .node_probe = "",
                             .os = "",
                             .sysfs = "",
                             .app_socket = "",

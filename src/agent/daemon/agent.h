@@ -64,6 +64,7 @@ struct agent {
     const char *boot_id;
     const char *architecture, *os; /* of the node; "": not told (src/agent/node/platform.h) */
     const char *domain;            /* as configured; "": none */
+    const char *node_probe;        /* likewise; "": port 22 */
     const char *sysfs;             /* where sensors are read; "": nowhere */
     struct cgroups cgroups;        /* where jobs get control groups */
     uint32_t cgroup_told;   /* why a job got none: each enum err_code is logged once, as a bit */

@@ -1,6 +1,8 @@
 /* The keys of the agent's configuration, and how their values go together. See config.h. */
 #include "src/agent/daemon/config.h"
 
+#include <arpa/inet.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/agent/app/own_tenant.h"
@@ -11,7 +13,12 @@
 #include "src/base/id.h"
 #include "src/rpc/follow.h"
 
-enum { HEARTBEAT_MIN_MS = 100, HEARTBEAT_MAX_MS = 600000, WORKER_IDLE_MAX_MS = 3600000 };
+enum {
+    HEARTBEAT_MIN_MS = 100,
+    HEARTBEAT_MAX_MS = 600000,
+    WORKER_IDLE_MAX_MS = 3600000,
+    PROBE_MAX_BYTES = 60
+};
 
 #define COPIES_MOST (UINT64_C(1) << 60)
 #define TEXT(section, name, member, initial)                                                       \
@@ -43,6 +50,7 @@ static const struct settings_row rows[] = {
     TEXT(AGENT_ROOT, "machine", machine, ""),
     TEXT(AGENT_ROOT, "os", os, ""),
     TEXT(AGENT_ROOT, "domain", domain, ""),
+    TEXT(AGENT_ROOT, "node_probe", node_probe, ""),
     TEXT(AGENT_ROOT, "owners_tenants", owners_tenants, ""),
     {AGENT_ROOT, &settings_yes_no, "insecure", offsetof(struct agent_config, insecure), 0, 0, "no"},
     {AGENT_COPIES, &settings_count, "max_bytes", offsetof(struct agent_config, copies_max_bytes), 0,
@@ -151,6 +159,29 @@ static int check_domain(const char *domain, struct err *err)
                    domain, ID_MAX_BYTES);
 }
 
+/* A name would be looked up while the node is silent, and a name server that is away would speak
+ * against the node. */
+static int check_probe(const char *probe, struct err *err)
+{
+    char host[AGENT_TEXT_MAX_BYTES], *end;
+    struct in6_addr any;
+    uint64_t port = strtoul(probe, &end, 10);
+    bool numeric = true;
+
+    if (probe[0] == '\0' || strcmp(probe, "off") == 0)
+        return 0;
+    if (*end != '\0')
+        numeric = strlen(probe) < PROBE_MAX_BYTES &&
+                  address_split(probe, host, sizeof(host), &port) == 0 &&
+                  inet_pton(strchr(host, ':') != NULL ? AF_INET6 : AF_INET, host, &any) == 1;
+    if (numeric && port >= 1 && port <= UINT16_MAX)
+        return 0;
+    return err_set(err, ERR_INVALID,
+                   "node_probe is \"%.80s\", it must be off, a port from 1 to %d that answers "
+                   "while the node is up, as 22, or an IP address and a port, as 10.0.0.7:22",
+                   probe, UINT16_MAX);
+}
+
 static int check_memory(const struct agent_config *config, struct err *err)
 {
     const char *path = config->memory_path;
@@ -199,6 +230,7 @@ int agent_config_check(struct agent_config *config, struct err *err)
                        config->cgroup);
     if (check_platform("machine", config->machine, err) != 0 ||
         check_platform("os", config->os, err) != 0 || check_domain(config->domain, err) != 0 ||
+        check_probe(config->node_probe, err) != 0 ||
         own_tenants_check(config->owners_tenants, err) != 0 || check_memory(config, err) != 0 ||
         check_stores(config, err) != 0)
         return -1;

@@ -45,6 +45,7 @@ struct agent_config {
     char *cgroup;
     char *machine, *os;   /* what the node is to be called; "": as its system says */
     char *domain;         /* whose target its checkpoints go to; "": none */
+    char *node_probe;     /* where members probe the machine; "": port 22 */
     char *owners_tenants; /* own_tenant.h */
     uint64_t heartbeat_ms;
     uint64_t worker_idle_ms; /* how long a worker waits for a next task; 0: not at all */

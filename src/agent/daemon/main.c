@@ -79,7 +79,8 @@ static const char usage[] =
     "                   [--brokers HOST:PORT,...] [--insecure] [--check-config]\n"
     "                   [--version]\n"
     "The agent of one compute node. FILE is YAML: brokers, state_dir, socket, http, heartbeat_ms,\n"
-    "worker_idle_ms, sysfs, cgroup, machine, os, domain, log_level, insecure, owners_register, "
+    "worker_idle_ms, sysfs, cgroup, machine, os, domain, node_probe, log_level, insecure, "
+    "owners_register, "
     "owners_tenants, "
     "tls: {ca, cert, "
     "key},\n"
@@ -381,6 +382,7 @@ static int daemon_open(struct daemon *daemon, struct err *err)
         return -1;
     agent->architecture = daemon->platform.machine;
     agent->domain = daemon->config.domain;
+    agent->node_probe = daemon->config.node_probe;
     agent->os = daemon->platform.os;
     if (restart_points_new(agent, daemon->config.brokers, &agent->restart_points, err) != 0)
         return -1;

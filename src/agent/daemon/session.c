@@ -24,7 +24,8 @@ enum {
     RETRY_MIN_MS = 50,
     RETRY_MAX_MS = 1000,
     MESSAGE_MAX_BYTES = 4 << 20,
-    SAVED_LEVEL = 2 /* of AgentReport.saved_before_ms */
+    SAVED_LEVEL = 2, /* of AgentReport.saved_before_ms */
+    PROBE_LEVEL = 2 /* from which a cluster asks where its nodes are probed */
 };
 
 struct session {
@@ -217,6 +218,8 @@ static void send_heartbeat(struct session *session)
         attended_list(session, false, &heartbeat.n_waiting_allocation_ids);
     heartbeat.beginning_allocation_ids =
         attended_list(session, true, &heartbeat.n_beginning_allocation_ids);
+    if (session->agent->feature_level >= PROBE_LEVEL)
+        heartbeat.node_probe = text_message(session->agent->node_probe);
     up.body_case = CKPT__V1__AGENT_UP__BODY_HEARTBEAT;
     up.heartbeat = &heartbeat;
     session_send(session, &up);

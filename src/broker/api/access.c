@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ckpt/v1/broker.pb-c.h"
+#include "ckpt/v1/operator.pb-c.h"
 #include "src/base/check.h"
 
 /* "scheduler or operator": the kinds of a method, for a refusal. */
@@ -198,4 +199,20 @@ bool access_own_allocation(const struct rpc_peer *peer, const struct fsm *fsm,
                  "operator",
                  wrong);
     return wrong == NULL;
+}
+
+bool access_node_off(const struct rpc_peer *peer, const ProtobufCMessage *message, char *text,
+                     size_t size)
+{
+    const Ckpt__V1__MarkNodeOffRequest *asked = (const void *)message;
+    struct tls_identity identity;
+
+    if (!peer->tls || asked->witness == CKPT__V1__NODE_WITNESS__NODE_WITNESS_SCHEDULER ||
+        tls_identity_parse(peer->identity, strlen(peer->identity), &identity, NULL) != 0 ||
+        identity.kind != TLS_SCHEDULER)
+        return true;
+    snprintf(text, size,
+             "PERMISSION_DENIED: witness must be SCHEDULER for a scheduler's certificate; an "
+             "operator's or a BMC's word takes an operator's");
+    return false;
 }

@@ -82,14 +82,26 @@ static void get_allocation(struct request *request, struct scratch *scratch)
     answer_reply(request->call, &reply.base);
 }
 
-/* Whether the request's filters take the allocation. */
+static bool holds_node(const struct fsm_allocation *allocation, uint32_t node_slot)
+{
+    for (uint32_t i = 0; i < allocation->node_count; i++)
+        if (allocation->nodes[i].node_slot == node_slot)
+            return true;
+    return false;
+}
+
+/* Whether the request's filters take the allocation. node: of them; NULL: any. */
 static bool allocation_listed(const Ckpt__V1__ListAllocationsRequest *asked,
-                              const struct fsm_allocation *allocation)
+                              const struct fsm_node *node, const struct fsm_allocation *allocation)
 {
     bool ended = allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED ||
                  allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED;
 
     if (asked->tenant[0] != '\0' && strcmp(asked->tenant, allocation->tenant) != 0)
+        return false;
+    if (asked->owner[0] != '\0' && strcmp(asked->owner, allocation->owner) != 0)
+        return false;
+    if (node != NULL && !holds_node(allocation, node->slot))
         return false;
     if (asked->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_UNSPECIFIED &&
         asked->state != allocation->state)
@@ -104,6 +116,7 @@ static void list_allocations(struct request *request, struct scratch *scratch)
     const struct fsm *fsm = replica_fsm(request->broker->replica);
     const uint32_t slots = fsm_allocation_slots(fsm);
     const uint64_t age_ms = request_data_age_ms(request);
+    const struct fsm_node *node = fsm_node_find(fsm, asked->node_id);
     Ckpt__V1__ListAllocationsReply reply = CKPT__V1__LIST_ALLOCATIONS_REPLY__INIT;
     size_t bytes = 0;
     uint32_t size;
@@ -113,6 +126,10 @@ static void list_allocations(struct request *request, struct scratch *scratch)
     if (!request_page_size(request, asked->page_size, &size) ||
         !request_slot_token(request, asked->page_token, &slot))
         return;
+    if (asked->node_id[0] != '\0' && node == NULL) {
+        request_refuse(request, FSM_NODE_NOT_FOUND, 0, 0);
+        return;
+    }
     reply.applied_index = request_applied_index(request);
     reply.data_age_ms = request_data_age_ms(request);
     reply.feature_level = fsm_level(fsm);
@@ -123,7 +140,7 @@ static void list_allocations(struct request *request, struct scratch *scratch)
         const struct fsm_allocation *allocation = fsm_allocation_find_slot(fsm, slot);
         Ckpt__V1__Allocation *item;
 
-        if (allocation == NULL || !allocation_listed(asked, allocation))
+        if (allocation == NULL || !allocation_listed(asked, node, allocation))
             continue;
         item = scratch_take(scratch, 1, sizeof(*item));
         translate_allocation(fsm, allocation, scratch, item);

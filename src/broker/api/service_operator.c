@@ -4,13 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fsm/ends.h"
 #include "src/base/check.h"
+#include "src/broker/api/access.h"
 #include "src/broker/api/methods.h"
+#include "src/broker/api/service_nodes.h"
 #include "src/broker/api/target_kinds.h"
-#include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/health/storage_watch.h"
-#include "src/broker/health/telemetry.h"
 
 /* ---- mutations whose command is not the request itself ---- */
 
@@ -90,6 +89,10 @@ static enum fsm_status fill_drain_node(const ProtobufCMessage *message,
     body->drain_node.node_id = asked->node_id;
     body->drain_node.urgent = asked->urgent;
     body->drain_node.undo = asked->undo;
+    body->drain_node.disable = asked->disable;
+    body->drain_node.move = asked->move;
+    body->drain_node.at_next_checkpoint = asked->at_next_checkpoint;
+    body->drain_node.deadline_ms = asked->deadline_ms;
     command->drain_node = &body->drain_node;
     return FSM_OK;
 }
@@ -116,6 +119,8 @@ static enum fsm_status fill_node_off(const ProtobufCMessage *message,
     (void)ret_outcome;
     ckpt__log__v1__node_off__init(&body->node_off);
     body->node_off.node_id = asked->node_id;
+    body->node_off.witness = asked->witness;
+    body->node_off.evidence = asked->evidence;
     command->node_off = &body->node_off;
     return FSM_OK;
 }
@@ -270,26 +275,11 @@ static void list_nodes(struct request *request, struct scratch *scratch)
     for (; slot < slots && reply.n_nodes < size && bytes < METHOD_PAGE_BYTES; slot++) {
         const struct fsm_node *node = fsm_node_find_slot(fsm, slot);
         Ckpt__V1__NodeStatus *item;
-        uint64_t age_ms = UINT64_MAX;
 
         if (node == NULL)
             continue;
         item = scratch_take(scratch, 1, sizeof(*item));
-        ckpt__v1__node_status__init(item);
-        item->node_id = translate_text(node->id);
-        item->state = translate_text(translate_node_state(node));
-        item->allocation_count = node->allocation_count;
-        item->version = translate_text(node->version);
-        item->boot_id = translate_text(node->boot_id);
-        item->machine = translate_text(node->machine);
-        item->os = translate_text(node->os);
-        item->domain = translate_text(node->domain);
-        item->silent_since_ms = fsm_node_silent_since_ms(node);
-        item->off_at_ms = node->off_at_ms;
-        item->connected = broker->dispatcher != NULL &&
-                          dispatcher_node_connected(broker->dispatcher, node->id, &age_ms);
-        item->last_heartbeat_age_ms = age_ms;
-        telemetry_fill_node(broker, slot, scratch, item);
+        nodes_fill(broker, node, scratch, item);
         bytes += ckpt__v1__node_status__get_packed_size(item);
         reply.nodes[reply.n_nodes++] = item;
     }
@@ -320,6 +310,7 @@ const struct method service_operator_methods[] = {
            OWN("allocation_id", "stale")),
     METHOD(METHOD_READ, "GetCalibration", ROLE_CLIENT, get_calibration_request, calibration_answer),
     METHOD(METHOD_READ, "ListNodes", ROLE_CLIENT, list_nodes_request, list_nodes),
+    METHOD(METHOD_READ, "GetNode", ROLE_CLIENT, get_node_request, nodes_answer),
     MUTATION("SetPolicy", ROLE_OPERATOR, set_policy_request, SET_POLICY, fill_set_policy),
     MUTATION("PutTarget", ROLE_OPERATOR, put_target_request, PUT_TARGET, fill_put_target),
     MUTATION("DrainTarget", ROLE_OPERATOR, drain_target_request, DRAIN_TARGET, fill_drain_target),
@@ -327,7 +318,9 @@ const struct method service_operator_methods[] = {
              fill_remove_target),
     MUTATION("DrainNode", ROLE_OPERATOR, drain_node_request, DRAIN_NODE, fill_drain_node),
     MUTATION("RemoveNode", ROLE_OPERATOR, remove_node_request, REMOVE_NODE, fill_remove_node),
-    MUTATION("MarkNodeOff", ROLE_OPERATOR, mark_node_off_request, NODE_OFF, fill_node_off),
+    METHOD_ROW("OperatorService", "MarkNodeOff", ROLE_CLIENT, METHOD_MUTATION,
+               mark_node_off_request, .body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_OFF,
+               .fill = fill_node_off, .allowed = access_node_off),
     ABSENT("RunDrill", ROLE_OPERATOR, drill_request),
     METHOD(METHOD_READ, "PlanGc", ROLE_OPERATOR, gc_request, plan_gc),
     MUTATION("RunGc", ROLE_OPERATOR, run_gc_request, EXPIRE_CHECKPOINTS, fill_gc),

@@ -15,6 +15,7 @@
 #include "src/base/id.h"
 #include "src/broker/api/damaged.h"
 #include "src/broker/api/methods.h"
+#include "src/broker/api/service_nodes.h"
 #include "src/broker/daemon/process.h"
 #include "src/broker/decide/evaluator_view.h"
 #include "src/broker/dispatch/dispatcher.h"
@@ -705,6 +706,7 @@ void status_answer(struct request *request, struct scratch *scratch)
     const struct broker *broker = request->broker;
     Ckpt__V1__StatusReply reply = CKPT__V1__STATUS_REPLY__INIT;
     struct status status = {.broker = broker, .scratch = scratch, .reply = &reply};
+    char *lost;
 
     replica_get_status(broker->replica, &status.raft);
     replica_get_stats(broker->replica, &status.stats);
@@ -741,6 +743,9 @@ void status_answer(struct request *request, struct scratch *scratch)
     status_warn_tenants(&status);
     status_warn_undeleted(&status);
     status_warn_nodes(&status);
+    lost = nodes_warning(broker, scratch);
+    if (lost != NULL)
+        status_warn(&status, lost);
     status_queues(&status);
     status_warn_incarnations(&status);
     status_warn_fence(&status);

@@ -28,6 +28,7 @@
 #include "src/broker/decide/restarter.h"
 #include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/health/disk_watch.h"
+#include "src/broker/health/node_probe_uv.h"
 #include "src/broker/health/nodes.h"
 #include "src/broker/health/storage_watch.h"
 #include "src/broker/health/telemetry.h"
@@ -288,6 +289,7 @@ static void daemon_replica_closed(void *context)
     hangs_free(broker->hangs);
     restarter_free(broker->restarter);
     hook_free(broker->hook);
+    node_probe_free(broker->node_probe);
     nodes_free(broker->nodes);
     watch_free(broker->watch);
     backup_free(broker->backup);
@@ -501,6 +503,7 @@ static void daemon_add_parts(struct daemon *daemon)
 {
     struct broker *broker = &daemon->broker;
     const uint64_t connections_max = broker->config->connections_max;
+    const struct probe_ops tries = node_probe_uv(&daemon->loop);
     struct rpc_server_config server = {
         .connections_max = connections_max, .stalled = daemon_peer_stalled, .stalled_data = daemon};
 
@@ -519,6 +522,7 @@ static void daemon_add_parts(struct daemon *daemon)
     broker->watch = watch_new(broker);
     broker->backup = backup_new(broker);
     broker->nodes = nodes_new(broker);
+    broker->node_probe = node_probe_new(broker, &tries);
     broker->hook = hook_new(&daemon->loop, broker->config->restart_hook);
     broker->restarter = restarter_new(broker);
     broker->hangs = hangs_new(broker);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fsm/names.h"
+#include "fsm/node_life.h"
 #include "fsm/quota.h"
 #include "src/base/build.h"
 #include "src/base/check.h"
@@ -184,7 +185,9 @@ void metrics_state_events(struct metrics *metrics, const struct broker *broker, 
                  event->new_state == 1)
             metrics_add(metrics, METRIC_FAILOVERS, event->subject, NULL, 1);
         else if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_STATE &&
-                 event->new_state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+                 (event->new_state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_AGENT_LOST ||
+                  (event->new_state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN &&
+                   event->old_state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_AGENT_LOST)))
             metrics_add(metrics, METRIC_NODE_FAILURES, NULL, NULL, 1);
     }
 }
@@ -476,7 +479,7 @@ static void read_account(struct metrics *metrics, const struct broker *broker)
 static void read_nodes(struct metrics *metrics, const struct fsm *fsm)
 {
     const ProtobufCEnumDescriptor *type = &ckpt__log__v1__node_state__descriptor;
-    uint32_t counts[CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING + 1] = {0};
+    uint32_t counts[FSM_STATES_NODE] = {0};
     char name[FSM_WORD_BYTES];
 
     for (uint32_t slot = 0; slot < fsm_node_slots(fsm); slot++) {

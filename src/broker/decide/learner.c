@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/node_life.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/broker/health/node_health.h"
@@ -202,8 +203,7 @@ static void propose_learned(struct learner *learner)
 
 static bool node_is_up(const struct fsm_node *node)
 {
-    return node != NULL && node->steady_since_ms != 0 &&
-           node->state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN;
+    return node != NULL && node->steady_since_ms != 0 && !fsm_node_gone(node);
 }
 
 static void count_nodes(const struct learner *learner, uint64_t now_ms,
@@ -269,8 +269,7 @@ static void look_at_node(struct learner *learner, struct node_health *health,
     sight.failed = node->failure_count > before->failure_count;
     sight.watched = before->watched_ms != 0 && now_ms - before->watched_ms <= WATCHED_LATELY_MS;
     sight.alarm = node_health_alarm(health, node->slot, &sight.alarm_age_s);
-    sight.emptied = node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING ||
-                    node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN;
+    sight.emptied = fsm_node_refusal(node) != FSM_OK || fsm_node_gone(node);
     eval_episode_see(&before->episode, &sight, &learner->fleet.alarms);
     if (sight.failed)
         node_health_failed(health, node->slot);

@@ -17,6 +17,8 @@
 #include <string.h>
 
 #include "ckpt/v1/agent.pb-c.h"
+#include "fsm/level.h"
+#include "fsm/node_life.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/log.h"
@@ -278,7 +280,7 @@ static void on_seen(void *data, const struct err *failed, const struct fsm_outco
 }
 
 /* A drained node stays drained although its agent says hello: only an operator takes a drain
- * back. */
+ * back. From level 2 on the state knows that by itself. */
 static void propose_seen(struct session *session, const struct fsm_node *node)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
@@ -291,7 +293,8 @@ static void propose_seen(struct session *session, const struct fsm_node *node)
     seen.os = session->os;
     seen.domain = session->domain;
     seen.domain_told = true;
-    seen.state = node != NULL && node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING
+    seen.state = node != NULL && fsm_level(session_fsm(session)) < 2 &&
+                         node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING
                      ? node->state
                      : CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN;
@@ -393,7 +396,7 @@ static bool hello_known(const struct session *session, const struct fsm_node *no
            (session->os[0] == '\0' || strcmp(node->os, session->os) == 0) &&
            strcmp(node->domain, session->domain) == 0 &&
            (node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY ||
-            node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING);
+            (fsm_node_refusal(node) != FSM_OK && !fsm_node_gone(node)));
 }
 
 /* A node that is known, as its hello tells it, is attached at once and costs no log entry.
@@ -601,6 +604,8 @@ static void take_heartbeat(struct session *session, const Ckpt__V1__AgentHeartbe
     if (session_node(session) == NULL || is_repeated(session, heartbeat->sequence))
         return;
     nodes_heard(session->dispatcher->broker->nodes, session->slot, heartbeat);
+    nodes_reached(session->dispatcher->broker->nodes, session->slot, heartbeat->node_probe,
+                  rpc_call_peer(session->call)->address);
     restarter_heard(session->dispatcher->broker->restarter, session->slot, heartbeat);
     hangs_heard(session->dispatcher->broker->hangs, session->slot, heartbeat);
     tell_awaited(session, heartbeat);

@@ -388,7 +388,7 @@ const char *translate_role(const struct consensus_status *status)
     CHECK_UNREACHABLE("role");
 }
 
-/* DRAINING is told as drained once nothing runs there any more. */
+/* A node that was drained at level 1 is DRAINING, and told as drained once nothing runs there. */
 const char *translate_node_state(const struct fsm_node *node)
 {
     switch (node->state) {
@@ -400,6 +400,12 @@ const char *translate_node_state(const struct fsm_node *node)
         return "down";
     case CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING:
         return node->allocation_count == 0 ? "drained" : "draining";
+    case CKPT__LOG__V1__NODE_STATE__NODE_STATE_AGENT_LOST:
+        return "agent_lost";
+    case CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINED:
+        return "drained";
+    case CKPT__LOG__V1__NODE_STATE__NODE_STATE_DISABLED:
+        return "disabled";
     case CKPT__LOG__V1__NODE_STATE__NODE_STATE_UNSPECIFIED:
     case _CKPT__LOG__V1__NODE_STATE_IS_INT_SIZE:
         break;

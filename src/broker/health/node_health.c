@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/node_life.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/broker/broker.h"
@@ -173,7 +174,7 @@ void node_health_begin(struct node_health *health)
         if (record == NULL)
             continue;
         health_forget_source(&record->health, AGENT);
-        if (node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING)
+        if (fsm_node_refusal(node) != FSM_OK)
             health_drained(&record->health);
     }
 }
@@ -375,6 +376,19 @@ double node_health_factor(const struct node_health *health, uint32_t node_slot)
     return record == NULL || !record->unwell
                ? 1
                : health_factor(&record->health, &health->policy, now_us(health));
+}
+
+bool node_health_is_off(const struct node_health *health, uint32_t node_slot)
+{
+    const struct record *record = record_at(health, node_slot);
+    const struct health_signal *power;
+
+    if (record == NULL || !record->unwell)
+        return false;
+    power = &record->health.signals[TELEMETRY_POWER];
+    CHECK(power->source < HEALTH_SOURCES_MAX);
+    return power->alarm && power->seen_us != 0 &&
+           now_us(health) - power->seen_us <= health->fresh_us[power->source];
 }
 
 /* True also when nobody is unwell, but hard signals announce some failures: then a watched node

@@ -48,6 +48,8 @@ struct node_health *node_health_new(struct broker *broker);
 void node_health_free(struct node_health *health);
 /* broker->config's unless it was called. */
 void node_health_configure(struct node_health *health, const struct node_health_config *config);
+/* A source that is fresh says that the node's power is off. NULL: false. */
+bool node_health_is_off(const struct node_health *health, uint32_t node_slot);
 /* A source that is asked: what it says is fresh for so long. fresh_ms 0: there is no such source;
  * what was heard from it before is forgotten. */
 void node_health_set_source(struct node_health *health, unsigned source, uint64_t fresh_ms);

@@ -8,12 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/ends.h"
+#include "fsm/level.h"
 #include "fsm/names.h"
+#include "fsm/node_life.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/broker/broker.h"
 #include "src/broker/explain/translate.h"
 #include "src/broker/health/node_health.h"
+#include "src/broker/health/node_probe.h"
 
 enum {
     NODES_LOOK_MAX_MS = 1000,
@@ -22,7 +26,8 @@ enum {
     NODES_BORROWED_EXTRA_MS = 30 * 1000,   /* F-006: their home may be about to take them back */
     NODES_SENSITIVE_EXTRA_MS = 300 * 1000, /* F-006: an operator should look first */
     NODES_ALLOCATIONS_LOOKED_AT = 64,
-    NODES_STATES = CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING + 1
+    NODES_HEARTBEATS = 3,         /* in node_degraded_after, as agents are told */
+    NODES_BMC_WORD_MS = 60 * 1000 /* so long a BMC's word waits for a missed heartbeat */
 };
 
 struct node_record {
@@ -30,8 +35,10 @@ struct node_record {
     bool known;    /* looked at by this leader: ages run from then at the latest */
     bool heard;    /* by this leader */
     bool proposing;
-    uint64_t since_us; /* heard of last, or known since */
-    uint32_t gpus;     /* as it said; 0: it did not */
+    uint64_t since_us;                    /* heard of last, or known since */
+    uint64_t gone_us;                     /* since_us when this leader last gave it up */
+    uint32_t gpus;                        /* as it said; 0: it did not */
+    char probe[NODE_PROBE_ADDRESS_BYTES]; /* where it is to be probed, by its agent; "": not said */
 };
 
 struct nodes {
@@ -51,7 +58,7 @@ struct nodes {
 /* What one look proposed, for its log line. */
 struct node_look {
     uint64_t now_us;
-    uint32_t by_state[NODES_STATES];
+    uint32_t by_state[FSM_STATES_NODE];
     uint32_t proposed;
     const char *first_id;
 };
@@ -124,9 +131,9 @@ double nodes_hazard_factor(const struct nodes *nodes, uint32_t node_slot)
 /* ---- ages ---- */
 
 /* A node that is DOWN does not become DEGRADED by aging less: only a word of its own makes it READY
- * again. */
-Ckpt__Log__V1__NodeState nodes_state_for_age(Ckpt__Log__V1__NodeState now,
-                                             const struct node_age *age)
+ * again. Until level 2 a silence alone makes it DOWN. */
+static Ckpt__Log__V1__NodeState first_state_for_age(Ckpt__Log__V1__NodeState now,
+                                                    const struct node_age *age)
 {
     if (age->age_ms >= age->down_after_ms)
         return CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN;
@@ -139,12 +146,77 @@ Ckpt__Log__V1__NodeState nodes_state_for_age(Ckpt__Log__V1__NodeState now,
     return age->heard ? CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY : now;
 }
 
-/* DRAINING counts too: an operator may drain a node before its agent ever reported. */
+/* A state that is gone stays for as long as the silence does, also when this leader counts from its
+ * own begin. A lost agent whose machine is proven off later is DOWN then. */
+Ckpt__Log__V1__NodeState nodes_state_for_age(Ckpt__Log__V1__NodeState now,
+                                             const struct node_age *age)
+{
+    bool lost = now == CKPT__LOG__V1__NODE_STATE__NODE_STATE_AGENT_LOST;
+    bool down = now == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN;
+
+    if (age->first)
+        return first_state_for_age(now, age);
+    if (age->powered_off && age->age_ms >= age->missed_after_ms)
+        return CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN;
+    if (down && age->age_ms >= age->degraded_after_ms)
+        return now;
+    if (age->age_ms >= age->down_after_ms || (lost && age->age_ms >= age->degraded_after_ms))
+        return age->witnessed ? CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN
+                              : CKPT__LOG__V1__NODE_STATE__NODE_STATE_AGENT_LOST;
+    if (age->age_ms >= age->degraded_after_ms)
+        return CKPT__LOG__V1__NODE_STATE__NODE_STATE_DEGRADED;
+    return age->heard ? CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY : now;
+}
+
+/* ---- witnesses ---- */
+
+/* A second witness, and what it has seen. */
+struct witness {
+    Ckpt__V1__NodeWitness who;
+    bool powered_off; /* it counts from the first missed heartbeat on */
+    char evidence[FSM_DETAIL_BYTES];
+};
+
+/* A BMC's word is of the moment: it does not wait for a silence of tomorrow. */
+static bool take_word(const struct nodes *nodes, const struct fsm_node *node,
+                      struct witness *witness)
+{
+    uint64_t now_ms = replica_state_ms(nodes->broker->replica);
+    bool bmc = node->witness == CKPT__V1__NODE_WITNESS__NODE_WITNESS_BMC;
+
+    if (node->word_at_ms == 0 || (bmc && now_ms > node->word_at_ms + NODES_BMC_WORD_MS))
+        return false;
+    witness->who = node->witness;
+    witness->powered_off = bmc;
+    snprintf(witness->evidence, sizeof(witness->evidence), "%s", node->evidence);
+    return true;
+}
+
+/* The surest first. UNSPECIFIED: nobody but the silence. */
+static void find_witness(const struct nodes *nodes, const struct fsm_node *node,
+                         struct witness *ret_witness)
+{
+    *ret_witness = (struct witness){.who = CKPT__V1__NODE_WITNESS__NODE_WITNESS_UNSPECIFIED};
+    if (node_health_is_off(nodes->health, node->slot)) {
+        ret_witness->who = CKPT__V1__NODE_WITNESS__NODE_WITNESS_BMC;
+        ret_witness->powered_off = true;
+        snprintf(ret_witness->evidence, sizeof(ret_witness->evidence),
+                 "its power is off, by telemetry");
+        return;
+    }
+    if (take_word(nodes, node, ret_witness))
+        return;
+    if (node_probe_is_off(nodes->broker->node_probe, node, ret_witness->evidence,
+                          sizeof(ret_witness->evidence)))
+        ret_witness->who = CKPT__V1__NODE_WITNESS__NODE_WITNESS_PROBE;
+}
+
+/* A drain counts too: an operator may drain a node before its agent ever reported. */
 bool nodes_unreported(const struct fsm_node *node)
 {
     return node->boot_id[0] == '\0' &&
            (node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_UNSPECIFIED ||
-            node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING);
+            (fsm_node_refusal(node) != FSM_OK && !fsm_node_gone(node)));
 }
 
 /* How much longer than the policy says a silent node is kept for the sake of what runs on it. */
@@ -198,24 +270,68 @@ static void on_seen(void *data, const struct err *failed, const struct fsm_outco
 /* One NodeSeen in flight for each node. What ends with a node that is given up is counted, so that
  * one turn of the loop does not apply too much at once. */
 static void propose_state(struct nodes *nodes, const struct fsm_node *node,
-                          Ckpt__Log__V1__NodeState state)
+                          Ckpt__Log__V1__NodeState state, const struct node_age *age,
+                          struct witness *witness)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__Log__V1__NodeSeen seen = CKPT__LOG__V1__NODE_SEEN__INIT;
     struct node_proposal *proposal = check_alloc(sizeof(*proposal));
+    struct node_record *record = record_of(nodes, node);
+    uint64_t now_ms = replica_state_ms(nodes->broker->replica);
 
     *proposal = (struct node_proposal){.nodes = nodes, .slot = node->slot};
-    record_of(nodes, node)->proposing = true;
+    record->proposing = true;
     nodes->in_flight++;
-    if (state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+    if (state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN ||
+        state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_AGENT_LOST) {
+        record->gone_us = record->since_us;
         nodes->in_flight_allocations += node->allocation_count;
+    }
     /* What was heard, or was not: of boots only the node's own hello tells, which may be under way
      * with a new one. */
     seen.node_id = translate_text(node->id);
     seen.state = state;
+    if (!age->first) {
+        if (state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY)
+            seen.heard_ms = now_ms > age->age_ms ? now_ms - age->age_ms : 1;
+        if (state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN) {
+            seen.witness = witness->who;
+            seen.evidence = witness->evidence;
+        }
+        seen.probe = record->probe;
+    }
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN;
     command.node_seen = &seen;
     replica_propose(nodes->broker->replica, &command, on_seen, proposal);
+}
+
+/* The first missed heartbeat: agents send NODES_HEARTBEATS of them before a node is degraded, and
+ * half an interval is left for its way. */
+static uint64_t missed_after_ms(const Ckpt__V1__Policy *policy)
+{
+    return policy->node_degraded_after_ms / NODES_HEARTBEATS * 3 / 2;
+}
+
+/* Whether the state is to be told: a node that is withheld keeps its state whatever is heard, so
+ * its silence is told beside it. */
+static bool state_differs(const struct fsm_node *node, const struct node_record *record,
+                          const struct node_age *age, Ckpt__Log__V1__NodeState state)
+{
+    bool silent = state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY && node->boot_id[0] != '\0';
+
+    if (age->first)
+        return state != node->state;
+    if (age->heard && state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY &&
+        (node->silent_since_ms != 0 || fsm_node_gone(node) ||
+         (record->probe[0] != '\0' && strcmp(record->probe, node->probe) != 0 &&
+          !(record->probe[0] == '-' && node->probe[0] == '\0'))))
+        return true;
+    if (fsm_node_refusal(node) != FSM_OK && !fsm_node_gone(node) &&
+        state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_AGENT_LOST &&
+        state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+        return state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DEGRADED && silent &&
+               node->silent_since_ms == 0;
+    return state != node->state;
 }
 
 /* Compares one node's age with the policy. A node that this leader has not looked at before begins
@@ -225,9 +341,13 @@ static void look_at(struct nodes *nodes, const struct fsm_node *node, struct nod
     const struct fsm *fsm = replica_fsm(nodes->broker->replica);
     const Ckpt__V1__Policy *policy = fsm_policy(fsm);
     struct node_record *record = record_of(nodes, node);
-    struct node_age age = {.heard = record->heard,
+    struct node_age age = {.heard = record->heard &&
+                                    !(fsm_node_gone(node) && record->since_us == record->gone_us),
+                           .first = fsm_level(fsm) < 2,
+                           .missed_after_ms = missed_after_ms(policy),
                            .degraded_after_ms = policy->node_degraded_after_ms,
                            .down_after_ms = policy->node_down_after_ms};
+    struct witness witness = {.evidence = ""};
     Ckpt__Log__V1__NodeState state;
 
     if (!record->known) {
@@ -237,13 +357,15 @@ static void look_at(struct nodes *nodes, const struct fsm_node *node, struct nod
     if (record->proposing || (!record->heard && nodes_unreported(node)))
         return;
     age.age_ms = (look->now_us - record->since_us) / 1000;
-    if (age.age_ms >= age.down_after_ms &&
-        node->state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+    if (age.age_ms >= age.down_after_ms && !fsm_node_gone(node))
         age.down_after_ms += extra_patience_ms(fsm, node->slot);
+    if (!age.first && age.age_ms >= age.missed_after_ms) {
+        find_witness(nodes, node, &witness);
+        age.witnessed = witness.who != CKPT__V1__NODE_WITNESS__NODE_WITNESS_UNSPECIFIED;
+        age.powered_off = witness.powered_off;
+    }
     state = nodes_state_for_age(node->state, &age);
-    if (age.heard && age.age_ms < age.degraded_after_ms && node->silent_since_ms != 0)
-        state = CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY; /* whatever a drain made of it */
-    else if (state == node->state)
+    if (!state_differs(node, record, &age, state))
         return;
     log_debug("node_state", "node=%s from=%s to=%s heartbeat_age_ms=%" PRIu64, node->id,
               fsm_enum_name(&ckpt__log__v1__node_state__descriptor, (int)node->state),
@@ -251,16 +373,17 @@ static void look_at(struct nodes *nodes, const struct fsm_node *node, struct nod
     if (look->proposed++ == 0)
         look->first_id = node->id;
     look->by_state[state]++;
-    propose_state(nodes, node, state);
+    propose_state(nodes, node, state, &age, &witness);
 }
 
 /* One line for a look: thousands of nodes may change in one, as when a switch fails. */
 static void log_look(const struct nodes *nodes, const struct node_look *look)
 {
     if (look->proposed > 0)
-        log_info("node_states", "ready=%u degraded=%u down=%u first=%s more=%d",
+        log_info("node_states", "ready=%u degraded=%u agent_lost=%u down=%u first=%s more=%d",
                  look->by_state[CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY],
                  look->by_state[CKPT__LOG__V1__NODE_STATE__NODE_STATE_DEGRADED],
+                 look->by_state[CKPT__LOG__V1__NODE_STATE__NODE_STATE_AGENT_LOST],
                  look->by_state[CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN], look->first_id,
                  nodes->cut_short);
 }
@@ -333,6 +456,15 @@ static void on_timer(void *data)
     }
     if (nodes->serving)
         arm_timer(nodes, look_delay_ms(nodes));
+}
+
+void nodes_reached(struct nodes *nodes, uint32_t node_slot, const char *setting, const char *peer)
+{
+    const struct fsm_node *node =
+        fsm_node_find_slot(replica_fsm(nodes->broker->replica), node_slot);
+
+    if (node != NULL)
+        node_probe_address(setting, peer, record_of(nodes, node)->probe);
 }
 
 /* Any word counts as a sign of life; only a heartbeat has numbers. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/node_life.h"
 #include "src/base/check.h"
 #include "src/broker/broker.h"
 #include "src/broker/daemon/metrics.h"
@@ -263,7 +264,7 @@ static void count_sights(struct telemetry *telemetry, size_t source)
         const struct fsm_node *node = view->expected[slot] ? fsm_node_find_slot(fsm, slot) : NULL;
         enum node_health_sight sight;
 
-        if (node == NULL || node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+        if (node == NULL || fsm_node_gone(node))
             continue; /* one that is down is known to be */
         sight = node_health_sight(health, slot, number_of(source), &age_ms);
         view->sights[sight]++;

@@ -27,7 +27,7 @@
 
 struct replica;
 
-enum { REPLICA_WAITING_MAX = 16384 };
+enum { REPLICA_WAITING_MAX = 16384, REPLICA_WORDS_BYTES = 24 };
 
 enum {
     REPLICA_ENTRY_BYTES = 512 * 1024, /* of commands packed into one log entry */
@@ -159,6 +159,14 @@ struct replica_clock {
 /* Compares the clocks; to be called every second or so. True: `off` has changed. */
 bool replica_clock_look(struct replica *replica);
 void replica_clock_get(const struct replica *replica, struct replica_clock *ret_clock);
+/* Words of another part that go along with Raft's messages, to the leader. say: writes them; hear:
+ * of a member. From level 2 on, since a member of level 1 reads no note that is longer. */
+struct replica_words {
+    void *context; /* NULL: there are none */
+    size_t (*say)(void *context, uint8_t bytes[REPLICA_WORDS_BYTES]);
+    void (*hear)(void *context, uint64_t member_id, const uint8_t *bytes, size_t length);
+};
+void replica_set_words(struct replica *replica, const struct replica_words *words);
 /* Of another member's; leader only. False: not heard lately. */
 bool replica_clock_of(const struct replica *replica, uint64_t member_id, int64_t *ret_offset_ms);
 /* consensus_set_reluctant() */

@@ -1,10 +1,12 @@
 /* The clocks of the members, as the replica has them: what is told and heard with Raft's messages,
  * the time of stamps. See state_clock.h. */
+#include "fsm/level.h"
 #include "src/base/check.h"
 #include "src/broker/replica/replica_internal.h"
 
-_Static_assert((int)STATE_CLOCK_WORDS_BYTES <= (int)CONSENSUS_NOTE_MAX_BYTES,
-               "what is said of a clock goes along with a message");
+_Static_assert((int)STATE_CLOCK_WORDS_BYTES + (int)REPLICA_WORDS_BYTES <=
+                   (int)CONSENSUS_NOTE_MAX_BYTES,
+               "what is said of a clock and of nodes goes along with a message");
 _Static_assert((int)STATE_CLOCK_MEMBERS_MAX >= (int)CONSENSUS_MEMBERS_MAX,
                "each member's clock has a place");
 
@@ -28,8 +30,13 @@ size_t replica_clock_note(void *context, uint64_t to, uint8_t bytes[CONSENSUS_NO
 {
     struct replica *replica = context;
 
-    return state_clock_say(&replica->state_clock, to, replica_now_us(replica),
-                           replica_wall_ms(replica), replica_state_ms(replica), bytes);
+    size_t length = state_clock_say(&replica->state_clock, to, replica_now_us(replica),
+                                    replica_wall_ms(replica), replica_state_ms(replica), bytes);
+
+    if (replica->words.context != NULL && length == STATE_CLOCK_WORDS_BYTES &&
+        to == replica_leader_id(replica) && fsm_level(replica->fsm) >= 2)
+        length += replica->words.say(replica->words.context, bytes + length);
+    return length;
 }
 
 void replica_clock_noted(void *context, uint64_t from, bool leads, const uint8_t *bytes,
@@ -37,7 +44,12 @@ void replica_clock_noted(void *context, uint64_t from, bool leads, const uint8_t
 {
     struct replica *replica = context;
 
-    state_clock_hear(&replica->state_clock, replica_now_us(replica), from, leads, bytes, length);
+    size_t more = length > STATE_CLOCK_WORDS_BYTES ? length - STATE_CLOCK_WORDS_BYTES : 0;
+
+    state_clock_hear(&replica->state_clock, replica_now_us(replica), from, leads, bytes,
+                     length - more);
+    if (more > 0 && replica->words.context != NULL)
+        replica->words.hear(replica->words.context, from, bytes + STATE_CLOCK_WORDS_BYTES, more);
 }
 
 /* Only voters' clocks count: a learner may be a machine that was set up a minute ago. */
@@ -61,6 +73,11 @@ bool replica_clock_look(struct replica *replica)
 void replica_clock_get(const struct replica *replica, struct replica_clock *ret_clock)
 {
     *ret_clock = (struct replica_clock){replica->state_clock.off, replica->state_clock.offset_ms};
+}
+
+void replica_set_words(struct replica *replica, const struct replica_words *words)
+{
+    replica->words = *words;
 }
 
 bool replica_clock_of(const struct replica *replica, uint64_t member_id, int64_t *ret_offset_ms)

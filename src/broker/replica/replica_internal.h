@@ -59,6 +59,7 @@ struct replica {
     size_t hash_count;       /* ever written since the last snapshot that was adopted */
     uint64_t replayed_index; /* the log's end when this process began */
     const char *data_dir;    /* the configuration's */
+    struct replica_words words;
     char level_text[REPLICA_LEVEL_TEXT_BYTES]; /* of the last refusal, for its outcome */
 };
 

@@ -199,6 +199,29 @@ static void wrong_values_of_htcondor_s_names_are_refused(void **state)
     }
 }
 
+/* S3-060: numbers alone, since a name server that is away would speak against the node. */
+static void a_probe_is_a_port_or_an_address_in_numbers(void **state)
+{
+    static const struct {
+        const char *probe;
+        bool taken;
+    } cases[] = {
+        {"", true},          {"off", true},          {"22", true},        {"65535", true},
+        {"0", false},        {"65536", false},       {"ssh", false},      {"10.0.0.7:22", true},
+        {"10.0.0.7", false}, {"[fd00::7]:22", true}, {"node7:22", false}, {"10.0.0.7:0", false},
+    };
+    char text[256];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        snprintf(text, sizeof(text), "brokers: \"a:1\"\nnode_probe: \"%s\"\n", cases[i].probe);
+        assert_int_equal(parse(text), 0);
+        assert_int_equal(agent_config_check(&config, &err), cases[i].taken ? 0 : -1);
+        if (!cases[i].taken)
+            assert_contains(err.text, "it must be off, a port from 1 to 65535");
+    }
+}
+
 /* T-003 */
 static void the_example_file_is_taken_and_has_the_port_of_the_documents(void **state)
 {
@@ -430,6 +453,7 @@ int main(void)
         cmocka_unit_test(the_side_port_beyond_loopback_must_be_said_to_be_insecure),
         cmocka_unit_test(what_a_node_is_called_is_checked),
         cmocka_unit_test(htcondor_s_server_is_the_node_s_domain),
+        cmocka_unit_test(a_probe_is_a_port_or_an_address_in_numbers),
         cmocka_unit_test(names_without_effect_are_taken_and_told),
         cmocka_unit_test(wrong_values_of_htcondor_s_names_are_refused),
         cmocka_unit_test(the_example_file_is_taken_and_has_the_port_of_the_documents),

@@ -44,7 +44,8 @@ struct replica {
     size_t waiting_count, waiting_max; /* of proposals at a time */
     uint64_t leader_id;
     const struct consensus_status *status; /* NULL: one voter that is not connected */
-    struct replica_clock wall_clock;       /* beside the other members' */
+    struct replica_words words;
+    struct replica_clock wall_clock; /* beside the other members' */
     bool clock_told_off, reluctant;
     const char *contact_of_2; /* as member 2 says of itself; NULL: it did not */
     struct clock_ops clock;
@@ -285,6 +286,11 @@ bool replica_clock_of(const struct replica *replica, uint64_t member_id, int64_t
     (void)member_id;
     (void)ret_offset_ms;
     return false;
+}
+
+void replica_set_words(struct replica *replica, const struct replica_words *words)
+{
+    replica->words = *words;
 }
 
 void replica_set_reluctant(struct replica *replica, bool reluctant)

@@ -90,6 +90,9 @@ static void the_matrix_is_what_the_readme_says(void **state)
         {"/ckpt.v1.OperatorService/PutTenant", "o"},
         {"/ckpt.v1.OperatorService/GetCalibration", "so"},
         {"/ckpt.v1.OperatorService/ListNodes", "so"},
+        {"/ckpt.v1.OperatorService/GetNode", "so"},
+        {"/ckpt.v1.OperatorService/MarkNodeOff", "so"},
+        {"/ckpt.v1.OperatorService/DrainNode", "o"},
         {"/ckpt.v1.OperatorService/SetPolicy", "o"},
         {"/ckpt.v1.OperatorService/AddMember", "o"},
         {"/ckpt.v1.OperatorService/Backup", "o"},
@@ -115,6 +118,35 @@ static void the_matrix_is_what_the_readme_says(void **state)
                 fail_msg("%s and %s: %s", kinds[k].identity, cases[i].path, text);
             assert_true(wanted || strstr(text, kinds[k].identity) != NULL);
         }
+    }
+}
+
+/* S3-060: a scheduler's word is its own, a BMC's is an operator's to pass on. */
+static void a_scheduler_gives_no_other_word_of_a_node_than_its_own(void **state)
+{
+    static const struct {
+        const char *identity;
+        Ckpt__V1__NodeWitness witness;
+        bool may;
+    } cases[] = {
+        {"ckpt://demo/scheduler/slurm", CKPT__V1__NODE_WITNESS__NODE_WITNESS_SCHEDULER, true},
+        {"ckpt://demo/scheduler/slurm", CKPT__V1__NODE_WITNESS__NODE_WITNESS_OPERATOR, false},
+        {"ckpt://demo/scheduler/slurm", CKPT__V1__NODE_WITNESS__NODE_WITNESS_UNSPECIFIED, false},
+        {"ckpt://demo/scheduler/slurm", CKPT__V1__NODE_WITNESS__NODE_WITNESS_BMC, false},
+        {"ckpt://demo/operator/ann", CKPT__V1__NODE_WITNESS__NODE_WITNESS_BMC, true},
+        {"ckpt://demo/operator/ann", CKPT__V1__NODE_WITNESS__NODE_WITNESS_UNSPECIFIED, true},
+    };
+    char text[512];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct rpc_peer peer = peer_of(cases[i].identity);
+        Ckpt__V1__MarkNodeOffRequest request = CKPT__V1__MARK_NODE_OFF_REQUEST__INIT;
+
+        request.witness = cases[i].witness;
+        text[0] = '\0';
+        assert_int_equal(access_node_off(&peer, &request.base, text, sizeof(text)), cases[i].may);
+        assert_true(cases[i].may || strstr(text, "witness must be SCHEDULER") != NULL);
     }
 }
 
@@ -278,6 +310,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_method_of_the_api_is_somebodys),
         cmocka_unit_test(the_matrix_is_what_the_readme_says),
+        cmocka_unit_test(a_scheduler_gives_no_other_word_of_a_node_than_its_own),
         cmocka_unit_test(refusals_say_what_is_needed),
         cmocka_unit_test(the_local_socket_is_the_operators),
         cmocka_unit_test(an_agent_speaks_for_its_own_node_only),

@@ -1,13 +1,30 @@
-/* Heartbeat ages of nodes: F-006, F-007. */
+/* Heartbeat ages of nodes: F-006, F-007, S3-060, V-003. */
+#include "src/broker/health/node_health.h"
 #include "src/broker/health/nodes.h"
+#include "tests/unit/broker/fake_probe.h"
 #include "tests/unit/broker/fake_replica.h"
 
 #define STATE(name) CKPT__LOG__V1__NODE_STATE__NODE_STATE_##name
 
 static struct node_age age(bool heard, uint64_t age_ms)
 {
-    return (struct node_age){
-        .heard = heard, .age_ms = age_ms, .degraded_after_ms = 30000, .down_after_ms = 90000};
+    return (struct node_age){.heard = heard,
+                             .first = true,
+                             .age_ms = age_ms,
+                             .missed_after_ms = 15000,
+                             .degraded_after_ms = 30000,
+                             .down_after_ms = 90000};
+}
+
+/* From level 2 on; witness: 1 one that waits for the whole silence, 2 one that is sure. */
+static struct node_age age_now(bool heard, uint64_t age_ms, unsigned witness)
+{
+    struct node_age made = age(heard, age_ms);
+
+    made.first = false;
+    made.witnessed = witness > 0;
+    made.powered_off = witness > 1;
+    return made;
 }
 
 static void states_follow_the_age(void **state)
@@ -27,6 +44,24 @@ static void states_follow_the_age(void **state)
         {STATE(DOWN), age(true, 50000), STATE(DOWN)},
         {STATE(DRAINING), age(true, 50000), STATE(DRAINING)},
         {STATE(DRAINING), age(true, 90000), STATE(DOWN)},
+        {STATE(READY), age_now(true, 29999, 1), STATE(READY)},
+        {STATE(READY), age_now(true, 30000, 1), STATE(DEGRADED)},
+        {STATE(DEGRADED), age_now(true, 89999, 1), STATE(DEGRADED)},
+        {STATE(DEGRADED), age_now(true, 90000, 0), STATE(AGENT_LOST)},
+        {STATE(DEGRADED), age_now(true, 90000, 1), STATE(DOWN)},
+        {STATE(READY), age_now(true, 14999, 2), STATE(READY)},
+        {STATE(READY), age_now(true, 15000, 2), STATE(DOWN)},
+        {STATE(AGENT_LOST), age_now(true, 95000, 0), STATE(AGENT_LOST)},
+        {STATE(AGENT_LOST), age_now(true, 95000, 1), STATE(DOWN)},
+        {STATE(AGENT_LOST), age_now(true, 10, 0), STATE(READY)},
+        {STATE(AGENT_LOST), age_now(false, 10, 1), STATE(AGENT_LOST)}, /* under a new leader */
+        {STATE(AGENT_LOST), age_now(false, 31000, 1), STATE(DOWN)},
+        {STATE(AGENT_LOST), age_now(false, 31000, 0), STATE(AGENT_LOST)},
+        {STATE(DOWN), age_now(false, 10, 0), STATE(DOWN)},
+        {STATE(DOWN), age_now(true, 50000, 0), STATE(DOWN)},
+        {STATE(DOWN), age_now(true, 95000, 0), STATE(DOWN)}, /* a word is not taken back */
+        {STATE(DOWN), age_now(true, 10, 0), STATE(READY)},
+        {STATE(DRAINING), age_now(true, 50000, 0), STATE(DEGRADED)}, /* as it is heard */
     };
 
     (void)state;
@@ -315,14 +350,230 @@ static void a_drained_node_that_is_heard_is_not_silent(void **state)
     node = fsm_node_find(fake->replica.fsm, "node-1");
     nodes = serve(fake);
     fake_advance_ms(fake, 95000);
-    assert_int_equal(node->state, STATE(DOWN));
+    assert_int_equal(node->state, STATE(AGENT_LOST));
     assert_true(node->silent_since_ms != 0);
     drain(fake, "node-1");
     nodes_heard(nodes, node->slot, NULL);
     fake_advance_ms(fake, 5000);
     assert_true(node->silent_since_ms == 0);
-    assert_int_equal(node->state, STATE(DRAINING));
+    assert_int_equal(node->state, STATE(DRAINED));
+    fake_advance_ms(fake, 40000); /* it keeps its state, and is told to be silent */
+    assert_int_equal(node->state, STATE(DRAINED));
+    assert_true(node->silent_since_ms != 0);
+    fake_advance_ms(fake, 60000);
+    assert_int_equal(node->state, STATE(AGENT_LOST));
     finish(fake, nodes);
+}
+
+static void make_sensitive(Ckpt__V1__AllocationSpec *spec)
+{
+    spec->sensitive = true;
+}
+
+static void borrow_nodes(Ckpt__V1__AllocationSpec *spec)
+{
+    for (size_t i = 0; i < spec->n_nodes; i++)
+        spec->nodes[i]->borrowed = true;
+}
+
+/* Nodes node-1 and node-2 of a cluster at level 2, probed by two members; jobs as make says. */
+struct probed {
+    struct fake *fake;
+    struct fake_probe tries;
+    struct nodes *nodes;
+    const struct fsm_node *one, *two;
+};
+
+static void probed_begin(struct probed *scene, void (*make)(Ckpt__V1__AllocationSpec *spec))
+{
+    *scene = (struct probed){.fake = fake_new(NULL)};
+    fake_set_level(scene->fake, 2);
+    fake_probe_member(scene->fake, 1, 1);
+    fake_probe_member(scene->fake, 2, 2);
+    assert_int_equal(fake_register(scene->fake, "job", 1, 1, make).status, FSM_OK);
+    scene->fake->broker.node_probe = fake_probe_new(&scene->tries, scene->fake);
+    scene->one = seen(scene->fake, "node-1");
+    scene->two = seen(scene->fake, "node-2");
+    scene->nodes = serve(scene->fake);
+    nodes_heard(scene->nodes, scene->one->slot, NULL);
+    nodes_reached(scene->nodes, scene->one->slot, "", "10.0.0.1:40000");
+    nodes_heard(scene->nodes, scene->two->slot, NULL);
+    nodes_reached(scene->nodes, scene->two->slot, "2222", "10.0.0.2:40000");
+    fake_advance_ms(scene->fake, 5000);
+}
+
+/* Node-2's agent speaks on, member 2 sees what this one sees. */
+static void probed_pass(struct probed *scene, uint64_t ms)
+{
+    for (uint64_t i = 0; i < ms / 1000; i++) {
+        uint8_t words[NODE_PROBE_WORDS_BYTES];
+        size_t length = node_probe_say(scene->fake->broker.node_probe, words);
+
+        node_probe_hear(scene->fake->broker.node_probe, 2, words, length);
+        nodes_heard(scene->nodes, scene->two->slot, NULL);
+        fake_advance_ms(scene->fake, 1000);
+    }
+}
+
+static void probed_end(struct probed *scene)
+{
+    node_probe_free(scene->fake->broker.node_probe);
+    finish(scene->fake, scene->nodes);
+}
+
+/* S3-060: nobody types anything. The silence counts from the last word that was heard. */
+static void a_silent_node_that_answers_nobody_is_down(void **state)
+{
+    struct probed scene;
+    uint64_t heard_ms;
+
+    (void)state;
+    probed_begin(&scene, NULL);
+    assert_string_equal(scene.one->probe, "10.0.0.1:22");
+    assert_string_equal(scene.two->probe, "10.0.0.2:2222");
+    heard_ms = replica_state_ms(&scene.fake->replica);
+    nodes_heard(scene.nodes, scene.one->slot, NULL);
+    scene.tries.silent[0] = "10.0.0.1:22";
+    probed_pass(&scene, 40000);
+    assert_int_equal(scene.one->state, STATE(DEGRADED));
+    assert_true(scene.one->silent_since_ms >= heard_ms);
+    assert_true(scene.one->silent_since_ms < heard_ms + 1000);
+    probed_pass(&scene, 48000);
+    assert_int_equal(scene.one->state, STATE(DEGRADED)); /* not before node_down_after */
+    probed_pass(&scene, 5000);
+    assert_int_equal(scene.one->state, STATE(DOWN));
+    assert_int_equal(scene.one->witness, CKPT__V1__NODE_WITNESS__NODE_WITNESS_PROBE);
+    assert_string_equal(scene.one->evidence, "no answer at 10.0.0.1:22 from m1, m2");
+    probed_end(&scene);
+}
+
+/* V-003: its agent is stopped, its kernel answers: it is lost, for as long as that is so. When the
+ * machine goes later, it is down. */
+static void a_silent_node_that_answers_is_a_lost_agent(void **state)
+{
+    struct probed scene;
+
+    (void)state;
+    probed_begin(&scene, NULL);
+    probed_pass(&scene, 200000);
+    assert_int_equal(scene.one->state, STATE(AGENT_LOST));
+    assert_uint_equal(scene.one->off_at_ms, 0);
+    nodes_stop(scene.nodes); /* another leader finds the same */
+    nodes_start(scene.nodes);
+    probed_pass(&scene, 60000);
+    assert_int_equal(scene.one->state, STATE(AGENT_LOST));
+    scene.tries.silent[0] = "10.0.0.1:22";
+    probed_pass(&scene, 60000);
+    assert_int_equal(scene.one->state, STATE(DOWN));
+    nodes_heard(scene.nodes, scene.one->slot, NULL);
+    probed_pass(&scene, 2000);
+    assert_int_equal(scene.one->state, STATE(READY));
+    assert_string_equal(scene.one->evidence, "");
+    probed_end(&scene);
+}
+
+/* F-006: a sensitive job has five minutes more, a borrowed node half a minute, whoever the witness
+ * is that has to wait for the silence. */
+static void a_witness_waits_for_the_patience_of_its_jobs(void **state)
+{
+    static const struct {
+        void (*make)(Ckpt__V1__AllocationSpec *spec);
+        uint64_t extra_ms;
+    } cases[] = {{make_sensitive, 300000}, {borrow_nodes, 30000}};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        struct probed scene;
+
+        probed_begin(&scene, cases[i].make);
+        scene.tries.silent[0] = "10.0.0.1:22";
+        probed_pass(&scene, 80000 + cases[i].extra_ms);
+        assert_int_equal(scene.one->state, STATE(DEGRADED));
+        probed_pass(&scene, 10000);
+        assert_int_equal(scene.one->state, STATE(DOWN));
+        probed_end(&scene);
+    }
+}
+
+static void say_off(struct fake *fake, Ckpt__V1__NodeWitness witness)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__NodeOff off = CKPT__LOG__V1__NODE_OFF__INIT;
+    char name[] = "node-1", evidence[] = "it said so", id[32];
+
+    snprintf(id, sizeof(id), "off-%d-%u", (int)witness, (unsigned)fake->replica.index);
+    off.node_id = name;
+    off.witness = witness;
+    off.evidence = evidence;
+    command.request_id = id;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_OFF;
+    command.node_off = &off;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+/* F-006: the BMC says off: DOWN at the first missed heartbeat, however sensitive the job is. Its
+ * word of a minute ago says nothing. A scheduler's waits for the whole silence. */
+static void words_count_when_they_may(void **state)
+{
+    struct probed scene;
+
+    (void)state;
+    probed_begin(&scene, make_sensitive);
+    nodes_heard(scene.nodes, scene.one->slot, NULL);
+    say_off(scene.fake, CKPT__V1__NODE_WITNESS__NODE_WITNESS_BMC);
+    probed_pass(&scene, 14000);
+    assert_int_equal(scene.one->state, STATE(READY));
+    probed_pass(&scene, 3000);
+    assert_int_equal(scene.one->state, STATE(DOWN));
+    assert_int_equal(scene.one->witness, CKPT__V1__NODE_WITNESS__NODE_WITNESS_BMC);
+    assert_string_equal(scene.one->evidence, "it said so");
+    probed_end(&scene);
+
+    probed_begin(&scene, NULL);
+    say_off(scene.fake, CKPT__V1__NODE_WITNESS__NODE_WITNESS_BMC);
+    for (int i = 0; i < 7; i++) { /* it speaks for a minute */
+        nodes_heard(scene.nodes, scene.one->slot, NULL);
+        probed_pass(&scene, 10000);
+    }
+    probed_pass(&scene, 10000);
+    assert_int_not_equal(scene.one->state, STATE(DOWN));
+    probed_end(&scene);
+
+    probed_begin(&scene, NULL);
+    probed_pass(&scene, 40000);
+    say_off(scene.fake, CKPT__V1__NODE_WITNESS__NODE_WITNESS_SCHEDULER);
+    probed_pass(&scene, 40000);
+    assert_int_equal(scene.one->state, STATE(DEGRADED));
+    probed_pass(&scene, 10000);
+    assert_int_equal(scene.one->state, STATE(DOWN));
+    assert_int_equal(scene.one->witness, CKPT__V1__NODE_WITNESS__NODE_WITNESS_SCHEDULER);
+    probed_end(&scene);
+}
+
+/* F-006: telemetry of the node's power is a BMC's word. */
+static void a_node_whose_power_is_off_is_down_at_the_first_missed_heartbeat(void **state)
+{
+    struct telemetry_sample sample = {.signal = TELEMETRY_POWER, .value = 3};
+    struct probed scene;
+
+    (void)state;
+    for (int old = 0; old < 2; old++) {
+        probed_begin(&scene, NULL);
+        node_health_set_source(nodes_health(scene.nodes), 1, 30000);
+        nodes_heard(scene.nodes, scene.one->slot, NULL);
+        node_health_sample(nodes_health(scene.nodes), scene.one->slot, 1, &sample);
+        node_health_heard(nodes_health(scene.nodes), scene.one->slot, 1,
+                          scene.fake->broker.clock.monotonic_us(scene.fake->broker.clock.context));
+        for (int i = 0; old && i < 4; i++) { /* the source is stale when the agent falls silent */
+            probed_pass(&scene, 10000);
+            nodes_heard(scene.nodes, scene.one->slot, NULL);
+        }
+        probed_pass(&scene, 14000);
+        assert_int_equal(scene.one->state, STATE(READY));
+        probed_pass(&scene, 3000);
+        assert_int_equal(scene.one->state, old ? STATE(READY) : STATE(DOWN));
+        probed_end(&scene);
+    }
 }
 
 static void a_new_leader_starts_all_ages_anew(void **state)
@@ -380,17 +631,6 @@ static void a_pause_of_the_broker_ages_no_node(void **state)
     fake_advance_ms(fake, 11000);
     assert_int_equal(node->state, STATE(DEGRADED));
     finish(fake, nodes);
-}
-
-static void make_sensitive(Ckpt__V1__AllocationSpec *spec)
-{
-    spec->sensitive = true;
-}
-
-static void borrow_nodes(Ckpt__V1__AllocationSpec *spec)
-{
-    for (size_t i = 0; i < spec->n_nodes; i++)
-        spec->nodes[i]->borrowed = true;
 }
 
 /* F-006: sensitive +5 min, borrowed +30 s */
@@ -458,6 +698,11 @@ int main(void)
         cmocka_unit_test(a_look_logs_one_line),
         cmocka_unit_test(silence_says_nothing_of_a_node_that_no_agent_ever_reported),
         cmocka_unit_test(a_drained_node_that_is_heard_is_not_silent),
+        cmocka_unit_test(a_silent_node_that_answers_nobody_is_down),
+        cmocka_unit_test(a_silent_node_that_answers_is_a_lost_agent),
+        cmocka_unit_test(a_witness_waits_for_the_patience_of_its_jobs),
+        cmocka_unit_test(words_count_when_they_may),
+        cmocka_unit_test(a_node_whose_power_is_off_is_down_at_the_first_missed_heartbeat),
         cmocka_unit_test(a_new_leader_starts_all_ages_anew),
         cmocka_unit_test(a_node_that_is_new_is_as_old_as_its_first_sight),
         cmocka_unit_test(a_pause_of_the_broker_ages_no_node),

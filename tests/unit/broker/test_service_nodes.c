@@ -64,6 +64,53 @@ static void a_node_that_is_heard_is_not_off(void **state)
     expect(&answer, RPC_FAILED_PRECONDITION, "NODE_NOT_DOWN: ");
 }
 
+/* A node with a job: what would be lost with it, and lists of jobs by it and by their owner. A
+ * filter that names no node is a mistake, not an empty list. L-003 */
+static void a_node_tells_what_would_be_lost_with_it(void **state)
+{
+    static struct answer answer;
+    Ckpt__V1__GetNodeRequest get = CKPT__V1__GET_NODE_REQUEST__INIT;
+    Ckpt__V1__ListAllocationsRequest list = CKPT__V1__LIST_ALLOCATIONS_REQUEST__INIT;
+    static const struct {
+        const char *node, *owner;
+        size_t found;
+    } cases[] = {{"node-1", "", 1}, {"", "nobody", 0}, {"node-1", "nobody", 0}, {"", "", 1}};
+    Ckpt__V1__GetNodeReply *reply;
+    Ckpt__V1__ListAllocationsReply *jobs;
+
+    (void)state;
+    ckpt__v1__mutation_reply__free_unpacked(register_allocation("register-3", "job-3"), NULL);
+    get.node_id = constant("nowhere");
+    call(OPERATOR("GetNode"), &get.base, &answer);
+    expect(&answer, RPC_NOT_FOUND, "NODE_NOT_FOUND: ");
+    get.node_id = constant("node-1");
+    call(OPERATOR("GetNode"), &get.base, &answer);
+    expect(&answer, RPC_OK, "");
+    reply = ckpt__v1__get_node_reply__unpack(NULL, answer.length, answer.bytes);
+    assert_string_equal(reply->node->node_id, "node-1");
+    assert_string_equal(reply->node->state, "unknown");
+    assert_int_equal(reply->job_count, 1);
+    assert_int_equal(reply->n_jobs, 1);
+    assert_string_equal(reply->jobs[0]->allocation_id, "job-3");
+    assert_true(reply->jobs[0]->unsaved_gpu_ms == reply->unsaved_gpu_ms);
+    assert_int_equal(reply->jobs[0]->successors, 0); /* no other node is ready */
+    ckpt__v1__get_node_reply__free_unpacked(reply, NULL);
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        list.node_id = constant(cases[i].node);
+        list.owner = constant(cases[i].owner);
+        call(BROKER("ListAllocations"), &list.base, &answer);
+        expect(&answer, RPC_OK, "");
+        jobs = ckpt__v1__list_allocations_reply__unpack(NULL, answer.length, answer.bytes);
+        assert_int_equal(jobs->n_allocations, cases[i].found);
+        ckpt__v1__list_allocations_reply__free_unpacked(jobs, NULL);
+    }
+    list.owner = constant("");
+    list.node_id = constant("nowhere");
+    call(BROKER("ListAllocations"), &list.base, &answer);
+    expect(&answer, RPC_NOT_FOUND, "NODE_NOT_FOUND: ");
+}
+
 #define WITH(open, test) cmocka_unit_test_setup_teardown(test, open, close_fixture)
 
 int main(void)
@@ -71,6 +118,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH(open_one, a_node_that_is_gone_is_removed),
         WITH(open_one, a_node_that_is_heard_is_not_off),
+        WITH(open_one, a_node_tells_what_would_be_lost_with_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

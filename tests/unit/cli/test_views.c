@@ -224,6 +224,70 @@ static void nodes_are_read_to_the_last_page(void **state)
     harness_close(&h);
 }
 
+/* S3-060, V-003: the evidence, or that there is none; L-003: what would be lost. */
+static void a_node_tells_of_its_silence_and_its_jobs(void **state)
+{
+    static char name[] = "gpu-b", lost[] = "agent_lost", down[] = "down", probe[] = "10.0.0.7:22",
+                seen[] = "no answer at 10.0.0.7:22 from n1, n2", job_name[] = "train",
+                heir[] = "gpu-c", owner[] = "ann", held[] = "fold", probed[] = "no answer",
+                drain[] = "drain";
+    Ckpt__V1__NodeStatus node = CKPT__V1__NODE_STATUS__INIT;
+    Ckpt__V1__NodeJob job = CKPT__V1__NODE_JOB__INIT;
+    Ckpt__V1__NodeJob *jobs[] = {&job};
+    char *waiting[] = {held};
+    Ckpt__V1__GetNodeReply reply = CKPT__V1__GET_NODE_REPLY__INIT;
+    struct harness h;
+
+    (void)state;
+    node.node_id = name;
+    node.state = lost;
+    node.silent_since_ms = 1000;
+    node.probe = probe;
+    node.probed = probed;
+    reply.node = &node;
+    reply.held_jobs = waiting;
+    reply.n_held_jobs = 1;
+    harness_init(&h);
+    harness_answer(&h, NULL, "OperatorService/GetNode", RPC_OK, NULL, &reply.base);
+    assert_int_equal(harness_run(&h, "node gpu-b"), CLI_OK);
+    assert_contains(h.out, "node gpu-b is agent_lost; 0 jobs\nsilent since 1970-01-01 00:00:01\n");
+    assert_contains(h.out, "no second witness: nothing of it is begun elsewhere");
+    assert_contains(h.out, "probe: 10.0.0.7:22, no answer\n");
+    assert_contains(h.out, "not restarted elsewhere because of it: fold\n");
+    harness_close(&h);
+
+    node.state = down;
+    node.off_at_ms = 91000;
+    node.witness = CKPT__V1__NODE_WITNESS__NODE_WITNESS_PROBE;
+    node.evidence = seen;
+    node.wanted = drain;
+    job.allocation_id = job_name;
+    job.owner = owner;
+    job.unsaved_gpu_ms = 7200000;
+    job.successors = 2;
+    job.successor = heir;
+    job.restarts = true;
+    reply.jobs = jobs;
+    reply.n_jobs = reply.job_count = 1;
+    reply.unsaved_gpu_ms = 7200000;
+    reply.n_held_jobs = 0;
+    harness_init(&h);
+    harness_answer(&h, NULL, "OperatorService/GetNode", RPC_OK, NULL, &reply.base);
+    assert_int_equal(harness_run(&h, "node gpu-b"), CLI_OK);
+    assert_contains(h.out, "node gpu-b is down, to be drained when it is back; 1 jobs\n");
+    assert_contains(h.out,
+                    "; off, by the second witness PROBE at 1970-01-01 00:01:31: no answer at "
+                    "10.0.0.7:22 from n1, n2\n");
+    assert_lacks(h.out, "no second witness");
+    assert_contains(h.out, "lost if it failed now: 2.0 GPU-hours of 1 jobs");
+    assert_contains(h.out, "2, as gpu-c");
+    assert_int_equal(harness_run(&h, "node gpu-b -o json"), CLI_OK);
+    assert_contains(h.out, "\"evidence\": \"no answer at 10.0.0.7:22 from n1, n2\"");
+    assert_int_equal(harness_run(&h, "node drain gpu-b --move --urgent --yes"), CLI_USAGE);
+    assert_contains(h.error, "takes one of --urgent, --move and --at-next-checkpoint");
+    harness_close(&h);
+}
+
 static void a_page_that_fails_prints_no_half_table(void **state)
 {
     static char token[] = "a-2";
@@ -681,6 +745,7 @@ int main(void)
         cmocka_unit_test(names_are_printed_one_on_a_line_and_nothing_else),
         cmocka_unit_test(watching_asks_again_and_survives_a_failure),
         cmocka_unit_test(nodes_are_read_to_the_last_page),
+        cmocka_unit_test(a_node_tells_of_its_silence_and_its_jobs),
         cmocka_unit_test(a_page_that_fails_prints_no_half_table),
         cmocka_unit_test(tables_json_and_lines_show_the_same_jobs),
         cmocka_unit_test(a_jobs_page_says_what_leaves_and_for_whom),

@@ -381,17 +381,37 @@ static inline void random_remove(struct script *script, uint64_t *state, char *l
         node = fsm_node_find(script->fsm, name);
         if (node != NULL && node->allocation_count == 0 && random_draw(state, 4) != 0) {
             bool silent = node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN ||
+                          node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_AGENT_LOST ||
                           node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_UNSPECIFIED;
+            uint64_t word =
+                *state >> 32; /* without a draw of its own: the walks stay as they are */
 
             snprintf(line, size,
-                     !silent                      ? "node %s down"
-                     : random_draw(state, 3) == 0 ? "node_off %s"
+                     !silent ? word % 2 ? "node %s down" : "node %s down%s evidence=seen"
+                     : random_draw(state, 3) == 0 ? "node_off %s%s"
                                                   : "remove_node %s",
-                     name);
+                     name,
+                     fsm_level(script->fsm) < 2 ? ""
+                     : word % 3 == 0            ? " witness=bmc"
+                     : word % 3 == 1            ? " witness=scheduler"
+                                                : "");
             return;
         }
     }
     snprintf(line, size, "remove_node %s", name);
+}
+
+/* The ways of a drain are drawn without a draw of their own: the walks stay as they are. */
+static inline void random_drain(struct script *script, uint64_t *state, char *line, size_t size)
+{
+    static const char *const ways[] = {"urgent",         "move",    "next",
+                                       "deadline=60000", "disable", "move deadline=1000"};
+    uint64_t node = random_draw(state, RANDOM_NODES), way = *state >> 32;
+
+    snprintf(line, size, "drain n%" PRIu64 " %s", node,
+             !random_draw(state, 2)       ? "undo"
+             : fsm_level(script->fsm) < 2 ? "urgent"
+                                          : ways[way % 6]);
 }
 
 /* long: one line for each kind of command. */
@@ -445,8 +465,7 @@ static inline void random_rare(struct script *script, uint64_t *state, char *lin
                  random_draw(state, 30) / 29, random_draw(state, 2), (int)random_draw(state, 2),
                  random_draw(state, 2) ? "" : "os=debian-12");
     else if (which == 8)
-        snprintf(line, size, "drain n%" PRIu64 " %s", random_draw(state, RANDOM_NODES),
-                 random_draw(state, 2) ? "urgent" : "undo");
+        random_drain(script, state, line, size);
     else if (which == 9) /* node_gpus without a draw of its own: the walks stay as they are */
         snprintf(line, size,
                  "policy keep=%" PRIu64 " retention=%" PRIu64 " attempts=%" PRIu64

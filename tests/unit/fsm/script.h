@@ -618,17 +618,6 @@ static inline enum fsm_status script_remove_node(struct script *script,
     return script_apply(script, command);
 }
 
-static inline enum fsm_status script_drain(struct script *script, Ckpt__Log__V1__Command *command)
-{
-    Ckpt__Log__V1__DrainNode drain = CKPT__LOG__V1__DRAIN_NODE__INIT;
-
-    drain.node_id = script_text(script_word(script, 1));
-    drain.urgent = script_flag(script, "urgent");
-    drain.undo = script_flag(script, "undo");
-    SCRIPT_BODY(DRAIN_NODE, drain_node, &drain);
-    return script_apply(script, command);
-}
-
 static inline enum fsm_status script_epoch(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__NewEpoch epoch = CKPT__LOG__V1__NEW_EPOCH__INIT;

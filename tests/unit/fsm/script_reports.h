@@ -110,7 +110,14 @@ static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1
     return script_apply(script, command);
 }
 
-/* node n1 ready [boot=] [machine=] [os=] [domain=, -: none] */
+static inline Ckpt__V1__NodeWitness script_witness(struct script *script)
+{
+    return (Ckpt__V1__NodeWitness)script_enum(script, &ckpt__v1__node_witness__descriptor,
+                                              "NODE_WITNESS_", "witness", "unspecified");
+}
+
+/* node n1 ready [boot=] [machine=] [os=] [domain=, -: none] [probe=]
+ * [witness= evidence=] [heard=ms ago] */
 static inline enum fsm_status script_node(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__NodeSeen seen = CKPT__LOG__V1__NODE_SEEN__INIT;
@@ -125,6 +132,10 @@ static inline enum fsm_status script_node(struct script *script, Ckpt__Log__V1__
     seen.os = script_text(script_value(script, "os", ""));
     seen.domain = script_text(script_value(script, "domain", ""));
     seen.domain_told = seen.domain[0] != '\0';
+    seen.witness = script_witness(script);
+    seen.evidence = script_text(script_value(script, "evidence", ""));
+    seen.probe = script_text(script_value(script, "probe", ""));
+    seen.heard_ms = script_number(script, "heard", 0);
     if (strcmp(seen.domain, "-") == 0)
         seen.domain = script_text("");
     seen.state = (Ckpt__Log__V1__NodeState)script_enum(
@@ -139,6 +150,8 @@ static inline enum fsm_status script_node_off(struct script *script,
     Ckpt__Log__V1__NodeOff off = CKPT__LOG__V1__NODE_OFF__INIT;
 
     off.node_id = script_text(script_word(script, 1));
+    off.witness = script_witness(script);
+    off.evidence = script_text(script_value(script, "evidence", ""));
     SCRIPT_BODY(NODE_OFF, node_off, &off);
     return script_apply(script, command);
 }
@@ -176,6 +189,21 @@ static inline enum fsm_status script_hang(struct script *script, Ckpt__Log__V1__
     hang.evidence = script_text(hang.quiet_ms == 0 ? "" : "rank 1 waits");
     hang.state_since_ms = script_number(script, "since", job == NULL ? 0 : job->state_since_ms);
     SCRIPT_BODY(HANG, hang, &hang);
+    return script_apply(script, command);
+}
+
+static inline enum fsm_status script_drain(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__DrainNode drain = CKPT__LOG__V1__DRAIN_NODE__INIT;
+
+    drain.node_id = script_text(script_word(script, 1));
+    drain.urgent = script_flag(script, "urgent");
+    drain.undo = script_flag(script, "undo");
+    drain.disable = script_flag(script, "disable");
+    drain.move = script_flag(script, "move");
+    drain.at_next_checkpoint = script_flag(script, "next");
+    drain.deadline_ms = script_number(script, "deadline", 0);
+    SCRIPT_BODY(DRAIN_NODE, drain_node, &drain);
     return script_apply(script, command);
 }
 

@@ -471,7 +471,7 @@ static void a_drain_can_be_undone(void **unused)
     expect_ok(&script, "drain n1");
     expect_ok(&script, "node n1 ready boot=b1"); /* a drain outlives reconnections */
     assert_int_equal(fsm_node_find(script.fsm, "n1")->state,
-                     CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING);
+                     CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINED);
     expect_ok(&script, "drain n1 undo");
     expect_ok(&script, "drain n1 undo");
     assert_int_equal(fsm_node_find(script.fsm, "n1")->state,

@@ -1,0 +1,136 @@
+#!/usr/bin/python3
+"""A silent node and its second witness, by real members and agents on hosts of their own: nobody types anything (S3-060, F-006, V-003, L-003)."""
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import Cluster, common_pb2, wait_until  # noqa: E402
+from isolate import main, needs  # noqa: E402
+from jobs import COMPLETED, MIB, REQUEUED  # noqa: E402
+from netns import Network, refused  # noqa: E402
+from ranks_site import HEARTBEAT_MS, RANKS_POLICY, Ranked, threads  # noqa: E402
+
+AUTO = common_pb2.RESTART_MODE_AUTO
+STAYS = ("--max-restarts", "9", "--stay")
+TOOLS = ("ip", "nft", "nsenter", "unshare")
+WITNESS_S = 30  # three tries without an answer, and the words of another member
+
+
+class Site:
+    """Three members and the nodes on a network; a job on a and b, and a spare of it parked on c."""
+
+    def __init__(self, steps=6000):
+        self.cluster = Cluster(agents="abc", policy=RANKS_POLICY, heartbeat_ms=HEARTBEAT_MS)
+        self.network, self.steps = Network(self.cluster, policy=RANKS_POLICY), steps
+        self.network.place_nodes(self.cluster)
+
+    def __enter__(self):
+        self.cluster.__enter__()
+        self.cluster.start()
+        self.job = Ranked(self.cluster, "job", threads(self.steps), "ab", restart=AUTO, options=STAYS, restore=common_pb2.RESTORE_MODE_ALL)
+        self.job.runs["c"] = self.cluster.run_job("c", "job", self.job.command, STAYS)
+        self.job.computes()
+        self.job.checkpoint()
+        wait_until("each node is known to answer", lambda: all(self.node(name)["node"]["probe"] == f"{agent.address}:22" and self.node(name)["node"]["probed"] == "answers"
+                                                               for name, agent in self.cluster.agents.items()), 20, 0.2)
+        time.sleep(3)  # to the other members as well
+        return self
+
+    def __exit__(self, kind, value, trace):
+        with contextlib.suppress(OSError):
+            for agent in self.cluster.agents.values():
+                agent.process.send_signal(signal.SIGCONT)
+        try:
+            if kind is None:
+                self.cluster.debug_check()
+        finally:
+            self.cluster.__exit__(kind, value, trace)
+            self.network.end()
+
+    def node(self, name):
+        return json.loads(self.cluster.ctl("node", name, "-o", "json").stdout)["node"]
+
+    def state(self, name):
+        return self.node(name)["node"]["state"]
+
+    def events(self):
+        return self.cluster.ctl("events").stdout
+
+    def chosen(self):
+        return self.cluster.allocation("job").restart_choice
+
+    def finishes(self):
+        wait_until("the job is completed", lambda: self.job.state() == COMPLETED, 120, 0.2)
+        assert self.job.result() == self.job.program.expected(), self.job.logs()
+        self.job.one_writer()
+        self.job.complete_checkpoints()
+
+
+@needs(*TOOLS, probe=refused)
+def a_machine_that_loses_its_power_is_down_and_its_job_goes_on_elsewhere():
+    """S3-060, F-006: the agent's silence and no answer to two members; the evidence is shown. The machine that comes back is ready again."""
+    with Site(2000) as site:
+        since = time.monotonic()
+        site.network.power_off(site.cluster.agents["b"])
+        site.job.lose("b")
+        wait_until("b is down", lambda: site.state("b") == "down", WITNESS_S, 0.1)
+        print(f"# from the loss of power to DOWN: {time.monotonic() - since:.1f} s", flush=True)
+        wait_until("it was restarted", lambda: site.chosen() == "its own a; the spare c", 20, 0.1)
+        shown = site.cluster.ctl("node", "b").stdout
+        assert re.search(r"silent since [\d: -]+; off, by the second witness PROBE at [\d: -]+: no answer at 10\.77\.0\.102:22 from n\d, n\d", shown), shown
+        assert re.search(r"second witness PROBE: b: no answer at 10\.77\.0\.102:22 from n\d, n\d", site.events()), site.events()
+        site.finishes()
+        site.network.power_on(site.cluster.agents["b"])
+        site.cluster.agents["b"].start()
+        wait_until("b is ready", lambda: site.state("b") == "ready", 20, 0.1)
+        assert site.node("b")["node"].get("evidence", "") == ""
+
+
+@needs(*TOOLS, probe=refused)
+def a_stopped_agent_on_a_living_machine_is_lost_and_nothing_is_begun_elsewhere():
+    """V-003: its kernel answers. What runs there goes on; the agent that is heard again ends it first, and the job comes back."""
+    with Site(9000) as site:
+        site.cluster.agents["b"].process.send_signal(signal.SIGSTOP)
+        wait_until("the agent of b is lost", lambda: site.state("b") == "agent_lost", 20, 0.1)
+        wait_until("the job is requeued", lambda: site.job.state() == REQUEUED, 20, 0.1)
+        end = time.monotonic() + WITNESS_S
+        while time.monotonic() < end:
+            assert site.state("b") == "agent_lost" and site.chosen() == "" and site.job.state() == REQUEUED
+            time.sleep(0.5)
+        assert site.job.runs["b"].applications(), "what ran on b goes on"
+        shown = site.cluster.ctl("node", "b").stdout
+        assert "no second witness: nothing of it is begun elsewhere" in shown and "not restarted elsewhere because of it: job" in shown, shown
+        assert re.search(r"the agents of 1 nodes are silent.*\(the first: b, for \d+ s\); 1 stopped jobs are not restarted elsewhere", site.cluster.ctl("status").stdout)
+        site.cluster.agents["b"].process.send_signal(signal.SIGCONT)
+        wait_until("it was restarted", lambda: site.chosen() != "", 40, 0.1)
+        site.finishes()
+
+
+@needs(*TOOLS, probe=refused)
+def members_that_reach_no_node_are_no_witness():
+    """The members' way to all nodes' addresses is cut, the agents' way to the members is not: whoever reaches no other node does not count."""
+    with Site(2500) as site:
+        for member in site.cluster.members:
+            site.network.rule(member, "out", "tcp dport 22 drop")
+        site.cluster.agents["b"].process.send_signal(signal.SIGSTOP)
+        wait_until("the agent of b is lost", lambda: site.state("b") == "agent_lost", 20, 0.1)
+        end = time.monotonic() + WITNESS_S
+        while time.monotonic() < end:
+            assert site.state("b") == "agent_lost" and site.chosen() == ""
+            time.sleep(0.5)
+        assert site.node("b")["node"]["probed"] == "no answer"
+        site.cluster.agents["b"].process.send_signal(signal.SIGCONT)
+        wait_until("it was restarted", lambda: site.chosen() != "", 40, 0.1)
+        site.finishes()
+
+
+if __name__ == "__main__":
+    sys.exit(main([a_machine_that_loses_its_power_is_down_and_its_job_goes_on_elsewhere,
+                   a_stopped_agent_on_a_living_machine_is_lost_and_nothing_is_begun_elsewhere,
+                   members_that_reach_no_node_are_no_witness]))
