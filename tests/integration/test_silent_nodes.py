@@ -1,8 +1,5 @@
 #!/usr/bin/python3
 """A silent node and its second witness, by real members and agents on hosts of their own: nobody types anything (S3-060, F-006, V-003, L-003)."""
-import contextlib
-import json
-import os
 import pathlib
 import re
 import signal
@@ -10,72 +7,19 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import Cluster, common_pb2, wait_until  # noqa: E402
+from cluster import wait_until  # noqa: E402
 from isolate import main, needs  # noqa: E402
-from jobs import COMPLETED, MIB, REQUEUED  # noqa: E402
-from netns import Network, refused  # noqa: E402
-from ranks_site import HEARTBEAT_MS, RANKS_POLICY, Ranked, threads  # noqa: E402
+from jobs import REQUEUED  # noqa: E402
+from netns import refused  # noqa: E402
+from ranks_site import threads  # noqa: E402
+from spare_site import TOOLS, WITNESS_S, SpareSite  # noqa: E402
 
-AUTO = common_pb2.RESTART_MODE_AUTO
-STAYS = ("--max-restarts", "9", "--stay")
-TOOLS = ("ip", "nft", "nsenter", "unshare")
-WITNESS_S = 30  # three tries without an answer, and the words of another member
-
-
-class Site:
-    """Three members and the nodes on a network; a job on a and b, and a spare of it parked on c."""
-
-    def __init__(self, steps=6000):
-        self.cluster = Cluster(agents="abc", policy=RANKS_POLICY, heartbeat_ms=HEARTBEAT_MS)
-        self.network, self.steps = Network(self.cluster, policy=RANKS_POLICY), steps
-        self.network.place_nodes(self.cluster)
-
-    def __enter__(self):
-        self.cluster.__enter__()
-        self.cluster.start()
-        self.job = Ranked(self.cluster, "job", threads(self.steps), "ab", restart=AUTO, options=STAYS, restore=common_pb2.RESTORE_MODE_ALL)
-        self.job.runs["c"] = self.cluster.run_job("c", "job", self.job.command, STAYS)
-        self.job.computes()
-        self.job.checkpoint()
-        wait_until("each node is known to answer", lambda: all(self.node(name)["node"]["probe"] == f"{agent.address}:22" and self.node(name)["node"]["probed"] == "answers"
-                                                               for name, agent in self.cluster.agents.items()), 20, 0.2)
-        time.sleep(3)  # to the other members as well
-        return self
-
-    def __exit__(self, kind, value, trace):
-        with contextlib.suppress(OSError):
-            for agent in self.cluster.agents.values():
-                agent.process.send_signal(signal.SIGCONT)
-        try:
-            if kind is None:
-                self.cluster.debug_check()
-        finally:
-            self.cluster.__exit__(kind, value, trace)
-            self.network.end()
-
-    def node(self, name):
-        return json.loads(self.cluster.ctl("node", name, "-o", "json").stdout)["node"]
-
-    def state(self, name):
-        return self.node(name)["node"]["state"]
-
-    def events(self):
-        return self.cluster.ctl("events").stdout
-
-    def chosen(self):
-        return self.cluster.allocation("job").restart_choice
-
-    def finishes(self):
-        wait_until("the job is completed", lambda: self.job.state() == COMPLETED, 120, 0.2)
-        assert self.job.result() == self.job.program.expected(), self.job.logs()
-        self.job.one_writer()
-        self.job.complete_checkpoints()
 
 
 @needs(*TOOLS, probe=refused)
 def a_machine_that_loses_its_power_is_down_and_its_job_goes_on_elsewhere():
     """S3-060, F-006: the agent's silence and no answer to two members; the evidence is shown. The machine that comes back is ready again."""
-    with Site(2000) as site:
+    with SpareSite(threads(2000)) as site:
         since = time.monotonic()
         site.network.power_off(site.cluster.agents["b"])
         site.job.lose("b")
@@ -95,7 +39,7 @@ def a_machine_that_loses_its_power_is_down_and_its_job_goes_on_elsewhere():
 @needs(*TOOLS, probe=refused)
 def a_stopped_agent_on_a_living_machine_is_lost_and_nothing_is_begun_elsewhere():
     """V-003: its kernel answers. What runs there goes on; the agent that is heard again ends it first, and the job comes back."""
-    with Site(9000) as site:
+    with SpareSite(threads(9000)) as site:
         site.cluster.agents["b"].process.send_signal(signal.SIGSTOP)
         wait_until("the agent of b is lost", lambda: site.state("b") == "agent_lost", 20, 0.1)
         wait_until("the job is requeued", lambda: site.job.state() == REQUEUED, 20, 0.1)
@@ -115,7 +59,7 @@ def a_stopped_agent_on_a_living_machine_is_lost_and_nothing_is_begun_elsewhere()
 @needs(*TOOLS, probe=refused)
 def members_that_reach_no_node_are_no_witness():
     """The members' way to all nodes' addresses is cut, the agents' way to the members is not: whoever reaches no other node does not count."""
-    with Site(2500) as site:
+    with SpareSite(threads(2500)) as site:
         for member in site.cluster.members:
             site.network.rule(member, "out", "tcp dport 22 drop")
         site.cluster.agents["b"].process.send_signal(signal.SIGSTOP)

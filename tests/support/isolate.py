@@ -58,7 +58,7 @@ def _interrupted(number, frame):
     raise KeyboardInterrupt
 
 
-def main(tests, tmpfs=False):
+def main(tests, tmpfs=False, long=()):
     """tap() of the tests, isolated where possible; returns the exit code. tmpfs: their files are in memory, for tests in which a leader
     must stay: one whose disk is held up for a second by whatever else this machine does hands over, and is right to."""
     signal.signal(signal.SIGTERM, _interrupted)
@@ -66,11 +66,11 @@ def main(tests, tmpfs=False):
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
         if tmpfs:
             subprocess.run(["mount", "-t", "tmpfs", "none", os.environ["TMPDIR"]], check=True)
-        return tap(tests)
+        return tap(tests, long)
     reason = _refused() or (None if shutil.which("ip") else "needs ip")
     if reason:
         os.environ[INSIDE] = reason
-        return tap(tests)
+        return tap(tests, long)
     folder = tempfile.mkdtemp(prefix="ckpt-isolated-")
     sys.stdout.flush()
     child = subprocess.Popen(["unshare", *FLAGS, sys.executable, *sys.argv], env={**os.environ, INSIDE: "1", "TMPDIR": folder},

@@ -201,12 +201,13 @@ bool access_own_allocation(const struct rpc_peer *peer, const struct fsm *fsm,
     return wrong == NULL;
 }
 
-bool access_node_off(const struct rpc_peer *peer, const ProtobufCMessage *message, char *text,
-                     size_t size)
+bool access_node_off(const struct rpc_peer *peer, const struct fsm *fsm,
+                     const ProtobufCMessage *message, char *text, size_t size)
 {
     const Ckpt__V1__MarkNodeOffRequest *asked = (const void *)message;
     struct tls_identity identity;
 
+    (void)fsm;
     if (!peer->tls || asked->witness == CKPT__V1__NODE_WITNESS__NODE_WITNESS_SCHEDULER ||
         tls_identity_parse(peer->identity, strlen(peer->identity), &identity, NULL) != 0 ||
         identity.kind != TLS_SCHEDULER)

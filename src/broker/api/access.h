@@ -44,7 +44,7 @@ bool access_own_allocation(const struct rpc_peer *peer, const struct fsm *fsm,
                            const ProtobufCMessage *message, char *text, size_t size);
 
 /* A scheduler may give its own word of a node that is off, and nobody else's. */
-bool access_node_off(const struct rpc_peer *peer, const ProtobufCMessage *message, char *text,
-                     size_t size);
+bool access_node_off(const struct rpc_peer *peer, const struct fsm *fsm,
+                     const ProtobufCMessage *message, char *text, size_t size);
 
 #endif

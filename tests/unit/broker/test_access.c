@@ -145,7 +145,8 @@ static void a_scheduler_gives_no_other_word_of_a_node_than_its_own(void **state)
 
         request.witness = cases[i].witness;
         text[0] = '\0';
-        assert_int_equal(access_node_off(&peer, &request.base, text, sizeof(text)), cases[i].may);
+        assert_int_equal(access_node_off(&peer, NULL, &request.base, text, sizeof(text)),
+                         cases[i].may);
         assert_true(cases[i].may || strstr(text, "witness must be SCHEDULER") != NULL);
     }
 }
