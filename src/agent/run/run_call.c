@@ -43,25 +43,27 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
     text_shown(end->message, answer->text, sizeof(answer->text));
 }
 
-struct rpc_channel_config run_channel_config(void)
+struct rpc_channel *run_channel_new(uv_loop_t *loop, const char *socket)
 {
-    return (struct rpc_channel_config){.check_peer = true, .root_may = true, .peer_uid = geteuid()};
+    const struct rpc_channel_config config = {
+        .check_peer = true, .root_may = true, .peer_uid = geteuid()};
+    char address[PATH_MAX];
+
+    snprintf(address, sizeof(address), "unix:%s", socket);
+    return rpc_channel_new(loop, address, &config);
 }
 
 void run_call(const char *socket, const char *method, const struct buf *request,
               uint64_t timeout_ms, struct run_answer *ret_answer)
 {
     static const struct rpc_client_handlers handlers = {.on_message = on_message, .on_end = on_end};
-    const struct rpc_channel_config config = run_channel_config();
-    char address[PATH_MAX];
     struct rpc_channel *channel;
     uv_loop_t loop;
 
     *ret_answer = (struct run_answer){.status = -1};
     buf_init(&ret_answer->bytes);
-    snprintf(address, sizeof(address), "unix:%s", socket);
     CHECK(uv_loop_init(&loop) == 0);
-    channel = rpc_channel_new(&loop, address, &config);
+    channel = run_channel_new(&loop, socket);
     rpc_channel_unary(channel,
                       &(struct rpc_request){.path = method,
                                             .bytes = request->bytes,

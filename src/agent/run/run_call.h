@@ -22,9 +22,9 @@ struct run_answer {
     struct buf bytes; /* of the reply; the caller closes it */
 };
 
-/* Of a channel to the agent. Nothing is said to a socket of another user, which somebody may have
+/* A channel to the agent. Nothing is said to a socket of another user, which somebody may have
  * put in the agent's place: an agent runs as root, or as the user it serves. */
-struct rpc_channel_config run_channel_config(void);
+struct rpc_channel *run_channel_new(uv_loop_t *loop, const char *socket);
 void run_call(const char *socket, const char *method, const struct buf *request,
               uint64_t timeout_ms, struct run_answer *ret_answer);
 /* One line on stderr. The exit code: RUN_EXIT_NOT_KNOWN, RUN_EXIT_REFUSED, else RUN_EXIT_SELF. */

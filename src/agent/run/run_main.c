@@ -747,9 +747,7 @@ static void go_on_with_running(void)
 
 int main(int argc, char **argv)
 {
-    const struct rpc_channel_config config = run_channel_config();
     uv_timer_t *const timers[] = {&run.timer, &run.last_word, &run.patience, &run.orphan};
-    char address[PATH_MAX];
     struct err err;
     int code;
 
@@ -774,8 +772,7 @@ int main(int argc, char **argv)
         CHECK(uv_timer_init(&run.loop, timers[i]) == 0);
     run_terminal_open(&run.loop, &run.found);
     run_signals_open(&run.loop, &run.found, forward, reap);
-    snprintf(address, sizeof(address), "unix:%s", run.options.socket);
-    run.channel = rpc_channel_new(&run.loop, address, &config);
+    run.channel = run_channel_new(&run.loop, run.options.socket);
     if (!run.options.replace)
         go_on_with_running();
     attach();
