@@ -1,8 +1,8 @@
 /* A node's health from samples. See health.h.
  *
  * Flow     health_take() -> find_series -> take_counter, take_level or take_events -> raise_factor,
- *          raise_alarm. Nothing is done as time passes: factors and alarms are reckoned from their
- *          instants when somebody asks.
+ *          raise_alarm. health_heard() -> count_poll. Nothing is done as time passes: factors and
+ *          alarms are reckoned from their instants when somebody asks.
  */
 #include "src/telemetry/health.h"
 
@@ -25,6 +25,8 @@ static const struct {
     TELEMETRY_SIGNALS(X)
 #undef X
 };
+
+_Static_assert(HEALTH_SOURCES_MAX <= 16, "a signal has a bit per source");
 
 void health_policy_default(struct health_policy *ret_policy)
 {
@@ -93,11 +95,59 @@ static bool long_ago(const struct health_policy *policy, uint64_t at_us, uint64_
     return now_us > at_us && now_us - at_us > HEALTH_ALARM_LEADS * policy->alarm_lead_ms * 1000;
 }
 
+static bool alarm_holds(const struct health *health, const struct health_policy *policy,
+                        enum telemetry_signal signal, uint64_t now_us)
+{
+    const struct health_signal *state = &health->signals[signal];
+
+    return state->alarm && !long_ago(policy, state->alarm_us, now_us);
+}
+
+/* A BMC speaks while its node boots, and the agent tells of the boot afterwards. */
+static bool is_of_boot(uint64_t booted_us, uint64_t at_us)
+{
+    return booted_us != 0 && at_us + HEALTH_BOOT_US > booted_us &&
+           at_us < booted_us + HEALTH_BOOT_US;
+}
+
+/* It holds, enough polls told of it, and no boot explains it. */
+static bool alarm_counts(const struct health *health, const struct health_policy *policy,
+                         enum telemetry_signal signal, uint64_t now_us)
+{
+    const struct health_signal *state = &health->signals[signal];
+
+    return state->confirmed && alarm_holds(health, policy, signal, now_us) &&
+           !(is_of_boot(health->booted_us, state->began_us) &&
+             is_of_boot(health->booted_us, now_us));
+}
+
+/* Of an alarm that was not told in enough polls, or by the wrong ones. */
+static void count_anew(struct health_signal *state)
+{
+    state->confirmed = false;
+    state->up = state->low = 0;
+    memset(state->told, 0, sizeof(state->told));
+}
+
+static void end_alarm(struct health_signal *state)
+{
+    state->alarm = state->drain_due = false;
+    count_anew(state);
+}
+
+/* More evidence of an alarm that holds leaves its polls counted: news with each poll must not keep
+ * it from being confirmed. */
 static void raise_alarm(struct health *health, const struct health_policy *policy,
                         enum telemetry_signal signal, bool seen_to_happen, uint64_t now_us)
 {
     struct health_signal *state = &health->signals[signal];
 
+    if (is_of_boot(health->booted_us, now_us) && telemetry_signal_kind(signal) != TELEMETRY_LEVEL)
+        return;
+    if (!alarm_holds(health, policy, signal, now_us)) {
+        end_alarm(state);
+        state->began_us = now_us;
+    }
     if (state->episode && long_ago(policy, state->evidence_us, now_us))
         state->episode = false;
     state->alarm = true;
@@ -105,12 +155,23 @@ static void raise_alarm(struct health *health, const struct health_policy *polic
     state->drain_due |= seen_to_happen && !state->episode;
 }
 
-static bool alarm_holds(const struct health *health, const struct health_policy *policy,
-                        enum telemetry_signal signal, uint64_t now_us)
+/* A LEVEL may stay: it is counted from the boot on, and drains if its rise was seen. A second boot
+ * in a row holds back what the first one held back, which began with that. */
+void health_booted(struct health *health, uint64_t now_us)
 {
-    const struct health_signal *state = &health->signals[signal];
+    health->booted_us = now_us > 0 ? now_us : 1;
+    for (int i = 0; i < TELEMETRY_SIGNAL_COUNT; i++) {
+        struct health_signal *state = &health->signals[i];
 
-    return state->alarm && !long_ago(policy, state->alarm_us, now_us);
+        if (!state->alarm || !is_of_boot(health->booted_us, state->began_us))
+            continue;
+        if (telemetry_signal_kind((enum telemetry_signal)i) != TELEMETRY_LEVEL) {
+            end_alarm(state);
+            continue;
+        }
+        count_anew(state);
+        state->began_us = health->booted_us;
+    }
 }
 
 size_t health_alarms(const struct health *health, const struct health_policy *policy,
@@ -121,7 +182,7 @@ size_t health_alarms(const struct health *health, const struct health_policy *po
     for (int i = 0; i < TELEMETRY_SIGNAL_COUNT; i++) {
         const struct health_signal *state = &health->signals[i];
 
-        if (!alarm_holds(health, policy, (enum telemetry_signal)i, now_us))
+        if (!alarm_counts(health, policy, (enum telemetry_signal)i, now_us))
             continue;
         ret_alarms[count++] = (struct health_alarm){
             .signal = (enum telemetry_signal)i,
@@ -150,13 +211,18 @@ bool health_drain(const struct health *health, const struct health_policy *polic
     return false;
 }
 
-void health_failed(struct health *health)
+/* A LEVEL that did not count yet announced nothing, so it goes on being counted. */
+void health_failed(struct health *health, const struct health_policy *policy, uint64_t now_us)
 {
     for (int i = 0; i < TELEMETRY_SIGNAL_COUNT; i++) {
+        enum telemetry_signal signal = (enum telemetry_signal)i;
         struct health_signal *state = &health->signals[i];
 
         state->factor = state->counted = 0;
-        state->raised = state->alarm = state->drain_due = false;
+        state->raised = false;
+        if (telemetry_signal_kind(signal) != TELEMETRY_LEVEL ||
+            alarm_counts(health, policy, signal, now_us))
+            end_alarm(state);
     }
 }
 
@@ -279,7 +345,7 @@ static void set_level(struct health *health, const struct health_policy *policy,
     if (level >= hard && state->level < hard)
         raise_alarm(health, policy, signal, seen_to_happen, now_us);
     else if (level < hard)
-        state->alarm = state->drain_due = false;
+        end_alarm(state);
     if (level >= hard)
         state->evidence_us = now_us;
     state->level = level;
@@ -382,6 +448,24 @@ static void take_events(struct health *health, const struct health_policy *polic
     event->series->value = event->sample->value;
 }
 
+/* For health_heard(). */
+static void note_told(struct health_signal *state, const struct telemetry_sample *sample,
+                      unsigned source, bool evidence)
+{
+    uint16_t bit = (uint16_t)(1u << source);
+
+    if (telemetry_signal_kind(sample->signal) == TELEMETRY_LEVEL) {
+        if (sample->value >= rules[sample->signal].hard)
+            state->up |= bit;
+        else
+            state->low |= bit;
+    } else if (evidence) {
+        state->up |= bit;
+    }
+    if (evidence)
+        state->source = (uint8_t)source;
+}
+
 void health_take(struct health *health, const struct health_policy *policy, unsigned source,
                  const struct telemetry_sample *sample, uint64_t now_us)
 {
@@ -413,8 +497,8 @@ void health_take(struct health *health, const struct health_policy *policy, unsi
         break;
     }
     series->poll = health->polls[source];
-    if (health->signals[sample->signal].evidence_us != evidence_us)
-        health->signals[sample->signal].source = (uint8_t)source;
+    note_told(&health->signals[sample->signal], sample, source,
+              health->signals[sample->signal].evidence_us != evidence_us);
 }
 
 void health_remember(struct health *health, const struct health_policy *policy, unsigned source,
@@ -424,28 +508,58 @@ void health_remember(struct health *health, const struct health_policy *policy, 
     uint64_t at_us = now_us > ago_us ? now_us - ago_us : 1;
 
     CHECK(source < HEALTH_SOURCES_MAX && (unsigned)signal < TELEMETRY_SIGNAL_COUNT);
-    if (at_us <= state->seen_us)
-        return;
-    raise_factor(health, policy, signal, policy->factor[signal], at_us);
-    if (rules[signal].hard == 0)
-        return;
-    raise_alarm(health, policy, signal, !long_ago(policy, at_us, now_us), at_us);
-    state->source = (uint8_t)source;
+    if (at_us > state->seen_us) {
+        raise_factor(health, policy, signal, policy->factor[signal], at_us);
+        if (rules[signal].hard > 0) {
+            raise_alarm(health, policy, signal, !long_ago(policy, at_us, now_us), at_us);
+            state->source = (uint8_t)source;
+        }
+    }
+    if (state->alarm) /* also one that this process saw: it may have forgotten the source since */
+        state->up |= (uint16_t)(1u << source);
 }
 
-void health_heard(struct health *health, unsigned source, uint64_t now_us)
+/* A poll in which a LEVEL was not spoken of neither counts nor begins the count again: one sensor
+ * of many was not read. */
+static void count_poll(struct health_signal *state, enum telemetry_kind_of_signal kind,
+                       unsigned source)
 {
-    CHECK(source < HEALTH_SOURCES_MAX);
-    if (health->heard_us[source] == now_us && now_us > 0)
-        return;
+    uint16_t bit = (uint16_t)(1u << source);
+
+    if ((state->up & bit) != 0)
+        state->told[source] += state->told[source] < HEALTH_CONFIRM_POLLS;
+    else if ((state->low & bit) != 0)
+        state->told[source] = 0;
+    state->confirmed |= state->alarm && state->told[source] == HEALTH_CONFIRM_POLLS;
+    state->low &= (uint16_t)~bit;
+    if (kind == TELEMETRY_LEVEL)
+        state->up &= (uint16_t)~bit;
+}
+
+void health_heard(struct health *health, unsigned source, uint64_t poll_us, uint64_t now_us)
+{
+    bool counted;
+
+    CHECK(source < HEALTH_SOURCES_MAX && poll_us <= now_us);
+    counted = health->heard_us[source] != 0 && health->poll_us[source] == poll_us;
     health->heard_us[source] = now_us > 0 ? now_us : 1;
+    if (counted)
+        return;
+    health->poll_us[source] = poll_us;
     health->polls[source]++;
+    for (int i = 0; i < TELEMETRY_SIGNAL_COUNT; i++)
+        count_poll(&health->signals[i], telemetry_signal_kind((enum telemetry_signal)i), source);
 }
 
 void health_forget_source(struct health *health, unsigned source)
 {
     CHECK(source < HEALTH_SOURCES_MAX);
     health->heard_us[source] = 0;
+    for (int i = 0; i < TELEMETRY_SIGNAL_COUNT; i++) {
+        health->signals[i].up &= (uint16_t) ~(1u << source);
+        health->signals[i].low &= (uint16_t) ~(1u << source);
+        health->signals[i].told[source] = 0;
+    }
 }
 
 /* NVIDIA's XID catalogue: what the application does wrong says nothing of the hardware. */

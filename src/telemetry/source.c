@@ -377,6 +377,7 @@ static void on_fetched(void *data, const struct err *failed, long status, struct
     job->endpoint = endpoint;
     job->kind = endpoint->source->config.kind;
     job->oldest_ms = oldest_ms(endpoint->source);
+    job->taking.poll_us = endpoint->began_us;
     samples_init(&job->samples);
     snprintf(job->cluster_name, sizeof(job->cluster_name), "%s", endpoint->source->config.cluster);
     job->body = *body;

@@ -79,13 +79,13 @@ struct source_status {
     bool usable;          /* it could be set up */
 };
 
-/* The progress through a document. Begins as zeros; ends when the whole document was taken, or is
- * not wanted any more. */
+/* The progress through a document. Begins as zeros, but for poll_us; ends when the whole document
+ * was taken, or is not wanted any more. */
 struct sources_taking {
     size_t next;       /* sample */
     struct buf marked; /* the hook's own, closed by this module */
     size_t marks_done;
-    uint64_t began_us;
+    uint64_t poll_us; /* when its poll began, which may read several documents */
 };
 
 /* The owner's callbacks, on the loop. Neither may configure or free the sources. */

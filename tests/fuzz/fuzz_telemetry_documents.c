@@ -1,5 +1,6 @@
 /* Any bytes as a document of a telemetry source: the first byte chooses the parser. Samples stay
- * within their bounds, links on their host, and a node's health takes them all. */
+ * within their bounds, links on their host, and a node's health takes them all; a boot right after
+ * them explains every alarm. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@ size_t fuzz_seed_input(size_t i, uint8_t *bytes, size_t size);
 
 static void check_samples(const struct samples *samples)
 {
+    struct health_alarm alarms[TELEMETRY_SIGNAL_COUNT];
     struct health_policy policy;
     struct health health;
     double factor;
@@ -31,10 +33,13 @@ static void check_samples(const struct samples *samples)
         if (sample->subject != SAMPLES_NO_SUBJECT)
             CHECK(strlen(samples_subject(samples, sample->subject)) <= SAMPLES_SUBJECT_MAX);
         health_take(&health, &policy, 1, sample, 1000 * (i + 1));
-        health_heard(&health, 1, 1000 * (i + 1));
+        health_heard(&health, 1, 1000 * (i + 1), 1000 * (i + 1));
     }
     factor = health_factor(&health, &policy, 1000 * samples->count);
     CHECK(factor >= 1 && factor <= policy.factor_max);
+    CHECK(health_alarms(&health, &policy, 1000 * samples->count, alarms) <= TELEMETRY_SIGNAL_COUNT);
+    health_booted(&health, 1000 * samples->count);
+    CHECK(health_alarms(&health, &policy, 1000 * samples->count, alarms) == 0);
     health_close(&health);
 }
 

@@ -146,6 +146,27 @@ def a_hard_signal_drains_the_node_once():
         assert site.metric_of("ckpt_node_alarm_drains_total", result="asked") == 2
 
 
+def a_hard_signal_counts_from_the_third_poll():
+    """S1-022: of a BMC a poll is a walk over its documents, several of which speak of the node; the factor rises with the first (T-001)."""
+    with Site(drain="yes", sources=("bmc",)) as site:
+        site.wait_fresh("bmc")
+        redfish_errors(site.bmcs["b"], 2, uncorrectable=1)  # of the DIMM that only the second page names
+        changed = time.monotonic()
+
+        def reads():
+            return sum(t > changed and path.endswith("DIMM2/MemoryMetrics") for t, path, _ in site.bmcs["b"].requests)
+
+        wait_until("b's hazard rises", lambda: site.factor("b") > 90, 20, 0.02)
+        node = site.node("b")
+        if reads() < 3:  # unless this test was kept waiting
+            assert node["state"] == "ready" and not any(s.get("alarm") for s in node["signals"]), node
+            assert "ecc_uncorrectable!" not in site.cluster.ctl("nodes").stdout or reads() >= 3
+        wait_until("b is drained", lambda: site.node("b")["state"].startswith("drain"), 30, 0.02)
+        assert reads() >= 3, f"drained after {reads()} polls"
+        assert "ecc_uncorrectable!" in site.cluster.ctl("nodes").stdout
+        assert site.node("a")["state"] == "ready"
+
+
 def sources_that_die_are_warnings_and_decide_nothing():
     with Site(drain="yes") as site:
         site.wait_fresh("smd", "bmc", "dcgm")
@@ -333,6 +354,7 @@ def published_mock_ups_are_understood():
 
 if __name__ == "__main__":
     sys.exit(tap([rising_errors_raise_the_hazard_within_a_window_and_the_job_is_checkpointed, a_hard_signal_drains_the_node_once,
+                  a_hard_signal_counts_from_the_third_poll,
                   sources_that_die_are_warnings_and_decide_nothing, a_new_leader_knows_what_the_sources_told_it_before,
                   what_agents_count_reaches_the_leader_and_the_next_one, hostile_sources_hurt_nobody, sources_are_reloaded_without_a_restart,
                   sources_behind_tls_are_verified_and_know_who_asks, published_mock_ups_are_understood]))

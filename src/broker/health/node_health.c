@@ -26,6 +26,7 @@ struct record {
     uint64_t made; /* of the node that all this is of; 0: unused */
     bool unwell;   /* factor above 1 or an alarm, as of the last sample or look */
     bool draining; /* a proposal is under way */
+    uint64_t boot; /* hash of the boot id that its agent told last; 0: none yet */
     struct health health;
 };
 
@@ -161,6 +162,27 @@ static void judge_node(struct node_health *health, struct record *record, uint64
     health->unwell_count += unwell ? 1 : (uint32_t)-1;
 }
 
+/* The record is of the slot's present node. The first boot id that this member sees is no boot: the
+ * node may have been up for months. */
+static void notice_boot(struct node_health *health, uint32_t slot)
+{
+    const struct fsm_node *node = fsm_node_find_slot(replica_fsm(health->broker->replica), slot);
+    struct record *record = &health->records[slot];
+    uint64_t boot;
+
+    CHECK(node != NULL && node->made == record->made);
+    if (node->boot_id[0] == '\0')
+        return;
+    boot = samples_hash(SAMPLES_HASH, node->boot_id, strlen(node->boot_id));
+    if (boot == record->boot)
+        return;
+    if (record->boot != 0) {
+        health_booted(&record->health, now_us(health));
+        judge_node(health, record, now_us(health));
+    }
+    record->boot = boot;
+}
+
 /* What agents said was said to another leader; what sources said was heard by this member all
  * along. */
 void node_health_begin(struct node_health *health)
@@ -194,12 +216,15 @@ void node_health_sample(struct node_health *health, uint32_t node_slot, unsigned
 }
 
 void node_health_heard(struct node_health *health, uint32_t node_slot, unsigned source,
-                       uint64_t at_us)
+                       uint64_t poll_us)
 {
     struct record *record = record_of(health, node_slot);
 
-    if (record != NULL)
-        health_heard(&record->health, source, at_us);
+    if (record == NULL)
+        return;
+    notice_boot(health, node_slot);
+    health_heard(&record->health, source, poll_us, now_us(health));
+    judge_node(health, record, now_us(health));
 }
 
 /* How near to its limit: the limit of the agent, or the general ones when it tells none. */
@@ -244,6 +269,7 @@ void node_health_heartbeat(struct node_health *health, uint32_t node_slot,
 
     if (record == NULL)
         return;
+    notice_boot(health, node_slot);
     if (heartbeat->ecc_measured) {
         if (record->health.heard_us[AGENT] == 0) {
             remember_signal(health, record, TELEMETRY_ECC_CORRECTABLE,
@@ -324,6 +350,14 @@ static void propose_drain(struct node_health *health, const struct fsm_node *nod
     replica_propose(health->broker->replica, &command, on_drained, drain);
 }
 
+/* Nothing on it can be checkpointed while its agent is silent, and a drain ends where a node goes
+ * down. Most of these boot: what their BMCs show then is the boot's, as soon as the agent tells. */
+static bool agent_silent(const struct fsm_node *node)
+{
+    return node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN ||
+           node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DEGRADED;
+}
+
 /* A drain that is held back is logged once and goes on being counted as one. */
 static void drain_if_due(struct node_health *health, uint32_t slot, uint64_t at_us)
 {
@@ -331,7 +365,7 @@ static void drain_if_due(struct node_health *health, uint32_t slot, uint64_t at_
     struct record *record = &health->records[slot];
     struct health_alarm alarm;
 
-    if (node == NULL || record->draining ||
+    if (node == NULL || record->draining || agent_silent(node) ||
         !health_drain(&record->health, &health->policy, health->fresh_us, at_us, &alarm))
         return;
     if (may_drain(health, at_us)) {
@@ -360,6 +394,7 @@ void node_health_look(struct node_health *health)
             record_begin(health, &health->records[slot], 0);
             continue;
         }
+        notice_boot(health, slot);
         judge_node(health, &health->records[slot], at_us);
         if (health->drain)
             drain_if_due(health, slot, at_us);
@@ -507,12 +542,13 @@ bool node_health_watched(const struct node_health *health, uint32_t node_slot)
     return record != NULL && is_watched(health, record, now_us(health));
 }
 
-/* The failure that was announced has come. */
+/* The failure that was announced has come. It may be a boot that nobody saw coming. */
 void node_health_failed(struct node_health *health, uint32_t node_slot)
 {
     if (health == NULL || record_at(health, node_slot) == NULL)
         return;
-    health_failed(&health->records[node_slot].health);
+    notice_boot(health, node_slot);
+    health_failed(&health->records[node_slot].health, &health->policy, now_us(health));
     judge_node(health, &health->records[node_slot], now_us(health));
 }
 

@@ -4,11 +4,13 @@
  * Flow     nodes.c hands heartbeats over, telemetry.c samples; both become evidence
  *          (src/telemetry/health.h). The evaluator asks for a job's hazard_factor and alarm_h once
  *          per row. nodes.c lets it look around every second: what is well again is forgotten, and
- *          where health.drain is on, a node with a fresh hard signal is drained, everything on it
- *          checkpointed first.
+ *          where health.drain is on, a node with a fresh alarm is drained, everything on it
+ *          checkpointed first. Nobody drains one whose agent is silent. A boot is a change of the
+ *          boot id in the state: alarms of it do not count (health.h).
  * Shapes   one record per node slot; HEALTH_SOURCES_MAX sources, the agent is source 0. Every
- *          member keeps it: a new leader knows what the sources told it before; what only agents
- *          say begins anew, but they tell since when their counts rise.
+ *          member keeps it: a new leader knows what the sources told it before, and when it saw
+ *          nodes boot; what only agents say begins anew, but they tell since when their counts
+ *          rise. A member that has just started knows of no boot.
  * Units    milliseconds, microseconds of the monotonic clock; the factor is a plain multiplier, 1 =
  *          well.
  * Errors   a drain that cannot be proposed is proposed by a later look. At most
@@ -64,9 +66,9 @@ void node_health_heartbeat(struct node_health *health, uint32_t node_slot,
  * loop. */
 void node_health_sample(struct node_health *health, uint32_t node_slot, unsigned source,
                         const struct telemetry_sample *sample);
-/* After all samples of one document, with one time for all its nodes. */
+/* After all samples of one document, of the poll that began then. */
 void node_health_heard(struct node_health *health, uint32_t node_slot, unsigned source,
-                       uint64_t at_us);
+                       uint64_t poll_us);
 
 /* Leader only, every second or so. */
 void node_health_look(struct node_health *health);
@@ -98,7 +100,7 @@ double node_health_alarm_lead_s(const struct node_health *health);
  * then on. */
 void node_health_alarm_prior(const struct node_health *health, struct eval_alarm_rates *ret_prior);
 void node_health_set_alarms(struct node_health *health, const struct eval_alarm_rates *rates);
-/* The oldest alarm of the node; false: none. NULL: none. */
+/* The oldest alarm of the node that counts; false: none. NULL: none. */
 bool node_health_alarm(const struct node_health *health, uint32_t node_slot, double *ret_age_s);
 /* An asked source, not the agent, speaks of the node: hard signals of its would be seen. */
 bool node_health_watched(const struct node_health *health, uint32_t node_slot);
@@ -113,7 +115,7 @@ uint64_t node_health_age_ms(const struct node_health *health, uint32_t node_slot
 struct node_health_signal {
     enum telemetry_signal signal;
     double factor;
-    bool alarm;
+    bool alarm; /* one that counts */
     uint64_t alarm_age_ms;
 };
 /* Those that say something; at most TELEMETRY_SIGNAL_COUNT. */

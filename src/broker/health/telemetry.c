@@ -187,7 +187,7 @@ static void mark_heard(struct telemetry *telemetry, size_t source, size_t most,
         node = fsm_node_find_slot(state_of(telemetry), mark.slot);
         if (node != NULL && node->made == mark.made)
             node_health_heard(health_of(telemetry->broker), mark.slot, number_of(source),
-                              taking->began_us);
+                              taking->poll_us);
     }
 }
 
@@ -199,8 +199,6 @@ static bool take_samples(void *context, size_t source, const char *node_id,
     struct telemetry *telemetry = context;
     size_t end = samples->count - taking->next < most ? samples->count : taking->next + most;
 
-    if (taking->began_us == 0)
-        taking->began_us = now_us(telemetry);
     if (node_id == NULL)
         take_of_many(telemetry, source, samples, end, taking);
     else

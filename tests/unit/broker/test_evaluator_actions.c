@@ -71,7 +71,7 @@ static void finish(struct scene *scene)
     fake_free(scene->fake);
 }
 
-static void say(struct node_health *health, const struct fake *fake, const char *node,
+static void say(struct node_health *health, struct fake *fake, const char *node,
                 enum telemetry_signal signal, double value)
 {
     struct telemetry_sample sample = {
@@ -80,13 +80,21 @@ static void say(struct node_health *health, const struct fake *fake, const char 
 
     node_health_sample(health, slot, SOURCE, &sample);
     node_health_heard(health, slot, SOURCE, fake->now_us);
+    fake->now_us++;
+}
+
+/* In as many polls as make it an alarm. */
+static void say_xid(struct node_health *health, struct fake *fake, const char *node)
+{
+    say(health, fake, node, TELEMETRY_XID, 0);
+    for (int poll = 0; poll < HEALTH_CONFIRM_POLLS; poll++)
+        say(health, fake, node, TELEMETRY_XID, 79);
 }
 
 /* A GPU that fell off the bus: precision 0.6, mean lead 45 min. */
 static void alarm_of(struct scene *scene, const char *node)
 {
-    say(scene->health, scene->fake, node, TELEMETRY_XID, 0);
-    say(scene->health, scene->fake, node, TELEMETRY_XID, 79);
+    say_xid(scene->health, scene->fake, node);
 }
 
 /* Scores the one row and asks for its action; so many nodes are removed when the spares were looked
@@ -342,8 +350,7 @@ static void a_cycle_proposes_the_move(void **state)
     health = nodes_health(fake->broker.nodes);
     node_health_set_source(health, SOURCE, FRESH_MS);
     fake_advance_ms(fake, 20 * 60000);
-    say(health, fake, "node-1", TELEMETRY_XID, 0);
-    say(health, fake, "node-1", TELEMETRY_XID, 79);
+    say_xid(health, fake, "node-1");
     fake_serve(fake); /* a cycle at once */
     checkpoint = fsm_checkpoint_next(fake->replica.fsm, 0);
     assert_non_null(checkpoint);

@@ -269,7 +269,10 @@ static void sicken_node(struct world *world)
     heartbeat.ecc_measured = true;
     nodes_heard(world->nodes, slot, &heartbeat);
     heartbeat.ecc_uncorrectable_count = 1;
-    nodes_heard(world->nodes, slot, &heartbeat);
+    for (int beat = 0; beat < HEALTH_CONFIRM_POLLS; beat++) { /* an alarm, with the last one */
+        world->fake->now_us++;
+        nodes_heard(world->nodes, slot, &heartbeat);
+    }
 }
 
 /* Sources that would announce failures speak of it, for a while. */

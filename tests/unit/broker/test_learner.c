@@ -406,15 +406,34 @@ static void queue_reports_grow_old_in_sight(void **unused)
     finish(fake);
 }
 
-static void say_xid(struct fake *fake, const char *node, double value)
+/* A source says so in so many polls; fewer than HEALTH_CONFIRM_POLLS make no alarm. */
+static void say(struct fake *fake, const char *node, const struct telemetry_sample *sample,
+                int polls)
 {
     struct node_health *health = nodes_health(fake->broker.nodes);
-    struct telemetry_sample sample = {
-        .signal = TELEMETRY_XID, .subject = SAMPLES_NO_SUBJECT, .value = value};
     uint32_t slot = fsm_node_find(fake->replica.fsm, node)->slot;
 
-    node_health_sample(health, slot, 3, &sample);
-    node_health_heard(health, slot, 3, fake->now_us);
+    for (; polls > 0; polls--) {
+        node_health_sample(health, slot, 3, sample);
+        node_health_heard(health, slot, 3, fake->now_us);
+        fake->now_us++;
+    }
+}
+
+static void say_xid(struct fake *fake, const char *node, double value)
+{
+    say(fake, node,
+        &(struct telemetry_sample){
+            .signal = TELEMETRY_XID, .subject = SAMPLES_NO_SUBJECT, .value = value},
+        HEALTH_CONFIRM_POLLS);
+}
+
+static void say_critical_once(struct fake *fake, const char *node)
+{
+    say(fake, node,
+        &(struct telemetry_sample){
+            .signal = TELEMETRY_STATUS, .subject = SAMPLES_NO_SUBJECT, .value = 2},
+        1);
 }
 
 /* One cycle of the learner, 30 s on. */
@@ -464,6 +483,8 @@ static void alarms_and_what_followed_them_are_learned(void **unused)
         snprintf(name, sizeof(name), "node-%d", i);
         if (i < 20)
             say_xid(fake, name, 79);
+        else
+            say_critical_once(fake, name); /* one poll announces nothing */
         go_on(fake, learner, HOUR_MS / 2);
         if (i < 10 || i >= 20)
             fake_node_seen(fake, name, CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN);

@@ -9,6 +9,8 @@
 #define STATE(name) CKPT__LOG__V1__NODE_STATE__NODE_STATE_##name
 #define HOUR_MS     UINT64_C(3600000)
 
+#define MINUTE_US UINT64_C(60000000)
+
 enum { SOURCE = 3, FRESH_MS = 90000 };
 
 struct scene {
@@ -69,6 +71,15 @@ static void say(struct scene *scene, enum telemetry_signal signal, double value)
 
     node_health_sample(scene->health, scene->node->slot, SOURCE, &sample);
     node_health_heard(scene->health, scene->node->slot, SOURCE, scene->fake->now_us);
+}
+
+/* So often that an alarm of it counts; the first time is now. */
+static void say_thrice(struct scene *scene, enum telemetry_signal signal, double value)
+{
+    for (int poll = 0; poll < HEALTH_CONFIRM_POLLS; poll++) {
+        say(scene, signal, value);
+        scene->fake->now_us++;
+    }
 }
 
 /* T-001: within one heartbeat; old counts say nothing; the factor decays; a counter that restarts
@@ -190,20 +201,27 @@ static struct node_hazard hazard(const struct scene *scene)
     return node_health_hazard(scene->health, scene->node->slot, 1800, 100);
 }
 
+/* From the third poll on, of which the age is that of the first. */
 static void an_alarm_adds_to_the_hazard_what_the_model_says(void **state)
 {
     struct scene scene = begin(false, 4);
     const struct eval_alarm expected = {.precision = 0.6, .lead_s = 2700, .since_s = 600};
+    uint64_t since_us;
 
     (void)state;
     assert_double_near(hazard(&scene).factor, 1, 0);
     assert_double_near(hazard(&scene).alarm_h, 0, 0);
     assert_false(hazard(&scene).unwell);
     say(&scene, TELEMETRY_GPU_ECC_UNCORRECTABLE, 0);
-    say(&scene, TELEMETRY_GPU_ECC_UNCORRECTABLE, 1);
     say(&scene, TELEMETRY_XID, 0);
+    scene.fake->now_us++;
+    since_us = scene.fake->now_us;
+    say(&scene, TELEMETRY_GPU_ECC_UNCORRECTABLE, 1);
     say(&scene, TELEMETRY_XID, 48); /* the same failure, told twice */
-    scene.fake->now_us += 600 * UINT64_C(1000000);
+    assert_true(hazard(&scene).unwell && hazard(&scene).alarm_h == 0);
+    scene.fake->now_us++;
+    say_thrice(&scene, TELEMETRY_XID, 48);
+    scene.fake->now_us = since_us + 600 * UINT64_C(1000000);
     assert_double_near(hazard(&scene).factor, factor(&scene), 1e-9);
     assert_double_near(hazard(&scene).alarm_h, eval_alarm_hazard(&expected, 1800), 1e-9);
     assert_true(hazard(&scene).unwell);
@@ -232,6 +250,13 @@ static void announced_failures_are_taken_out_of_watched_nodes(void **state)
     finish(&scene);
 }
 
+static bool alarmed(const struct scene *scene)
+{
+    double age_s;
+
+    return node_health_alarm(scene->health, scene->node->slot, &age_s);
+}
+
 /* Draining began, and everything on the node is checkpointed. */
 static bool drained(struct scene *scene)
 {
@@ -256,10 +281,11 @@ static void a_hard_signal_drains_the_node_once_per_episode(void **state)
     say(&scene, TELEMETRY_XID, 0);
     look(&scene);
     assert_int_not_equal(scene.node->state, STATE(DRAINING));
-    say(&scene, TELEMETRY_XID, 79);
+    scene.fake->now_us++;
+    say_thrice(&scene, TELEMETRY_XID, 79);
     look(&scene);
     assert_true(drained(&scene));
-    say(&scene, TELEMETRY_XID, 48);
+    say_thrice(&scene, TELEMETRY_XID, 48);
     look(&scene);
     look(&scene);
     node_health_count(scene.health, &counts);
@@ -275,7 +301,8 @@ static void nothing_is_drained_unless_configured(void **state)
 
     (void)state;
     say(&scene, TELEMETRY_XID, 0);
-    say(&scene, TELEMETRY_XID, 79);
+    scene.fake->now_us++;
+    say_thrice(&scene, TELEMETRY_XID, 79);
     look(&scene);
     assert_int_not_equal(scene.node->state, STATE(DRAINING));
     assert_true(factor(&scene) > 1);
@@ -291,7 +318,8 @@ static void a_stale_source_never_drains(void **state)
 
     (void)state;
     say(&scene, TELEMETRY_STATUS, 0);
-    say(&scene, TELEMETRY_STATUS, 2);
+    scene.fake->now_us++;
+    say_thrice(&scene, TELEMETRY_STATUS, 2);
     scene.fake->now_us += FRESH_MS * UINT64_C(1000) + 1;
     node_health_config_default(&config);
     config.drain = true;
@@ -313,10 +341,12 @@ static void drains_are_bounded_per_hour(void **state)
     uint32_t draining = 0;
 
     (void)state;
-    for (int level = 0; level <= 2; level += 2) {
+    for (int poll = 0; poll <= HEALTH_CONFIRM_POLLS; poll++) {
+        scene.fake->now_us++;
         for (uint32_t slot = 0; slot < 4; slot++) {
-            struct telemetry_sample sample = {
-                .signal = TELEMETRY_STATUS, .subject = SAMPLES_NO_SUBJECT, .value = level};
+            struct telemetry_sample sample = {.signal = TELEMETRY_STATUS,
+                                              .subject = SAMPLES_NO_SUBJECT,
+                                              .value = poll == 0 ? 0 : 2};
 
             node_health_sample(scene.health, slot, SOURCE, &sample);
             node_health_heard(scene.health, slot, SOURCE, scene.fake->now_us);
@@ -341,7 +371,8 @@ static void a_drain_that_cannot_be_proposed_is_tried_again(void **state)
 
     (void)state;
     say(&scene, TELEMETRY_STATUS, 0);
-    say(&scene, TELEMETRY_STATUS, 2);
+    scene.fake->now_us++;
+    say_thrice(&scene, TELEMETRY_STATUS, 2);
     scene.fake->replica.refuse = true;
     look(&scene);
     look(&scene);
@@ -363,9 +394,11 @@ static void what_was_there_at_first_sight_drains_nothing(void **state)
 
     (void)state;
     say(&scene, TELEMETRY_XID, 79);
-    say(&scene, TELEMETRY_STATUS, 2);
+    scene.fake->now_us++;
+    say_thrice(&scene, TELEMETRY_STATUS, 2);
     look(&scene);
     assert_true(factor(&scene) >= 20);
+    assert_true(alarmed(&scene));
     assert_int_not_equal(scene.node->state, STATE(DRAINING));
     finish(&scene);
 }
@@ -385,7 +418,8 @@ static void the_alarm_of_a_removed_node_is_not_another_ones(void **state)
         scene.node = fsm_node_find(scene.fake->replica.fsm, "gone");
         slot = scene.node->slot;
         say(&scene, TELEMETRY_STATUS, 0);
-        say(&scene, TELEMETRY_STATUS, 2);
+        scene.fake->now_us++;
+        say_thrice(&scene, TELEMETRY_STATUS, 2);
         assert_true(factor(&scene) > 1);
         fake_remove_node(scene.fake, "gone");
         assert_double_near(node_health_factor(scene.health, slot), 1, 0);
@@ -400,6 +434,258 @@ static void the_alarm_of_a_removed_node_is_not_another_ones(void **state)
         look(&scene);
         assert_int_equal(scene.node->state, STATE(READY));
         assert_false(node_health_any(scene.health));
+        finish(&scene);
+    }
+}
+
+/* For people and for metrics: `!` in ckptctl nodes. */
+static bool shown(const struct scene *scene)
+{
+    struct node_health_signal signals[TELEMETRY_SIGNAL_COUNT];
+    size_t count = node_health_signals(scene->health, scene->node->slot, signals);
+    struct node_health_counts counts;
+    bool alarm = false;
+
+    for (size_t i = 0; i < count; i++)
+        alarm |= signals[i].alarm;
+    node_health_count(scene->health, &counts);
+    assert_uint_equal(counts.alarms, alarm);
+    return alarm;
+}
+
+/* S1-022, S1-051: one poll moves nothing, drains nothing and is no alarm that anybody sees or
+ * learns from; three are. T-001: the hazard rises with the first. */
+static void one_poll_moves_nothing_and_three_do(void **state)
+{
+    struct scene scene = begin(true, 4);
+
+    (void)state;
+    say(&scene, TELEMETRY_STATUS, 0);
+    for (int poll = 1; poll <= HEALTH_CONFIRM_POLLS; poll++) {
+        look(&scene);
+        assert_int_not_equal(scene.node->state, STATE(DRAINING));
+        assert_false(alarmed(&scene) || shown(&scene) || hazard(&scene).alarm_h > 0);
+        scene.fake->now_us += MINUTE_US / 2;
+        say(&scene, TELEMETRY_STATUS, 2);
+        assert_double_near(factor(&scene), 20, 1e-9);
+    }
+    assert_true(alarmed(&scene) && shown(&scene) && hazard(&scene).alarm_h > 0);
+    look(&scene);
+    assert_true(drained(&scene));
+    finish(&scene);
+}
+
+/* Also where the hazard's factor is configured away: then nothing but the poll itself tells that
+ * the node is unwell. */
+static void the_third_poll_counts_without_a_factor(void **state)
+{
+    struct scene scene = begin(true, 4);
+    struct node_health_config config;
+
+    (void)state;
+    node_health_config_default(&config);
+    config.drain = true;
+    config.factor_milli[TELEMETRY_XID] = 1000;
+    node_health_configure(scene.health, &config);
+    say(&scene, TELEMETRY_XID, 0);
+    scene.fake->now_us++;
+    say_thrice(&scene, TELEMETRY_XID, 79);
+    assert_double_near(factor(&scene), 1, 0);
+    look(&scene);
+    assert_true(drained(&scene));
+    finish(&scene);
+}
+
+/* S1-022 */
+static void a_level_that_falls_in_the_second_poll_moves_nothing(void **state)
+{
+    struct scene scene = begin(true, 4);
+
+    (void)state;
+    for (int poll = 0; poll < 40; poll++) {
+        say(&scene, TELEMETRY_STATUS, poll % 2 == 0 ? 0 : 2);
+        look(&scene);
+        assert_false(alarmed(&scene));
+        assert_int_not_equal(scene.node->state, STATE(DRAINING));
+        scene.fake->now_us += MINUTE_US / 2;
+    }
+    finish(&scene);
+}
+
+/* Its agent says hello. */
+static void hello(struct scene *scene, const char *boot)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__NodeSeen seen = CKPT__LOG__V1__NODE_SEEN__INIT;
+
+    seen.node_id = text_message("node-1");
+    seen.boot_id = text_message(boot);
+    seen.state = STATE(READY);
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN;
+    command.node_seen = &seen;
+    assert_int_equal(fake_do(scene->fake, &command).status, FSM_OK);
+}
+
+/* A well node that has been up for hours, as its first hello is no boot. */
+static struct scene begin_up(void)
+{
+    struct scene scene = begin(true, 4);
+
+    hello(&scene, "boot-1");
+    say(&scene, TELEMETRY_STATUS, 0);
+    say(&scene, TELEMETRY_XID, 0);
+    look(&scene);
+    scene.fake->now_us += 2 * HOUR_MS * 1000;
+    return scene;
+}
+
+/* Two polls a minute, in which nothing may be moved. */
+static void stay_for(struct scene *scene, unsigned minutes, double level)
+{
+    for (unsigned poll = 0; poll < 2 * minutes; poll++) {
+        say(scene, TELEMETRY_STATUS, level);
+        look(scene);
+        assert_false(alarmed(scene) || shown(scene) || hazard(scene).alarm_h > 0);
+        assert_int_equal(scene->node->state, STATE(READY));
+        scene->fake->now_us += MINUTE_US / 2;
+    }
+}
+
+/* S1-022, S1-051: links that train for five minutes. A first hello is no boot. */
+static void an_alarm_that_every_boot_shows_moves_nothing(void **state)
+{
+    struct scene scene = begin_up();
+
+    (void)state;
+    hello(&scene, "boot-2");
+    stay_for(&scene, 5, 2);
+    stay_for(&scene, 20, 0);
+    hello(&scene, "boot-2"); /* its agent was restarted, and nothing else */
+    scene.fake->now_us += MINUTE_US;
+    say_thrice(&scene, TELEMETRY_STATUS, 2);
+    look(&scene);
+    assert_int_equal(scene.node->state, STATE(DRAINING));
+    finish(&scene);
+}
+
+/* S1-022: the node is drained for what is still there after ten minutes, of which the failure that
+ * the boot was took nothing. */
+static void an_alarm_that_outlasts_a_boot_drains(void **state)
+{
+    struct scene scene = begin_up();
+
+    (void)state;
+    say(&scene, TELEMETRY_STATUS, 2); /* the BMC speaks before the agent */
+    scene.fake->now_us += MINUTE_US / 2;
+    hello(&scene, "boot-2");
+    node_health_failed(scene.health, scene.node->slot);
+    stay_for(&scene, 10, 2);
+    say(&scene, TELEMETRY_STATUS, 2);
+    assert_true(alarmed(&scene) && shown(&scene));
+    look(&scene);
+    assert_int_equal(scene.node->state, STATE(DRAINING));
+    finish(&scene);
+}
+
+/* While its agent is silent nothing can be checkpointed, and the node is not drained for what its
+ * BMC says all along: it is found down, and boots. */
+static void a_silent_node_is_not_drained(void **state)
+{
+    static const Ckpt__Log__V1__NodeState silent[] = {STATE(DEGRADED), STATE(DOWN)};
+    struct node_health_counts counts;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(silent); i++) {
+        struct scene scene = begin_up();
+
+        fake_node_seen(scene.fake, "node-1", silent[i]);
+        for (int poll = 0; poll < 8; poll++) {
+            say(&scene, TELEMETRY_STATUS, 2);
+            look(&scene);
+            assert_int_equal(scene.node->state, silent[i]);
+            scene.fake->now_us += MINUTE_US / 2;
+        }
+        hello(&scene, "boot-2");
+        stay_for(&scene, 10, 2);
+        say(&scene, TELEMETRY_STATUS, 2);
+        look(&scene);
+        assert_int_equal(scene.node->state, STATE(DRAINING));
+        node_health_count(scene.health, &counts);
+        assert_uint_equal(counts.drains_total, 1);
+        finish(&scene);
+    }
+}
+
+/* S1-022: before the hello of the boot and after it; T-001: the hazard knows of it. */
+static void an_xid_within_a_boot_moves_nothing(void **state)
+{
+    struct scene scene = begin_up();
+
+    (void)state;
+    say(&scene, TELEMETRY_XID, 48);
+    scene.fake->now_us += MINUTE_US / 2;
+    hello(&scene, "boot-2");
+    stay_for(&scene, 9, 0);
+    say_thrice(&scene, TELEMETRY_XID, 79);
+    assert_true(factor(&scene) > 19);
+    stay_for(&scene, 60, 0);
+    say_thrice(&scene, TELEMETRY_XID, 48); /* this one is not the boot's */
+    look(&scene);
+    assert_int_equal(scene.node->state, STATE(DRAINING));
+    finish(&scene);
+}
+
+/* S1-022: each member sees boots and counts polls, so that the window goes on under the next leader
+ * and the polls need not begin anew. */
+static void a_new_leader_goes_on_counting_polls_and_minutes(void **state)
+{
+    struct scene scene = begin_up();
+
+    (void)state;
+    hello(&scene, "boot-2");
+    stay_for(&scene, 5, 2);
+    nodes_stop(scene.nodes);
+    nodes_start(scene.nodes);
+    stay_for(&scene, 5, 2);
+    look(&scene); /* the polls were counted before */
+    assert_int_equal(scene.node->state, STATE(DRAINING));
+    finish(&scene);
+}
+
+/* S1-022: ... and of what the agent tells it, the agent's heartbeats are the polls. */
+static void a_new_leader_drains_after_three_heartbeats(void **state)
+{
+    Ckpt__V1__AgentHeartbeat heartbeat = CKPT__V1__AGENT_HEARTBEAT__INIT;
+
+    (void)state;
+    for (int again = 0; again < 2; again++) { /* also one that led before, and saw it itself */
+        struct scene scene = begin_up();
+
+        heartbeat.ecc_measured = true;
+        heartbeat.ecc_uncorrectable_count = 7;
+        heartbeat.ecc_uncorrectable_risen_ms = 0;
+        if (again) {
+            nodes_heard(scene.nodes, scene.node->slot, &heartbeat);
+            scene.fake->now_us += MINUTE_US;
+            heartbeat.ecc_uncorrectable_count++;
+            nodes_heard(scene.nodes, scene.node->slot, &heartbeat);
+            nodes_stop(scene.nodes);
+            nodes_start(scene.nodes);
+        }
+        scene.fake->now_us += MINUTE_US;
+        heartbeat.ecc_uncorrectable_risen_ms = MINUTE_US / 1000;
+        for (int beat = 0; beat < HEALTH_CONFIRM_POLLS; beat++) {
+            look(&scene);
+            assert_false(alarmed(&scene));
+            assert_int_equal(scene.node->state, STATE(READY));
+            scene.fake->now_us += 1000000;
+            heartbeat.ecc_uncorrectable_risen_ms += 1000;
+            nodes_heard(scene.nodes, scene.node->slot, &heartbeat);
+            assert_true(factor(&scene) > 90);
+        }
+        assert_true(alarmed(&scene));
+        look(&scene);
+        assert_int_equal(scene.node->state, STATE(DRAINING));
         finish(&scene);
     }
 }
@@ -422,6 +708,15 @@ int main(void)
         cmocka_unit_test(drains_are_bounded_per_hour),
         cmocka_unit_test(a_drain_that_cannot_be_proposed_is_tried_again),
         cmocka_unit_test(what_was_there_at_first_sight_drains_nothing),
+        cmocka_unit_test(one_poll_moves_nothing_and_three_do),
+        cmocka_unit_test(the_third_poll_counts_without_a_factor),
+        cmocka_unit_test(a_level_that_falls_in_the_second_poll_moves_nothing),
+        cmocka_unit_test(an_alarm_that_every_boot_shows_moves_nothing),
+        cmocka_unit_test(an_alarm_that_outlasts_a_boot_drains),
+        cmocka_unit_test(a_silent_node_is_not_drained),
+        cmocka_unit_test(an_xid_within_a_boot_moves_nothing),
+        cmocka_unit_test(a_new_leader_goes_on_counting_polls_and_minutes),
+        cmocka_unit_test(a_new_leader_drains_after_three_heartbeats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
