@@ -38,7 +38,7 @@ def a_machine_that_loses_its_power_is_down_and_its_job_goes_on_elsewhere():
 
 @needs(*TOOLS, probe=refused)
 def a_stopped_agent_on_a_living_machine_is_lost_and_nothing_is_begun_elsewhere():
-    """V-003: its kernel answers. What runs there goes on; the agent that is heard again ends it first, and the job comes back."""
+    """V-003: its kernel answers. The agent that is heard again ends what is left there first, and the job comes back."""
     with SpareSite(threads(9000)) as site:
         site.cluster.agents["b"].process.send_signal(signal.SIGSTOP)
         wait_until("the agent of b is lost", lambda: site.state("b") == "agent_lost", 20, 0.1)
@@ -47,7 +47,6 @@ def a_stopped_agent_on_a_living_machine_is_lost_and_nothing_is_begun_elsewhere()
         while time.monotonic() < end:
             assert site.state("b") == "agent_lost" and site.chosen() == "" and site.job.state() == REQUEUED
             time.sleep(0.5)
-        assert site.job.runs["b"].applications(), "what ran on b goes on"
         shown = site.cluster.ctl("node", "b").stdout
         assert "no second witness: nothing of it is begun elsewhere" in shown and "not restarted elsewhere because of it: job" in shown, shown
         assert re.search(r"the agents of 1 nodes are silent.*\(the first: b, for \d+ s\); 1 stopped jobs are not restarted elsewhere", site.cluster.ctl("status").stdout)
