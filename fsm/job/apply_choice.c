@@ -61,9 +61,10 @@ static enum fsm_status choice_check(const struct fsm *fsm, const struct allocati
         return FSM_TOO_FEW_NODES;
     for (size_t i = 0; i < choice->n_nodes; i++) {
         const struct node *node = node_find(fsm, choice->nodes[i]->node_id);
-        enum fsm_status status = node == NULL || node->removed
-                                     ? FSM_NODE_NOT_FOUND
-                                     : fsm_restart_node_status(fsm, &allocation->view, &node->view);
+        enum fsm_status status =
+            node == NULL || node->removed
+                ? FSM_NODE_NOT_FOUND
+                : fsm_restart_node_status(fsm, &allocation->view, &node->view, fsm->now_ms);
 
         outcome->subject = choice->nodes[i]->node_id;
         if (status != FSM_OK)

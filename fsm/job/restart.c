@@ -133,25 +133,25 @@ void fsm_node_taken(struct fsm *fsm, const struct node *at)
 
 /* A preemption freed it for a job that has still to come. Whoever is of its class may be that. */
 static bool restart_kept(const struct fsm *fsm, const struct fsm_allocation *view,
-                         const struct fsm_node *at)
+                         const struct fsm_node *at, uint64_t now_ms)
 {
     const struct node *node = node_at(fsm, at->slot);
 
     CHECK(view->id != NULL);
     return node->preempted_at_ms != 0 && view->preemption_class < node->preempted_class &&
-           fsm->now_ms < fsm_add(node->preempted_at_ms, FSM_PREEMPTED_KEPT_MS);
+           now_ms < fsm_add(node->preempted_at_ms, FSM_PREEMPTED_KEPT_MS);
 }
 
 /* A job of one node that moved does not come back to it by itself. Nodes that a preemption took are
  * free again when whoever came has given them back, or when nobody has come in time. */
 static bool restart_left(const struct fsm *fsm, const struct fsm_allocation *view,
-                         const struct fsm_node *node)
+                         const struct fsm_node *node, uint64_t now_ms)
 {
     CHECK(view->id != NULL);
     if (view->reason == CKPT__V1__REASON__REASON_MIGRATED && view->node_count == 1 &&
         fsm_restart_place(view, node) == 0)
         return true;
-    return restart_kept(fsm, view, node) ||
+    return restart_kept(fsm, view, node, now_ms) ||
            (restart_was_preempted(allocation_at(fsm, view->slot)) && node->allocation_count > 0);
 }
 
@@ -168,7 +168,7 @@ uint64_t fsm_restart_excluded_until_ms(const struct fsm_allocation *view)
 }
 
 enum fsm_status fsm_restart_node_status(const struct fsm *fsm, const struct fsm_allocation *view,
-                                        const struct fsm_node *node)
+                                        const struct fsm_node *node, uint64_t now_ms)
 {
     const struct fsm_checkpoint *point = fsm_restart_point(fsm, view->id, 0);
 
@@ -178,9 +178,9 @@ enum fsm_status fsm_restart_node_status(const struct fsm *fsm, const struct fsm_
         return fsm_node_refusal(node);
     if (node->state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY)
         return FSM_NODE_DOWN;
-    if (restart_left(fsm, view, node))
+    if (restart_left(fsm, view, node, now_ms))
         return FSM_NODE_LEFT;
-    if (fsm_restart_failed_on(view, node) && fsm->now_ms < fsm_restart_excluded_until_ms(view))
+    if (fsm_restart_failed_on(view, node) && now_ms < fsm_restart_excluded_until_ms(view))
         return FSM_NODE_EXCLUDED;
     if (!fsm_domain_allows(fsm, view, node))
         return FSM_NODE_OUTSIDE_DOMAIN;

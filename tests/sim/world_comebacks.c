@@ -330,7 +330,9 @@ static bool may_take(struct world *world, const struct fsm *fsm, const struct fs
     bool own = has_node(view, node->slot);
 
     if (world->options.domains > 0)
-        return fsm_restart_node_status(fsm, view, node) == FSM_OK;
+        return fsm_restart_node_status(fsm, view, node,
+                                       replica_state_ms(members_leader(world)->broker.replica)) ==
+               FSM_OK;
     if (node->state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY)
         return false;
     if (own && comeback->reason == REASON(MIGRATED) && view->node_count == 1)

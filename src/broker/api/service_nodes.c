@@ -59,7 +59,7 @@ void nodes_fill(const struct broker *broker, const struct fsm_node *node, struct
 
 /* READY, empty, and fit for the part by platform and domain. */
 static void fill_successors(const struct fsm *fsm, const struct fsm_allocation *job,
-                            Ckpt__V1__NodeJob *item)
+                            uint64_t now_ms, Ckpt__V1__NodeJob *item)
 {
     for (uint32_t slot = 0; slot < fsm_node_slots(fsm) && item->successors < NODES_SUCCESSORS_MAX;
          slot++) {
@@ -67,7 +67,7 @@ static void fill_successors(const struct fsm *fsm, const struct fsm_allocation *
 
         if (node == NULL || node->allocation_count > 0 ||
             node->state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY ||
-            fsm_restart_node_status(fsm, job, node) != FSM_OK)
+            fsm_restart_node_status(fsm, job, node, now_ms) != FSM_OK)
             continue;
         if (item->successors++ == 0)
             item->successor = translate_text(node->id);
@@ -97,9 +97,10 @@ static void fill_job(const struct fsm *fsm, const struct fsm_allocation *job,
     ret_item->restarts = fsm_restart_is_auto(fsm, job);
 }
 
-static void fill_jobs(const struct fsm *fsm, const struct fsm_node *node, struct scratch *scratch,
-                      Ckpt__V1__GetNodeReply *reply)
+static void fill_jobs(const struct broker *broker, const struct fsm_node *node,
+                      struct scratch *scratch, Ckpt__V1__GetNodeReply *reply)
 {
+    const struct fsm *fsm = replica_fsm(broker->replica);
     uint32_t *slots = scratch_take(scratch, node->allocation_count + 1, sizeof(*slots));
     size_t count = fsm_allocations_on_node(fsm, node->slot, slots, node->allocation_count);
 
@@ -122,7 +123,7 @@ static void fill_jobs(const struct fsm *fsm, const struct fsm_node *node, struct
             item->copy |= strcmp(copies[k].allocation_id, job->id) == 0 &&
                           copies[k].checkpoint_id == job->last_complete_id;
         if (reply->n_jobs < NODES_SUCCESSORS_JOBS)
-            fill_successors(fsm, job, item);
+            fill_successors(fsm, job, replica_state_ms(broker->replica), item);
         reply->jobs[reply->n_jobs++] = item;
     }
 }
@@ -158,7 +159,7 @@ void nodes_answer(struct request *request, struct scratch *scratch)
     }
     reply.node = scratch_take(scratch, 1, sizeof(*reply.node));
     nodes_fill(request->broker, node, scratch, reply.node);
-    fill_jobs(fsm, node, scratch, &reply);
+    fill_jobs(request->broker, node, scratch, &reply);
     fill_held(fsm, node, scratch, &reply);
     reply.applied_index = request_applied_index(request);
     reply.data_age_ms = request_data_age_ms(request);

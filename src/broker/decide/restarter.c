@@ -216,7 +216,8 @@ static enum fsm_status status_of(const struct restarter *restarter,
     const struct fsm_node *node = fsm_node_find_slot(state_of(restarter), slot);
 
     return node == NULL ? FSM_NODE_NOT_FOUND
-                        : fsm_restart_node_status(state_of(restarter), job, node);
+                        : fsm_restart_node_status(state_of(restarter), job, node,
+                                                  replica_state_ms(restarter->broker->replica));
 }
 
 static bool may_take(const struct restarter *restarter, const struct fsm_allocation *job,

@@ -195,6 +195,7 @@ static void an_exclusion_ends(void **state)
     fake_advance_ms(fake, FSM_EXCLUDED_MS - 7000);
     assert_int_equal(job_of(fake)->state, ALLOCATION(REQUEUED));
     fake_advance_ms(fake, 2000);
+    assert_int_equal(job_of(fake)->state, ALLOCATION(STARTING));
     assert_string_equal(job_of(fake)->restart_choice, "its own node-1, node-2");
     finish(fake);
 }

@@ -647,7 +647,8 @@ static void a_cancelled_call_drops_the_answer_and_not_the_command(void **state)
 {
     static struct answer answer;
     uint8_t bytes[1024];
-    struct rpc_request request = {BROKER("RegisterAllocation"), bytes, 0, 0, true};
+    struct rpc_request request = {
+        .path = BROKER("RegisterAllocation"), .bytes = bytes, .wait_for_ready = true};
     struct rpc_client_call *given_up;
 
     (void)state;

@@ -262,9 +262,10 @@ static void a_node_that_failed_the_job_twice_is_excluded(void **unused)
         if (time == 2) {
             expect_status(&script, NODE_EXCLUDED, "choose j nodes=n1,n2");
             assert_string_equal(script.outcome.subject, "n1");
-            assert_int_equal(
-                fsm_restart_node_status(script.fsm, j_of(&script), fsm_node_find(script.fsm, "n3")),
-                FSM_OK);
+            assert_int_equal(fsm_restart_node_status(script.fsm, j_of(&script),
+                                                     fsm_node_find(script.fsm, "n3"),
+                                                     script.now_ms),
+                             FSM_OK);
             expect_ok(&script, "after 110000");
         }
         expect_ok(&script, "choose j nodes=n1,n2"); /* nobody else waits */
@@ -443,16 +444,17 @@ static void nodes_of_a_preemption_are_kept_for_who_is_to_come(void **unused)
     expect_ok(&script, "report n3 terminated v");
     expect_job(&script, "v", SUSPENDED);
     die(&script, "n1", "n2");
-    assert_int_equal(fsm_restart_node_status(script.fsm, j_of(&script), n3), FSM_NODE_LEFT);
+    assert_int_equal(fsm_restart_node_status(script.fsm, j_of(&script), n3, script.now_ms),
+                     FSM_NODE_LEFT);
     expect_status(&script, NODE_LEFT, "choose j nodes=n1,n3");
-    assert_int_equal(fsm_restart_node_status(script.fsm, job_of(&script, "h"), n3), FSM_OK);
+    assert_int_equal(fsm_restart_node_status(script.fsm, job_of(&script, "h"), n3, script.now_ms),
+                     FSM_OK);
     script_restore(&script);
     n3 = fsm_node_find(script.fsm, "n3");
     expect_ok(&script, "after 299000");
     expect_status(&script, NODE_LEFT, "choose v nodes=n3");
     expect_ok(&script, "after 1000");
-    expect_ok(&script, "tick");
-    assert_int_equal(fsm_restart_node_status(script.fsm, j_of(&script), n3), FSM_OK);
+    assert_int_equal(fsm_restart_node_status(script.fsm, j_of(&script), n3, script.now_ms), FSM_OK);
     expect_ok(&script, "choose v nodes=n3");
     expect_job(&script, "v", STARTING);
     script_close(&script);
@@ -482,9 +484,9 @@ static void a_victim_that_ends_later_frees_nothing_again(void **unused)
     expect_ok(&script, "end k");
     expect_ok(&script, "report n1 terminated k");
     expect_ok(&script, "end v");
-    assert_int_equal(
-        fsm_restart_node_status(script.fsm, j_of(&script), fsm_node_find(script.fsm, "n1")),
-        FSM_OK);
+    assert_int_equal(fsm_restart_node_status(script.fsm, j_of(&script),
+                                             fsm_node_find(script.fsm, "n1"), script.now_ms),
+                     FSM_OK);
     script_close(&script);
 }
 
