@@ -72,10 +72,8 @@ struct fsm_outcome {
     uint64_t preemption_id;
     /* for the refusal's text: the present number ... (OK batches: how many were taken) */
     uint64_t current;
-    uint64_t limit; /* ... and the allowed one */
-    /* the object that the numbers are of, a static text; NULL: the status names it. Not remembered
-     * for retries */
-    const char *subject;
+    uint64_t limit;      /* ... and the allowed one */
+    const char *subject; /* of the numbers, a static text, not kept for retries; NULL: by status */
     uint32_t victim_count;
     struct fsm_victim victims[FSM_VICTIMS_MAX];
 };

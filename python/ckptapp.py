@@ -9,13 +9,11 @@
         train(step)
 
 Without torch:
-
         if ckpt.barrier(step):
             with ckpt.saving(step) as folder:       # an empty folder of this rank alone
                 save_my_state(folder)
 
-Outside ckpt-run everything is there and does nothing: barrier() and poll() are False; restore_dir is what CKPT_RESTORE_DIR names (the
-folder of `ckpt-run get`), which open() says in one line, else None.
+Outside ckpt-run everything is there and does nothing: barrier() and poll() are False; restore_dir is what CKPT_RESTORE_DIR names, or None.
 
 barrier, poll  barrier(step) where all ranks count the same steps; no rank waits for another, and no collective is made: each
                computes on until the step that the cluster has agreed on. poll() where a rank can save at any moment. The first
@@ -25,18 +23,16 @@ the end        True is said once for each time that a checkpoint is wanted. What
                ranks or parts must say one: "unordered" where the states of all fit together whenever each was saved.
 failures       a save that fails ends no program. saving() and the helpers for PyTorch tell the agent (the attempt fails with this
                rank's number and the text), say a line on stderr, and the loop goes on: of a full disk, of what torch or pickle
-               cannot write, of any Exception. KeyboardInterrupt, SystemExit and what else is no Exception goes on to the caller.
-               raises=True: every exception does, after the agent was told. `error` has the text.
+               cannot write, of any Exception. What is no Exception (KeyboardInterrupt, SystemExit) goes on to the caller; with
+               raises=True every exception does, after the agent was told. `error` has the text.
                done() itself raises: an OSError, as of a full disk, leaves the saving open for failed(), which ends it in any case.
 withdrawn      done(), failed(), defer() and progress() are False when what was asked for was withdrawn meanwhile (cancelled,
                timed out, another rank failed, a destination that is away): compute on and write nothing more. The folder is
                removed then, also under who still writes into it, whose writes fail: saving() and the helpers for PyTorch take
                that for no error, with raises=True too.
-request        request() says that a checkpoint is welcome now, as after an epoch: barrier() or poll() is True for it later. All ranks
-               may call it, at the same step; one checkpoint comes of it, and none within 10 s of another request.
+request        request(), of any rank, says that a checkpoint is welcome now: barrier() or poll() is True for it later, once in 10 s.
 ranks          number and count are the launcher's (torchrun, OpenMPI, MPICH, Slurm), or those given to open().
-hangs          barrier() tells the agent once a second at most which step it is at, and beside poll() step(step) does: when no rank
-               steps any more, the cluster says so, with the ranks that are behind and what their processes wait for.
+hangs          barrier(), and beside poll() step(step), tells the agent once a second where it is: when no rank steps, the cluster says so.
 threads, fork  any thread may call. After a fork (a data loader's worker) the child's copy does nothing.
                Nothing waits for the agent: while it is away nothing is asked, and it is looked for once a second.
 """
@@ -56,12 +52,8 @@ import urllib.parse
 __all__ = ["Ckpt", "dcp_load", "dcp_save", "open", "torch_load", "torch_save"]
 
 _LINE_BYTES = 512
-_DIAL_EVERY_S = 1.0
-_AT_EVERY_S = 0.01
-_SIGN_EVERY_S = 0.1
-_STEP_EVERY_S = 1.0
-_NO_QUESTION = "-"  # in place of a hint
-_PACES = 8
+_DIAL_EVERY_S, _AT_EVERY_S, _SIGN_EVERY_S, _STEP_EVERY_S = 1.0, 0.01, 0.1, 1.0
+_NO_QUESTION, _PACES = "-", 8  # in place of a hint
 _LABEL = re.compile(r"[A-Za-z0-9._:-]{1,64}\Z")
 _HINT = re.compile(r"[A-Za-z0-9._:-]{1,63}\Z")
 _NUMBER = re.compile(r"[0-9]{1,20}\Z")
@@ -177,6 +169,12 @@ def _is_failure(reason):
     return isinstance(reason, Exception)
 
 
+def _say_on_stderr(line):
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # a stderr that is full, closed or none
+        sys.stderr.write(line)
+        sys.stderr.flush()
+
+
 def _check_step(step):
     if not isinstance(step, int) or not 0 <= step < 2**64:
         raise ValueError(f"{step!r} is no step: a whole number from 0 is wanted")
@@ -228,12 +226,9 @@ class Ckpt:
 
     def _outside_restore(self):
         """Not under ckpt-run: a checkpoint that somebody has brought home (ckpt-run get), or other files of this form."""
-        self.restore_dir = os.environ.get("CKPT_RESTORE_DIR") or None
-        self.restore_label = os.environ.get("CKPT_RESTORE_LABEL") or None
+        self.restore_dir, self.restore_label = (os.environ.get(f"CKPT_RESTORE_{name}") or None for name in ("DIR", "LABEL"))
         if self.restore_dir is not None:
-            with contextlib.suppress(OSError, ValueError, AttributeError):  # a stderr that is full, closed or none
-                sys.stderr.write(f"ckptapp: not under ckpt-run: begins from CKPT_RESTORE_DIR={self.restore_dir}, and no checkpoint is asked for\n")
-                sys.stderr.flush()
+            _say_on_stderr(f"ckptapp: not under ckpt-run: begins from CKPT_RESTORE_DIR={self.restore_dir}, and no checkpoint is asked for\n")
 
     # ---- turns ----
     @contextlib.contextmanager
@@ -350,7 +345,6 @@ class Ckpt:
         return self._say_line_at(self._question.hint, self._step)
 
     def _say_step(self, step, now):
-        """Tried once a second at most, whatever comes of it: an agent that stands still costs no more."""
         if self._takes_steps and now - self._said_at >= _STEP_EVERY_S and step != self._said_step:
             self._said_at = now
             if self._say_line_at(_NO_QUESTION, step):
@@ -465,7 +459,7 @@ class Ckpt:
         _check_step(step)
         now = time.monotonic()
         if now - self._said_at < _STEP_EVERY_S:
-            return  # without a turn: a loop may call it at any rate
+            return
         with self._inside(wait=False) as inside:
             if inside:
                 self._stream_turn(True)
@@ -637,12 +631,10 @@ class Ckpt:
     def _tell_failure(self, reason):
         text = re.sub(r"[\x00-\x1f\x7f]", " ", f"{type(reason).__name__}: {reason}")
         line = f"ckptapp: rank {self.rank}: checkpoint {self.hint} was not saved, and the program goes on: {text}\n"
+        self.error = text
         with contextlib.suppress(OSError, ValueError):  # ValueError: nothing is being saved any more
             self.failed(text)
-        self.error = text
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # a stderr that is full, closed or none
-            sys.stderr.write(line)
-            sys.stderr.flush()
+        _say_on_stderr(line)
 
     @contextlib.contextmanager
     def saving(self, step=None, raises=False):
@@ -722,10 +714,6 @@ def _random_states_set(torch, states):
         numpy.random.set_state(states["numpy"])
 
 
-def _own_state(torch, step, extra):
-    return {"step": step, "extra": extra, "random": _random_states(torch)}
-
-
 def _own_state_set(torch, loaded, extra):
     _random_states_set(torch, loaded["random"])
     if extra is not None and loaded["extra"] is not None:
@@ -740,12 +728,11 @@ def _whose(ckpt, saved):
 
 def torch_save(ckpt, step, extra=None, raises=False, **things):
     """Saves model=, optimizer=, scheduler=, sampler= ... (whatever has state_dict()), the random numbers' states and extra (plain
-    data, as the position in the data), and ends the saving. What stands in `step` comes back from torch_load(). raises: as of
-    saving()."""
+    data, as the position in the data), and ends the saving. torch_load() returns `step`. raises: as of saving()."""
     import torch
     with ckpt.saving(step, raises) as folder:
         state = {name: thing.state_dict() for name, thing in things.items()}
-        torch.save({**_own_state(torch, step, extra), "state": state}, os.path.join(folder, "state.pt"))
+        torch.save({"step": step, "extra": extra, "random": _random_states(torch), "state": state}, os.path.join(folder, "state.pt"))
 
 
 def torch_load(ckpt, extra=None, map_location="cpu", **things):
@@ -787,7 +774,7 @@ def dcp_save(ckpt, step, state, extra=None, raises=False):
     with ckpt.saving(step, raises) as folder:
         dcp, save, _ = _dcp(ckpt._ranks)
         save(state, storage_writer=dcp.FileSystemWriter(folder))
-        torch.save(_own_state(torch, step, extra), os.path.join(folder, "rank.pt"))
+        torch.save({"step": step, "extra": extra, "random": _random_states(torch)}, os.path.join(folder, "rank.pt"))
 
 
 def dcp_load(ckpt, state, extra=None):

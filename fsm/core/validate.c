@@ -208,8 +208,7 @@ static enum fsm_status validate_target_spec(const Ckpt__V1__TargetSpec *spec,
     return status;
 }
 
-/* Apply takes the targets without a way to refuse: all is asked here, also that none comes
- * twice. */
+/* Apply takes the targets without a way to refuse: all is asked here. */
 static enum fsm_status validate_cluster_init(const fsm_command *command,
                                              struct fsm_outcome *outcome)
 {
@@ -389,8 +388,7 @@ static enum fsm_status validate_restart(const fsm_command *command, struct fsm_o
     return outcome->status;
 }
 
-/* The evaluator's own batches: only ids and sizes are asked. Inputs without what they share explain
- * nothing. */
+/* The evaluator's batches: ids and sizes. Inputs without what they share explain nothing. */
 static enum fsm_status validate_decisions(const fsm_command *command, struct fsm_outcome *outcome)
 {
     const Ckpt__Log__V1__DecisionBatch *batch = command->decisions;
@@ -634,11 +632,9 @@ static enum fsm_status validate_restart_choice(const fsm_command *command,
 
 static enum fsm_status validate_hang(const fsm_command *command, struct fsm_outcome *outcome)
 {
-    const Ckpt__Log__V1__Hang *hang = command->hang;
-
-    check_id(hang->allocation_id, outcome);
-    check_range(hang->quiet_ms, 0, FSM_DURATION_MAX_MS, outcome);
-    return check_range(strlen(hang->evidence), hang->quiet_ms != 0, FSM_DETAIL_BYTES - 1, outcome);
+    check_id(command->hang->allocation_id, outcome);
+    check_range(command->hang->quiet_ms, 0, FSM_DURATION_MAX_MS, outcome);
+    return fsm_check_detail(command->hang->evidence, outcome);
 }
 
 /* The first epoch is cluster_init's. */

@@ -402,8 +402,8 @@ static void summary(const struct plan *plan, const struct board *board, double w
            ", older folders put back at the end %" PRIu64 "; complete of one label %" PRIu64
            ", of a step that was agreed %" PRIu64 ", %" PRIu64 " of them by ranks that have streams"
            " (told so %" PRIu64 " times, %" PRIu64
-           " faults meanwhile), with which a job ended %" PRIu64
-           "; nodes off by a witness %" PRIu64 "\n",
+           " faults meanwhile), with which a job ended %" PRIu64 "; nodes off by a witness %" PRIu64
+           "\n",
            board->operated, board->nodes_removed, board->stale_reads, board->watched,
            board->backups, board->undeleted, board->removed_by_agents, board->over_quota,
            board->let_go_early, board->late, board->orphans_shown, board->continued,

@@ -25,7 +25,7 @@ enum {
     RETRY_MAX_MS = 1000,
     MESSAGE_MAX_BYTES = 4 << 20,
     SAVED_LEVEL = 2, /* of AgentReport.saved_before_ms */
-    PROBE_LEVEL = 2 /* from which a cluster asks where its nodes are probed */
+    PROBE_LEVEL = 2  /* from which a cluster asks where its nodes are probed */
 };
 
 struct session {

@@ -166,6 +166,14 @@ void nodes_answer(struct request *request, struct scratch *scratch)
     answer_reply(request->call, &reply.base);
 }
 
+char *nodes_hung_warning(uint32_t count, struct scratch *scratch)
+{
+    return scratch_printf(scratch,
+                          "%" PRIu32 " jobs are HUNG, no rank of them steps any more: ckptctl "
+                          "jobs, and ckptctl job JOB says why",
+                          count);
+}
+
 char *nodes_warning(const struct broker *broker, struct scratch *scratch)
 {
     const struct fsm *fsm = replica_fsm(broker->replica);

@@ -25,6 +25,8 @@ void nodes_fill(const struct broker *broker, const struct fsm_node *node, struct
  * elsewhere because of that (NODE_SILENT), of those in the first NODES_LOOKED_MAX slots. NULL: no
  * such node. */
 char *nodes_warning(const struct broker *broker, struct scratch *scratch);
+/* For Status: so many jobs hang on theirs. */
+char *nodes_hung_warning(uint32_t count, struct scratch *scratch);
 /* GetNode */
 void nodes_answer(struct request *request, struct scratch *scratch);
 

@@ -736,15 +736,11 @@ void status_answer(struct request *request, struct scratch *scratch)
     status_warn_storage(&status);
     status_warn_damaged(&status, &request->broker->damaged);
     if (status.summary.hung_count > 0)
-        status_warn(&status, scratch_printf(scratch,
-                                            "%" PRIu32 " jobs are HUNG, no rank of them steps any "
-                                            "more: ckptctl jobs, and ckptctl job JOB says why",
-                                            status.summary.hung_count));
+        status_warn(&status, nodes_hung_warning(status.summary.hung_count, scratch));
     status_warn_tenants(&status);
     status_warn_undeleted(&status);
     status_warn_nodes(&status);
-    lost = nodes_warning(broker, scratch);
-    if (lost != NULL)
+    if ((lost = nodes_warning(broker, scratch)) != NULL)
         status_warn(&status, lost);
     status_queues(&status);
     status_warn_incarnations(&status);

@@ -69,8 +69,7 @@ static const struct fsm *session_fsm(const struct session *session)
     return replica_fsm(session->dispatcher->broker->replica);
 }
 
-/* NULL: it is not attached, or its node was removed, which ends it when the whole entry is
- * applied. */
+/* NULL: it is not attached, or its node was removed, which ends it when the entry is applied. */
 static const struct fsm_node *session_node(const struct session *session)
 {
     const struct fsm_node *node =
@@ -90,8 +89,7 @@ static void session_release(struct session *session)
     free(session);
 }
 
-/* The node has no stream any more. The checks say that the table of slots and the sessions tell the
- * same. */
+/* The node has no stream any more. The table of slots and the sessions tell the same. */
 static void session_detach(struct session *session)
 {
     struct dispatcher *dispatcher = session->dispatcher;
@@ -279,8 +277,7 @@ static void on_seen(void *data, const struct err *failed, const struct fsm_outco
         session_attach(session);
 }
 
-/* A drained node stays drained although its agent says hello: only an operator takes a drain
- * back. From level 2 on the state knows that by itself. */
+/* A drained node stays drained, but by an operator; from level 2 on the state knows that. */
 static void propose_seen(struct session *session, const struct fsm_node *node)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
@@ -662,8 +659,7 @@ static void on_message(struct rpc_call *call, void *data, const uint8_t *bytes, 
     ckpt__v1__agent_up__free_unpacked(up, NULL);
 }
 
-/* A stream begins. It may stay without hello for as long as the client likes: it holds no node's
- * place. */
+/* A stream begins. It may stay without hello for ever: it holds no node's place. */
 static void on_request(struct rpc_call *call, void *data)
 {
     struct dispatcher *dispatcher = data;
