@@ -12,7 +12,6 @@ Without torch:
         if ckpt.barrier(step):
             with ckpt.saving(step) as folder:       # an empty folder of this rank alone
                 save_my_state(folder)
-
 Outside ckpt-run everything is there and does nothing: barrier() and poll() are False; restore_dir is what CKPT_RESTORE_DIR names, or None.
 
 barrier, poll  barrier(step) where all ranks count the same steps; no rank waits for another, and no collective is made: each
