@@ -209,6 +209,8 @@ static void converge(struct world *world, uint64_t most_us)
                 break;
             rest_us = stops_us != 0 ? now_us : rest_us;
             end_us = (stops_us != 0 ? begin : rest_us) + most_us;
+            if (end_us < comebacks_last_us(world) + most_us) /* jobs follow each other on a node */
+                end_us = comebacks_last_us(world) + most_us;
             if (now_us > end_us && (stops_us == 0 || now_us > stops_us + STOP_MAX_US))
                 world_violation(world, "L3-L5", "%" PRIu64 " s after healing: %s",
                                 (now_us - begin) / SECOND_US, what);

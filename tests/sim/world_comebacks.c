@@ -52,7 +52,7 @@ struct comeback_checks {
     struct comeback jobs[WORLD_JOBS_MAX];
     uint32_t max_requeue;                /* the policy's, before this entry */
     uint64_t freed_ms[WORLD_AGENTS_MAX]; /* a preemption freed it, nobody came since; 0: none */
-    uint64_t looked_us;
+    uint64_t looked_us, last_us;
     char unsettled[160];
 };
 
@@ -234,6 +234,7 @@ static void restart_chosen(struct world *world, const struct fsm *fsm, const Ckp
         world_violation(world, "I62", "%s was restarted %u times by the broker, not %" PRIu64,
                         job->id, comeback->chosen, event->number);
     chosen_nodes(world, fsm, event, comeback);
+    world->comebacks->last_us = sim_now_us(world->sim);
     comeback->by_broker = true;
     comeback->run = first_run(fsm, job->id);
     comeback->taken = false;
@@ -402,6 +403,11 @@ static bool is_due(struct world *world, unsigned number, uint64_t *ret_left_ms)
         return false;
     *ret_left_ms = now_ms < due_ms ? due_ms - now_ms : 0;
     return true;
+}
+
+uint64_t comebacks_last_us(const struct world *world)
+{
+    return world->comebacks->last_us;
 }
 
 const char *comebacks_unsettled(struct world *world)

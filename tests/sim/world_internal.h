@@ -611,6 +611,8 @@ bool comebacks_left(const struct world *world, const struct world_job *job, unsi
 /* The run on that node began by the broker's choice, and is the job's. */
 bool comebacks_is_run(const struct world *world, const struct world_job *job, unsigned agent,
                       uint64_t run);
+/* When the broker restarted a job last, in the simulator's time; 0: it never did. */
+uint64_t comebacks_last_us(const struct world *world);
 /* Empty, or which job the broker has to restart and does not. */
 const char *comebacks_unsettled(struct world *world);
 
