@@ -108,7 +108,8 @@ def met(played, kind):
     played.agent.tell("ask 3 1-9-1 1999999999999 0 out/1-9-1/rank-00003")
     time.sleep(0.3)
     assert call(rank, "barrier 2") == "go on"
-    assert re.fullmatch(r"at 3 1-9-1 2 [1-9]\d*", played.agent.hear())
+    heard = played.agent.hear()
+    assert re.fullmatch(r"at 3 1-9-1 2 [1-9]\d*", heard), (kind, heard)
     played.agent.tell("step 3 1-9-1 5")
     time.sleep(0.3)
     assert [call(rank, f"barrier {step}") for step in (3, 4, 5)] == ["go on", "go on", "now"]

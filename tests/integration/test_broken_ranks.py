@@ -87,7 +87,7 @@ while True:
                 folder = words[4]
                 agent.sendall(b"at %s 10 1000000\n" % words[1].encode())
                 act(agent, words[1], way)
-            elif words[0] == "step":
+            elif words[0] == "step" and words[1] != "-":
                 finish(words[1], folder, words[2], way)
                 agent.sendall(b"done %s\n" % words[1].encode())
     except OSError:

@@ -46,7 +46,7 @@ def a_node_that_is_gone_is_removed_and_its_agent_comes_back_as_a_new_one():
         cluster.ctl("node", "remove", "misspelt", "--yes")
         agent = cluster.agents["a"]
         os.kill(agent.process.pid, signal.SIGSTOP)  # its stream stays open
-        wait_until("a is down", lambda: nodes(cluster).get("a") == "down", 20)
+        wait_until("its agent is lost", lambda: nodes(cluster).get("a") == "agent_lost", 20)
         cluster.leader().kill()
         cluster.wait_leader()
         cluster.ctl("node", "remove", "a", "--yes")
@@ -77,7 +77,7 @@ def a_stream_that_is_open_ends_with_its_node():
         runs_and_is_saved(cluster, "one", "a")
         agent, [job] = cluster.agents["a"], cluster.jobs
         os.kill(agent.process.pid, signal.SIGSTOP)
-        wait_until("a is down", lambda: nodes(cluster).get("a") == "down", 20)
+        wait_until("its agent is lost", lambda: nodes(cluster).get("a") == "agent_lost", 20)
         assert cluster.allocation("one").state == common_pb2.ALLOCATION_STATE_REQUEUED
         refused(cluster, "a", "NODE_HAS_JOBS", "1 jobs")
         cluster.ctl("end", "one", "--yes")

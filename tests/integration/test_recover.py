@@ -453,7 +453,7 @@ def a_restored_copy_is_passive_beside_the_cluster_that_runs_on():
         real.stop()
         copy.ctl("cluster", "adopt", "--yes")
         assert load_json(copy.ctl("-o", "json", "status", check=False))["status"].get("passive_since_ms", 0) == 0
-        wait_until("it acts now: the silent node goes down", lambda: load_json(copy.ctl("-o", "json", "nodes"))["nodes"][0]["state"] == "down", 20, 0.2)
+        wait_until("it acts now: the silent node's agent is lost", lambda: load_json(copy.ctl("-o", "json", "nodes"))["nodes"][0]["state"] == "agent_lost", 20, 0.2)
 
 
 def a_member_of_a_restored_cluster_that_is_restored_again_is_refused():

@@ -2,6 +2,7 @@
 """Several targets: each node's checkpoints go to the target of its domain, a restart reads where its checkpoint lies, old copies elsewhere
 leave after success. S2-021, S2-022, S2-023, S2-024, S2-025, S2-026, S2-027, S2-028, S2-030."""
 import json
+import os
 import pathlib
 import signal
 import sys
@@ -193,7 +194,7 @@ def leave_its_node(cluster, rule):
     complete(cluster, "job")
     assert (hint(cluster)["domain"], hint(cluster)["waits"]) == ("left", False), hint(cluster)
     assert f"left {rule}" in cluster.ctl("placement").stdout
-    job.process.send_signal(signal.SIGTERM)
+    os.kill(job.application_pid(), signal.SIGKILL)
     job.process.wait(20)
     allocation_in(cluster, "job", REQUEUED)
     assert (hint(cluster)["domain"], hint(cluster)["waits"]) == ("left", True), hint(cluster)

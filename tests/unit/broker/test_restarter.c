@@ -196,7 +196,7 @@ static void an_exclusion_ends(void **state)
     assert_int_equal(job_of(fake)->state, ALLOCATION(REQUEUED));
     fake_advance_ms(fake, 2000);
     assert_int_equal(job_of(fake)->state, ALLOCATION(STARTING));
-    assert_string_equal(job_of(fake)->restart_choice, "its own node-1, node-2");
+    assert_string_equal(job_of(fake)->restart_choice, "its own node-2, node-1");
     finish(fake);
 }
 

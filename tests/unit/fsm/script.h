@@ -116,7 +116,7 @@ static inline enum fsm_status script_register(struct script *script,
     spec.continues = script_text(script_value(script, "continues", ""));
     spec.n_nodes = shares.count;
     spec.nodes = shares.pointers;
-    request.spec = &spec, request.waits = script_flag(script, "waits");
+    request.spec = &spec, request.waits = script_flag(script, "later");
     SCRIPT_BODY(REGISTER_ALLOCATION, register_allocation, &request);
     if (script_apply(script, command) == FSM_OK && !script_flag(script, "starting"))
         script_parts_start(script, &spec);

@@ -5,7 +5,7 @@
 #include "tests/unit/fsm/random_line.h"
 #include "tests/unit/fsm/snapshot_level.h"
 
-enum { RUNS = 12, LINES = 2500, SNAPSHOT_EVERY = 97 };
+enum { RUNS = 16, LINES = 2500, SNAPSHOT_EVERY = 97 };
 
 static uint64_t hash_of(const struct fsm *fsm)
 {

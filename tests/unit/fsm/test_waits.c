@@ -14,7 +14,7 @@ static void start(struct script *script, const char *words)
     for (int i = 1; i <= 3; i++)
         expect_ok(script, "node n%d ready boot=b%d", i, i);
     expect_ok(script, "register theirs nodes=n2");
-    expect_ok(script, "register j nodes=n1,n2 restore=all waits %s", words);
+    expect_ok(script, "register j nodes=n1,n2 restore=all later %s", words);
 }
 
 static const struct fsm_node *node_of(const struct script *script, const char *id)
@@ -35,7 +35,7 @@ static void nothing_changes_on_a_node_that_is_only_named(void **unused)
     expect_ok(&script, "node n2 ready boot=b2");
     expect_ok(&script, "register theirs nodes=n2");
     expect_ok(&script, "at %" PRIu64, script.now_ms + 5000);
-    expect_ok(&script, "register j nodes=n1,n2 waits");
+    expect_ok(&script, "register j nodes=n1,n2 later");
     expect_job(&script, "j", REQUEUED);
     assert_int_equal(job_of(&script, "j")->reason, CKPT__V1__REASON__REASON_NOT_ATTACHED);
     assert_int_equal(job_of(&script, "j")->requeue_count, 0);
@@ -61,7 +61,7 @@ static void it_begins_where_its_ckpt_run_waits(void **unused)
     expect_ok(&script, "at %" PRIu64, script.now_ms + 120000);
     expect_job(&script, "j", REQUEUED);
     expect_status(&script, TOO_FEW_NODES, "choose j nodes=n1");
-    expect_ok(&script, "choose j nodes=n1,n3"); /* a spare where it waits */
+    expect_ok(&script, "choose j nodes=n1,n3"); /* a spare where it later */
     expect_job(&script, "j", STARTING);
     assert_int_equal(node_of(&script, "n3")->allocation_count, 1);
     assert_int_equal(node_of(&script, "n2")->allocation_count, 1); /* theirs */
