@@ -293,7 +293,7 @@ def a_lost_node_comes_back_and_its_old_application_is_stopped():
         refused = cluster.ctl("node", "down", "b", "--is-off", "--yes", check=False)
         assert refused.returncode == 4 and "NODE_NOT_DOWN" in refused.stderr, refused
         cluster.ctl("node", "down", "a", "--is-off", "--yes")  # not true: the agent still ends what it finds
-        assert "down, off" in cluster.ctl("nodes").stdout and "node a off, by an operator's word" in cluster.ctl("events").stdout
+        assert "down, off" in cluster.ctl("nodes").stdout and "node off, by the second witness OPERATOR: a" in cluster.ctl("events").stdout
         cluster.ctl("restart", "moves", "--node", "b:1")
         new = cluster.run_job("b", "moves", heat(cluster, "moves"))
         says(new, f"restore/{checkpoint_text(point)}")

@@ -385,9 +385,12 @@ static const struct refused *last_refused(const struct restarter *restarter,
 static bool lately_refused(const struct restarter *restarter, const struct fsm_allocation *job)
 {
     const struct refused *refused = last_refused(restarter, job);
+    bool by_hand = refused != NULL && refused->status == FSM_NO_USABLE_CHECKPOINT &&
+                   fsm_restart_point(state_of(restarter), job->id, 0) == NULL;
 
     return refused != NULL &&
-           replica_state_ms(restarter->broker->replica) < refused->at_ms + RESTARTER_REFUSED_MS;
+           replica_state_ms(restarter->broker->replica) <
+               refused->at_ms + (by_hand ? RESTARTER_BY_HAND_MS : RESTARTER_REFUSED_MS);
 }
 
 bool restarter_refused(const struct restarter *restarter, const struct fsm_allocation *job,

@@ -42,6 +42,8 @@ enum {
     RESTARTER_SETTLE_MS = 2000,
     RESTARTER_ABSENT_MS = 20000,
     RESTARTER_REFUSED_MS = 2000,  /* before a refused choice is made again */
+    RESTARTER_BY_HAND_MS = 60000, /* ... of a job that has nothing to begin from: it waits for a
+                                     person, as RULES say */
     RESTARTER_REFUSED_MAX = 256,  /* remembered */
     RESTARTER_CALLERS_MAX = 1024, /* of one node; more are not heard */
     RESTARTER_IN_FLIGHT_MAX = 64  /* proposals of one look */
