@@ -380,7 +380,7 @@ static bool can_begin(const struct fsm *fsm, const struct fsm_allocation *view, 
     if (fsm_allocation_silent(fsm, view) != NULL || fsm_destination(fsm, view) == NULL ||
         (view->continued_by[0] != '\0' && view->last_complete_id == 0)) /* by another job */
         return false;
-    if (point == NULL) /* what went over to it from another job is not given up by itself */
+    if (point == NULL) /* a checkpoint of another job is not given up by itself */
         return view->complete_count == 0 && view->continues[0] == '\0' && waits >= fewest;
     return waits >= fewest && (!own || point->shard_count == most);
 }
