@@ -108,7 +108,7 @@ def all_members_down(make):
 
 
 FAULTS = (rank_killed, node_powered_off, agent_killed, agent_stopped, node_cut_off_and_back, leader_killed_in_the_choice, preempted_and_given_back, all_members_down)
-SHORT = {train: (node_powered_off, leader_killed_in_the_choice), heat: (rank_killed,), threads: (node_cut_off_and_back, all_members_down)}
+SHORT = {train: (node_powered_off,), heat: (rank_killed,), threads: (leader_killed_in_the_choice,)}
 
 
 def case(fault, make):
