@@ -32,10 +32,13 @@ def kinds(job):
     return [event.kind for event in job.cluster.events() if event.allocation_id == job.name]
 
 
+HANGS_AT = 1000
+
+
 def order_hangs(job):
-    """Rank 0 in a read of a pipe, rank 1 in a futex."""
+    """Rank 0 in a read of a pipe, rank 1 in a futex, both at one step that is still to come: else one would wait for the other."""
     for rank, where in enumerate(("pipe", "futex")):
-        (job.folder / f".hang.{rank}").write_text(where)
+        (job.folder / f".hang.{rank}").write_text(f"{where} {HANGS_AT}")
         (job.folder / f".hang.{rank}").rename(job.folder / f"hang.{rank}")
 
 

@@ -10,7 +10,7 @@ other by files in the folder, and sum their gradients around a ring of sockets. 
 with any number of ranks, since a step has the same samples with all of them. A --silent rank goes on without its library from that
 step on, in the first run. Two of one number at a time leave a file `two` in the folder. With
 --defers all ranks put off each question once. With --signal ranks do without a library: they catch SIGUSR1, agree on the step by their own ring, and write done.RANK themselves.
-A file hang.RANK in the folder makes that rank hang at its next step, once: in a read of a pipe, or where it holds `futex` in a lock.
+A file hang.RANK in the folder, "WHERE STEP", makes that rank hang once, at that step or the next one: in a read of a pipe, or, `futex`, in a lock.
 """
 import argparse
 import fcntl
@@ -146,13 +146,15 @@ def saved(ckpt, step, state, deferred):
         (pathlib.Path(folder) / "state.json").write_text(state)
 
 
-def hang(order):
+def hang(order, step):
     """For ever, if somebody has ordered it."""
     try:
-        where = order.read_text()
-        order.unlink()
+        where, at = order.read_text().split()
     except FileNotFoundError:
         return
+    if step < int(at):
+        return
+    order.unlink()
     if where == "futex":
         lock = threading.Lock()
         lock.acquire()
@@ -176,7 +178,7 @@ def train(options):
     deferred = set() if options.defers else None
     silent, run = rank == silent_rank and not folders, os.environ.get("CKPT_RUN", "")
     for step in range(step, options.steps + 1):
-        hang(meet / f"hang.{rank}")
+        hang(meet / f"hang.{rank}", step)
         mute, state = silent and step >= silent_step, json.dumps({"step": step, "weights": weights, "run": run})
         if signalled and ring.summed([signalled.wanted()])[0] == world and not mute:
             signalled.save(step, state)

@@ -28,6 +28,7 @@ struct word {
     char id[ID_MAX_BYTES + 1];
     uint64_t run, quiet_ms, stepped_ms, gap_p99_ms, highest_step;
     bool under_way;
+    uint64_t gone_ms; /* its node speaks of the job no more, since then; 0: it does */
     size_t behind_count;
     struct behind *behind;
 };
@@ -135,29 +136,62 @@ static void word_take(struct word *word, const Ckpt__V1__RunningAllocation *runn
     behind_take(word, steps);
 }
 
+static bool says_steps(const Ckpt__V1__RunningAllocation *running)
+{
+    return running->steps != NULL && id_valid(running->allocation_id);
+}
+
+/* A part that has finished stepped until then: its job was not quiet before. Kept while the job has
+ * the node, in this run. */
+static bool word_is_kept(const struct hangs *hangs, uint32_t slot, const struct word *word,
+                         const Ckpt__V1__AgentHeartbeat *heartbeat)
+{
+    const struct fsm_allocation *job = fsm_allocation_find(state_of(hangs), word->id);
+
+    for (size_t i = 0; i < heartbeat->n_running; i++)
+        if (says_steps(heartbeat->running[i]) &&
+            strcmp(heartbeat->running[i]->allocation_id, word->id) == 0)
+            return false;
+    if (job == NULL || job->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING)
+        return false;
+    for (uint32_t i = 0; i < job->node_count; i++)
+        if (job->nodes[i].node_slot == slot)
+            return job->nodes[i].run == word->run;
+    return false;
+}
+
+static void word_keep(struct word *to, const struct word *from, uint64_t now_ms)
+{
+    *to = *from;
+    to->gone_ms = from->gone_ms != 0 ? from->gone_ms : now_ms;
+    to->behind = NULL; /* its ranks have ended */
+    to->behind_count = 0;
+}
+
 void hangs_heard(struct hangs *hangs, uint32_t node_slot, const Ckpt__V1__AgentHeartbeat *heartbeat)
 {
     struct node_words *node;
-    size_t told = 0;
+    struct word *words;
+    size_t count = 0;
 
     if (hangs == NULL)
         return;
     node = words_at(hangs, node_slot);
-    words_drop(hangs, node);
     node->heard_ms = replica_state_ms(hangs->broker->replica);
     if (!node->heard)
         node->since_ms = node->heard_ms;
     node->heard = true;
+    words = check_calloc(heartbeat->n_running + node->count + 1, sizeof(*words));
     for (size_t i = 0; i < heartbeat->n_running; i++)
-        told +=
-            heartbeat->running[i]->steps != NULL && id_valid(heartbeat->running[i]->allocation_id);
-    if (told == 0)
-        return;
-    node->words = check_calloc(told, sizeof(*node->words));
-    for (size_t i = 0; i < heartbeat->n_running; i++)
-        if (heartbeat->running[i]->steps != NULL && id_valid(heartbeat->running[i]->allocation_id))
-            word_take(&node->words[node->count++], heartbeat->running[i]);
-    hangs->word_count += node->count;
+        if (says_steps(heartbeat->running[i]))
+            word_take(&words[count++], heartbeat->running[i]);
+    for (size_t i = 0; i < node->count; i++)
+        if (word_is_kept(hangs, node_slot, &node->words[i], heartbeat))
+            word_keep(&words[count++], &node->words[i], node->heard_ms);
+    words_drop(hangs, node);
+    node->words = words;
+    node->count = count;
+    hangs->word_count += count;
     look_in(hangs, HANGS_LOOK_MS);
 }
 
@@ -192,6 +226,15 @@ static bool node_is_heard(const struct hangs *hangs, uint32_t slot)
                fsm_policy(state_of(hangs))->node_degraded_after_ms;
 }
 
+/* Its node says no more of it: until then the job was not quiet. NULL allowed. */
+static void part_gone(const struct hangs *hangs, const struct word *word, struct judged *judged)
+{
+    uint64_t now_ms = replica_state_ms(hangs->broker->replica);
+
+    if (word != NULL && word->gone_ms != 0 && now_ms - word->gone_ms < judged->quiet_ms)
+        judged->quiet_ms = now_ms - word->gone_ms;
+}
+
 /* False: something there may step, or what is said is of another run. */
 static bool part_add(const struct hangs *hangs, const struct fsm_allocation *job, uint32_t place,
                      struct judged *judged)
@@ -206,7 +249,8 @@ static bool part_add(const struct hangs *hangs, const struct fsm_allocation *job
     seen_ms = hangs->nodes[slot].heard_ms - hangs->nodes[slot].since_ms;
     if (seen_ms < judged->quiet_ms)
         judged->quiet_ms = seen_ms;
-    if (word == NULL)
+    part_gone(hangs, word, judged);
+    if (word == NULL || word->gone_ms != 0)
         return true;
     if (word->under_way || word->run != job->nodes[place].run)
         return false;
@@ -228,9 +272,16 @@ static bool job_hangs(const struct hangs *hangs, const struct fsm_allocation *jo
     *ret_judged = (struct judged){.quiet_ms = FSM_DURATION_MAX_MS};
     if (fsm_hang_possible(fsm, job) != FSM_OK)
         return false;
-    for (uint32_t i = 0; i < job->node_count; i++)
-        if (fsm_hang_steps(fsm, job, i) && !part_add(hangs, job, i, ret_judged))
+    for (uint32_t i = 0; i < job->node_count; i++) {
+        if (!fsm_hang_steps(fsm, job, i)) {
+            const struct word *word = word_of(hangs, job->nodes[i].node_slot, job->id);
+
+            if (word != NULL && word->gone_ms == 0)
+                return false; /* its last heartbeat is from before its end */
+            part_gone(hangs, word, ret_judged);
+        } else if (!part_add(hangs, job, i, ret_judged))
             return false;
+    }
     return ret_judged->parts > 0 &&
            ret_judged->quiet_ms >= fsm_hang_limit_ms(fsm_policy(fsm), ret_judged->gap_p99_ms);
 }
@@ -371,9 +422,12 @@ static void propose_hang(struct hangs *hangs, const struct fsm_allocation *job,
 static bool stands_for_job(const struct hangs *hangs, const struct fsm_allocation *job,
                            uint32_t slot)
 {
-    for (uint32_t i = 0; i < job->node_count; i++)
-        if (word_of(hangs, job->nodes[i].node_slot, job->id) != NULL)
+    for (uint32_t i = 0; i < job->node_count; i++) {
+        const struct word *word = word_of(hangs, job->nodes[i].node_slot, job->id);
+
+        if (word != NULL && word->gone_ms == 0)
             return job->nodes[i].node_slot == slot;
+    }
     return false;
 }
 
@@ -382,7 +436,7 @@ static void consider_word(struct hangs *hangs, uint32_t slot, const struct word 
     const struct fsm_allocation *job = fsm_allocation_find(state_of(hangs), word->id);
     struct judged judged = {.quiet_ms = 0};
 
-    if (job == NULL || hangs->in_flight > HANGS_IN_FLIGHT_MAX)
+    if (job == NULL || word->gone_ms != 0 || hangs->in_flight > HANGS_IN_FLIGHT_MAX)
         return;
     if (fsm_hung(job) ? word_steps_again(hangs, slot, word, job) && !job->terminating
                       : stands_for_job(hangs, job, slot) && job_hangs(hangs, job, &judged))
