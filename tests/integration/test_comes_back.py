@@ -122,9 +122,9 @@ def a_part_that_has_finished_begins_again_with_one_that_failed():
     leaves with 0, silent, when all have."""
     with site("ab", restart_wait="60s") as cluster:
         mark = cluster.dir / "mark"
-        command = ["sh", "-c", f'[ $CKPT_PART = 0 ] || [ -e "{mark}" ] || exit 0; [ $CKPT_PART = 1 ] && exec sleep 2; sleep 2; [ -e "{mark}" ] || {{ touch "{mark}"; exit 3; }}; sleep 3']
+        command = ["sh", "-c", f'[ $CKPT_PART = 0 ] || [ -e "{mark}" ] || exit 0; [ $CKPT_PART = 1 ] && exec sleep 2; sleep 2; [ -e "{mark}" ] || {{ touch "{mark}"; exit 3; }}; sleep 6']
         cluster.register("job", [("a", 1, MIB), ("b", 1, MIB)], restart=AUTO)
-        runs = {node: cluster.run_job(node, "job", command, RESTARTS) for node in "ab"}
+        runs = {node: cluster.run_job(node, "job", command, (*RESTARTS, "--wait-for", "4s")) for node in "ab"}
         says(runs["b"], "this part of the allocation has finished; it is kept until the others have")
         wait_until("it runs", lambda: cluster.allocation("job").state == RUNNING, 20)
         assert runs["b"].log.read_text().count("started pid") == 1
@@ -133,6 +133,7 @@ def a_part_that_has_finished_begins_again_with_one_that_failed():
             assert run.process.wait(30) == 0, run.log.read_text()
         wait_until("it is completed", lambda: cluster.allocation("job").state == COMPLETED, 20)
         assert runs["b"].log.read_text().count("started pid") == 2, runs["b"].log.read_text()
+        assert "gave up" not in runs["b"].log.read_text(), "it waits for nothing that --wait-for limits"
         assert "the agent is there" not in runs["b"].log.read_text(), runs["b"].log.read_text()
         assert "does not run" not in runs["b"].log.read_text() and "is over" not in runs["b"].log.read_text().split("started pid")[2], runs["b"].log.read_text()
         cluster.register("hand", [("a", 1, MIB), ("b", 1, MIB)], restart=common_pb2.RESTART_MODE_MANUAL)

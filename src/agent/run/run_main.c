@@ -195,7 +195,8 @@ static struct end_note note_of_end(void)
 /* No application runs: --wait-for says for how long that may be. */
 static void patience_begins(void)
 {
-    if (run.options.wait_for_ms != 0 && !uv_is_active((uv_handle_t *)&run.patience))
+    if (run.options.wait_for_ms != 0 && !run_comeback_is_finished() &&
+        !uv_is_active((uv_handle_t *)&run.patience))
         uv_timer_start(&run.patience, give_up, run.options.wait_for_ms, 0);
 }
 
@@ -522,6 +523,8 @@ static void stay_on(bool by_cluster)
 {
     if (by_cluster || !run_comeback_is_finished())
         run_comeback_ask(by_cluster);
+    else
+        uv_timer_stop(&run.patience); /* what is waited for runs */
     begin_anew();
 }
 
