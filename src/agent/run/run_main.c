@@ -524,7 +524,7 @@ static void stay_on(bool by_cluster)
     if (by_cluster || !run_comeback_is_finished())
         run_comeback_ask(by_cluster);
     else
-        uv_timer_stop(&run.patience); /* what is waited for runs */
+        uv_timer_stop(&run.patience); /* the other parts run */
     begin_anew();
 }
 
