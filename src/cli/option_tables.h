@@ -8,6 +8,18 @@
 #include "src/cli/cli.h"
 
 extern const char *const option_format_words[]; /* enum output_format */
+/* Rows of ckptctl's commands and of the owner's verbs alike. */
+#define OPTION_ROWS_OF_OUTPUT                                                                      \
+    {.name = "output",                                                                             \
+     .letter = 'o',                                                                                \
+     .kind = OPTION_CHOICE,                                                                        \
+     .value = "FORMAT",                                                                            \
+     .help = "table, wide, json, jsonl, yaml or name",                                             \
+     .words = option_format_words},                                                                \
+        {.name = "no-headers", .kind = OPTION_FLAG, .help = "tables without their first line"},    \
+    {                                                                                              \
+        .name = "quiet", .letter = 'q', .kind = OPTION_FLAG, .help = "no remarks on stderr"        \
+    }
 extern const struct option_spec global_options[];
 extern const struct option_spec mutation_options[]; /* of every command that changes state */
 
