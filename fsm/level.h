@@ -13,12 +13,12 @@
 #include <stdint.h>
 
 #include "ckpt/log/v1/command.pb-c.h"
+#include "fsm/message_level.h"
 #include "fsm/status.h"
 
 struct fsm;
 struct fsm_outcome;
 
-enum { FSM_LEVEL_FIRST = 1, FSM_LEVEL_NEWEST = 2 };
 /* The cluster's, from FSM_LEVEL_FIRST. */
 uint32_t fsm_level(const struct fsm *fsm);
 /* The level that a command sets; 0: none. */
@@ -27,9 +27,6 @@ uint32_t fsm_level_asked(const Ckpt__Log__V1__Command *command);
  * the field. The proposer calls it last; apply does not. */
 enum fsm_status fsm_validate_level(const struct fsm *fsm, const Ckpt__Log__V1__Command *command,
                                    struct fsm_outcome *ret_outcome);
-/* The highest level of what the message holds at any depth; ret_field is the name of a field with
- * it, "" at FSM_LEVEL_FIRST. */
-uint32_t fsm_message_level(const ProtobufCMessage *message, const char **ret_field);
 /* Fields above the level become as they are in a policy of an earlier build. */
 void fsm_policy_lower(Ckpt__V1__Policy *policy, uint32_t level);
 /* The index of an entry that holds what this build does not know: the state is not the cluster's

@@ -608,10 +608,11 @@ void fsm_node_lost(struct fsm *fsm, struct node *node);
 /* Notes a command that holds what this build does not know: see fsm_newer_index(). status: what its
  * validation found. */
 void fsm_note_newer(struct fsm *fsm, const fsm_command *command, enum fsm_status status);
+/* FSM_LEVEL_FIRST: it was always there. */
+uint32_t fsm_field_level(const ProtobufCMessageDescriptor *type,
+                         const ProtobufCFieldDescriptor *field);
 /* The bits in `zeros` of the policy's fields of a higher level. */
 uint64_t fsm_policy_bits_above(uint32_t level);
-/* Numbers of a higher level become zero: they are not in the bytes then. */
-void fsm_message_lower(ProtobufCMessage *message, uint32_t level);
 /* policy.c */
 void fsm_policy_defaults(Ckpt__V1__Policy *policy);
 /* The defaults that a cluster of this level was founded with. */

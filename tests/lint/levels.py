@@ -69,8 +69,8 @@ def problems(texts):
     was = {key: value for key, value in was.items() if key[0].startswith("ckpt.")}
     yield from compare(was, now, level)
     newest = max([said for _, _, said in now.values()] + [level])
-    if not re.search(rf"\bFSM_LEVEL_NEWEST = {newest}\b", texts["fsm/level.h"]):
-        yield f"fsm/level.h: FSM_LEVEL_NEWEST is not {newest}, the highest level of the .proto files"
+    if not re.search(rf"\bFSM_LEVEL_NEWEST = {newest}\b", texts["fsm/message_level.h"]):
+        yield f"fsm/message_level.h: FSM_LEVEL_NEWEST is not {newest}, the highest level of the .proto files"
 
 
 WAS = 'package a; message M { uint32 x = 1; oneof body { N n = 2; } } enum E { E_NONE = 0; }'

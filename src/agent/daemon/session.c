@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ckpt/v1/agent.pb-c.h"
+#include "fsm/message_level.h"
 #include "src/agent/daemon/vitals.h"
 #include "src/agent/job/allocation.h"
 #include "src/agent/job/pace.h"
@@ -24,8 +25,7 @@ enum {
     RETRY_MIN_MS = 50,
     RETRY_MAX_MS = 1000,
     MESSAGE_MAX_BYTES = 4 << 20,
-    SAVED_LEVEL = 2, /* of AgentReport.saved_before_ms */
-    PROBE_LEVEL = 2  /* from which a cluster asks where its nodes are probed */
+    PROBE_LEVEL = 2 /* from which a cluster asks where its nodes are probed */
 };
 
 struct session {
@@ -228,6 +228,14 @@ static void send_heartbeat(struct session *session)
     running_free(heartbeat.running, items, heartbeat.n_running);
 }
 
+/* A cluster that tells none is of the first. */
+static uint32_t cluster_level(const struct session *session)
+{
+    uint32_t told = session->agent->feature_level;
+
+    return told < FSM_LEVEL_FIRST ? FSM_LEVEL_FIRST : told;
+}
+
 static void send_report(struct session *session, const struct ledger_report *kept)
 {
     Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
@@ -237,8 +245,8 @@ static void send_report(struct session *session, const struct ledger_report *kep
     report->sequence = kept->sequence;
     if (kept->since_us != 0) /* rounded up: 0 stays for what is not known */
         report->snapshot_age_ms = (agent_now_us(session->agent) - kept->since_us) / 1000 + 1;
-    if (session->agent->feature_level < SAVED_LEVEL)
-        report->saved_before_ms = 0; /* a cluster of an earlier level has no place for it */
+    /* members of an earlier level refuse a report with a field that they do not know, for ever */
+    fsm_message_lower(&report->base, cluster_level(session));
     up.body_case = CKPT__V1__AGENT_UP__BODY_REPORT;
     up.report = report;
     session_send(session, &up);
@@ -339,6 +347,8 @@ static void take_ack(struct session *session, const Ckpt__V1__ReportAck *ack)
 
     if (!session->welcomed || ack->sequence > session->sent_sequence)
         return; /* never sent: not an acknowledgement of anything */
+    if (ack->feature_level > agent->feature_level)
+        agent->feature_level = ack->feature_level;
     if (ledger_acknowledge(agent->ledger, ack->sequence, &err) != 0)
         agent_journal_failed(session->agent, &err);
     for (struct list *at = agent->allocations.next; at != &agent->allocations; at = at->next) {

@@ -12,6 +12,8 @@
 
 struct session;
 
+enum { DISPATCHER_TEXT_BYTES = 129 }; /* of each text of a hello, with its end */
+
 /* Made on every member, at work on the leader alone: `serving`. */
 struct dispatcher {
     struct broker *broker;
@@ -34,6 +36,9 @@ struct dispatcher {
     uint32_t slot_count;
     uint64_t hellos;
 };
+
+/* dispatcher_hello.c: a text that says how it is wrong; NULL: it is not. */
+const char *dispatcher_hello_fault(const Ckpt__V1__AgentHello *hello);
 
 /* dispatcher_session.c */
 void dispatcher_sessions_serve(struct dispatcher *dispatcher); /* adds the method */

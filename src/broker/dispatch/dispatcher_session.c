@@ -34,7 +34,7 @@
 
 #define SESSION_METHOD "/ckpt.v1.AgentService/Session"
 
-enum { SESSION_TEXT_BYTES = 129, SESSION_HEARTBEATS_PER_DEGRADED = 3, SLOT_NONE = UINT32_MAX };
+enum { SESSION_HEARTBEATS_PER_DEGRADED = 3, SLOT_NONE = UINT32_MAX };
 
 struct session {
     struct list node;
@@ -52,9 +52,9 @@ struct session {
     uint64_t hello_number; /* of all that came to this member */
     uint64_t beat;         /* the sequence of the last heartbeat; 0: none came yet */
     uint64_t refused;      /* heartbeats */
-    char node_id[SESSION_TEXT_BYTES], boot_id[SESSION_TEXT_BYTES];
+    char node_id[DISPATCHER_TEXT_BYTES], boot_id[DISPATCHER_TEXT_BYTES];
     char machine[FSM_PLATFORM_BYTES], os[FSM_PLATFORM_BYTES];
-    char version[SESSION_TEXT_BYTES], domain[SESSION_TEXT_BYTES];
+    char version[DISPATCHER_TEXT_BYTES], domain[DISPATCHER_TEXT_BYTES];
 };
 
 /* One NodeReport in flight. */
@@ -181,6 +181,7 @@ static void session_send_ack(struct session *session, const struct fsm_node *nod
     Ckpt__V1__ReportAck ack = CKPT__V1__REPORT_ACK__INIT;
 
     ack.sequence = node->last_report_sequence;
+    ack.feature_level = fsm_level(session_fsm(session));
     down.body_case = CKPT__V1__AGENT_DOWN__BODY_ACK;
     down.ack = &ack;
     session_send(session, &down);
@@ -402,25 +403,15 @@ static bool hello_known(const struct session *session, const struct fsm_node *no
 static void take_hello(struct session *session, const Ckpt__V1__AgentHello *hello)
 {
     const struct fsm_node *node;
+    const char *fault;
 
     if (session->greeted) {
         session_finish(session, RPC_INVALID_ARGUMENT, "hello is the first message only");
         return;
     }
-    if (!id_valid(hello->node_id) || strlen(hello->boot_id) >= SESSION_TEXT_BYTES ||
-        strlen(hello->version) >= SESSION_TEXT_BYTES) {
-        session_finish(session, RPC_INVALID_ARGUMENT,
-                       "node_id must be 1 to 128 characters of A-Z a-z 0-9 . _ -");
-        return;
-    }
-    if (!fsm_platform_valid(hello->machine) || !fsm_platform_valid(hello->os)) {
-        session_finish(session, RPC_INVALID_ARGUMENT,
-                       "machine and os must be at most 64 printable characters each");
-        return;
-    }
-    if (hello->domain[0] != '\0' && !id_valid(hello->domain)) {
-        session_finish(session, RPC_INVALID_ARGUMENT,
-                       "domain must be 1 to 128 characters of A-Z a-z 0-9 . _ - or empty");
+    fault = dispatcher_hello_fault(hello);
+    if (fault != NULL) {
+        session_finish(session, RPC_INVALID_ARGUMENT, fault);
         return;
     }
     if (!access_is_agent(rpc_call_peer(session->call), hello->node_id)) {

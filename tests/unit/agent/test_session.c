@@ -1,5 +1,6 @@
 /* What an agent tells the leader on its stream: as of which report, and how old what it reports is
  * (I30). */
+#include "fsm/message_level.h"
 #include "raft/uv_io.h"
 #include "src/agent/daemon/session.h"
 #include "src/agent/job/executor.h"
@@ -75,6 +76,8 @@ static void agent_begin(const char *boot_id)
 
 /* ---- the leader ---- */
 
+static uint32_t level; /* of its cluster */
+
 static void welcome(struct rpc_call *call)
 {
     Ckpt__V1__AgentDown down = CKPT__V1__AGENT_DOWN__INIT;
@@ -84,6 +87,7 @@ static void welcome(struct rpc_call *call)
 
     message.cluster_id = cluster;
     message.epoch = message.term = 1;
+    message.feature_level = level;
     down.body_case = CKPT__V1__AGENT_DOWN__BODY_WELCOME;
     down.welcome = &message;
     assert_true(ckpt__v1__agent_down__get_packed_size(&down) <= sizeof(bytes));
@@ -117,6 +121,7 @@ static int set_up(void **state)
     hello = NULL;
     report_count = 0;
     beat_report = 0;
+    level = FSM_LEVEL_NEWEST;
     application_lives = true;
     strcpy(folder, "/tmp/test-session-XXXXXX");
     if (mkdtemp(folder) == NULL || uv_loop_init(&loop) != 0)
@@ -238,6 +243,48 @@ static void an_age_is_rounded_up(void **state)
     }
 }
 
+/* U-001: with a field that it does not know, the leader would refuse the report again and again. */
+static void expect_level(uint32_t told, uint32_t wanted)
+{
+    Ckpt__V1__AgentReport full = CKPT__V1__AGENT_REPORT__INIT;
+    const char *field;
+    struct err err;
+    uint8_t bytes[64];
+    char id[] = "job";
+
+    level = told;
+    full.kind = KIND(APPLICATION_EXITED);
+    full.allocation_id = id;
+    full.exit_status = 1;
+    full.told_write_ms = full.saved_before_ms = full.user = 7;
+    full.end = CKPT__V1__APPLICATION_END__APPLICATION_END_ASKED;
+    assert_int_equal(fsm_message_level(&full.base, &field), FSM_LEVEL_NEWEST);
+    assert_int_equal(ledger_commit(agent.ledger, NULL, bytes,
+                                   ckpt__v1__agent_report__pack(&full, bytes), 0, &err),
+                     0);
+    talk(1);
+    assert_int_equal(fsm_message_level(&reports[0]->report->base, &field), wanted);
+    assert_int_equal(reports[0]->report->exit_status, 1);
+}
+
+static void a_cluster_of_the_first_level_is_told_what_it_knows(void **state)
+{
+    (void)state;
+    expect_level(FSM_LEVEL_FIRST, FSM_LEVEL_FIRST);
+}
+
+static void who_names_no_level_is_of_the_first(void **state)
+{
+    (void)state;
+    expect_level(0, FSM_LEVEL_FIRST);
+}
+
+static void a_cluster_of_the_newest_level_is_told_all(void **state)
+{
+    (void)state;
+    expect_level(FSM_LEVEL_NEWEST, FSM_LEVEL_NEWEST);
+}
+
 /* ---- an agent that restarts ---- */
 
 static struct allocation *job_of(void)
@@ -312,6 +359,9 @@ int main(void)
         SESSION_TEST(what_is_reported_is_told_with_its_age),
         SESSION_TEST(a_node_says_what_it_is),
         SESSION_TEST(an_age_is_rounded_up),
+        SESSION_TEST(a_cluster_of_the_first_level_is_told_what_it_knows),
+        SESSION_TEST(who_names_no_level_is_of_the_first),
+        SESSION_TEST(a_cluster_of_the_newest_level_is_told_all),
         SESSION_TEST(what_was_started_before_a_restart_is_told_with_its_run_and_age),
         SESSION_TEST(what_was_started_before_a_reboot_is_told_with_its_run),
     };
