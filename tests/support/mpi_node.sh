@@ -30,4 +30,4 @@ while [ "$other" -lt "$parts" ]; do
     other=$((other + 1))
 done
 # two "hosts" of one machine would share vader's files: between them, and so between all, by TCP
-exec mpirun --oversubscribe --mca btl self,tcp --mca plm_rsh_agent "$0" --host "$hosts" -n $((local * parts)) "$@"
+exec mpirun --oversubscribe --mca mpi_yield_when_idle 1 --mca btl self,tcp --mca plm_rsh_agent "$0" --host "$hosts" -n $((local * parts)) "$@"

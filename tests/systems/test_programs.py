@@ -17,7 +17,7 @@ from app_agents import Job, start  # noqa: E402
 from cluster import BUILD, ROOT, tap  # noqa: E402
 from ranks_site import heat_expected, threads_expected, train_expected  # noqa: E402
 
-MPIRUN = ["mpirun", "--oversubscribe", "--mca", "btl", "self,tcp", "-n"]
+MPIRUN = ["mpirun", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1", "--mca", "btl", "self,tcp", "-n"]
 
 
 def heat(ranks, cells, steps, *more):
