@@ -339,7 +339,8 @@ def bad_days_of_a_store_have_names_and_are_waited_for(store):
             process = site.start("probe", **through)
             out, errors = process.communicate(timeout=30)
             assert process.returncode == UNAVAILABLE and f"cause={cause}" in out and said.split()[1] in errors, (said, out, errors)
-        for say in (lambda: proxy.say("503 SlowDown"), lambda: proxy.say("500 InternalError"), lambda: proxy.say("403 ExpiredToken"), proxy.swallow,
+        for say in (lambda: proxy.say("503 SlowDown"), lambda: proxy.say("500 InternalError"), lambda: proxy.say("403 ExpiredToken"),
+                    lambda: proxy.say("409 OperationAborted"), lambda: proxy.say("400 IncompleteBody"), proxy.swallow,
                     lambda: proxy.slow(32 * MIB)):
             for verb, options in (("put", ()), ("restore", ("--to", str(site.dir / "back")))):
                 say()

@@ -39,6 +39,12 @@ static const struct meaning meanings[] = {
     {"AuthorizationHeaderMalformed", ERR_AUTH, false, "check the region of the store"},
     {"SlowDown", ERR_BUSY, true, "the store asks for fewer requests"},
     {"RequestTimeout", ERR_TIMEOUT, true, "check the network to the store"},
+    {"ConditionalRequestConflict", ERR_BUSY, true,
+     "another request writes or removes the same key: retry"},
+    {"OperationAborted", ERR_BUSY, true, "another request changes the same thing: retry"},
+    {"ConcurrentModification", ERR_BUSY, true, "another request changes the same thing: retry"},
+    {"InvalidBucketState", ERR_IO, false, "look at the state of the bucket"},
+    {"IncompleteBody", ERR_IO, true, "bytes were lost on the way"},
     {"XAmzContentSHA256Mismatch", ERR_IO, true, "bytes were damaged on the way"},
     {"BadDigest", ERR_IO, true, "bytes were damaged on the way"},
 };
@@ -67,6 +73,8 @@ static struct meaning meaning_of_status(long status)
                                 "the bucket"};
     case 507:
         return (struct meaning){"", ERR_FULL, false, "free space in the store, then retry"};
+    case 409:
+        return (struct meaning){"", ERR_BUSY, true, "another request is at the same thing: retry"};
     case 408:
     case 429:
         return (struct meaning){"", ERR_BUSY, true, "the store asks for fewer requests"};
@@ -101,14 +109,21 @@ static bool is_yes(long status, const struct said *said)
     return status >= 200 && status < 300 && said->code[0] == '\0';
 }
 
+/* Nothing where it is no error's document. */
+static void read_said(const struct buf *body, struct said *ret_said)
+{
+    *ret_said = (struct said){"", ""};
+    if (body->length < ERROR_MAX_BYTES)
+        (void)xml_read(body->bytes, body->length, take_said, ret_said, NULL);
+}
+
 int answer_judge(long status, const struct buf *body, const char *what, bool *ret_passing,
                  struct err *err)
 {
     struct meaning meaning = meaning_of_status(status);
-    struct said said = {"", ""};
+    struct said said;
 
-    if (body->length < ERROR_MAX_BYTES)
-        (void)xml_read(body->bytes, body->length, take_said, &said, NULL);
+    read_said(body, &said);
     if (is_yes(status, &said))
         return 0;
     if (status < 300)
@@ -121,6 +136,18 @@ int answer_judge(long status, const struct buf *body, const char *what, bool *re
     return err_set(err, meaning.err, "%.200s: status %ld%s%s%s%s; %s", what, status,
                    said.code[0] == '\0' ? "" : " ", said.code, said.message[0] == '\0' ? "" : ": ",
                    said.message, meaning.next_step);
+}
+
+bool answer_wants_md5(long status, const struct buf *body)
+{
+    struct said said;
+
+    if (status != 400)
+        return false;
+    read_said(body, &said);
+    return strcmp(said.code, "MissingContentMD5") == 0 ||
+           (strcmp(said.code, "InvalidRequest") == 0 &&
+            strcasestr(said.message, "content-md5") != NULL);
 }
 
 int answer_missing(int code, const char *text, const char *what, bool *ret_passing, struct err *err)

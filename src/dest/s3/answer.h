@@ -21,6 +21,9 @@
  * request, for people. */
 int answer_judge(long status, const struct buf *body, const char *what, bool *ret_passing,
                  struct err *err);
+/* Whether it asks for the same request with the MD5 of its body, as a bucket with Object Lock
+ * does. */
+bool answer_wants_md5(long status, const struct buf *body);
 /* There is no answer: libcurl's number and its text. */
 int answer_missing(int code, const char *text, const char *what, bool *ret_passing,
                    struct err *err);

@@ -28,17 +28,15 @@
 #include "src/base/text.h"
 #include "src/dest/pace.h"
 #include "src/dest/s3/answer.h"
+#include "src/dest/s3/body_md5.h"
+#include "src/dest/s3/retry.h"
 #include "src/dest/sha256.h"
 
-/* A step waits for so long at most, so that timers are looked at. The pauses between tries double
- * from the first to the last. Buffers are large enough for a fast network and small enough for the
- * pace of a slow one. */
+/* A step waits for so long at most, so that timers are looked at. Buffers are large enough for a
+ * fast network and small enough for the pace of a slow one. */
 enum {
     STEP_MS = 200,
     CONNECT_MS = 5000,
-    BACK_OFF_FIRST_MS = 100,
-    BACK_OFF_LAST_MS = 5000,
-    TRIES_MAX = 12,
     CONNECTIONS_MAX = 64,
     SUCCESS_BYTES = 16 << 20, /* that move tell that the store is there */
     UPLOAD_BUFFER_BYTES = 1 << 18,
@@ -57,6 +55,7 @@ struct client {
     uint64_t turns;      /* given out so far */
     uint64_t success_us; /* when a call last ended well, or the client began */
     uint64_t seed;       /* of the pauses between tries */
+    bool sends_md5;      /* a bucket has asked for it */
 };
 
 /*  NEW ──start──► TRYING ──ended, judged──► done
@@ -87,8 +86,11 @@ struct call {
     curl_off_t moved;
     uint64_t moved_us; /* when something last moved */
     uint64_t due_us;   /* of the next try */
-    unsigned tries;
-    bool may_come; /* any of them, although it has failed */
+    uint64_t begun_us; /* of this try */
+    struct retry retry;
+    char body_md5[BODY_MD5_BYTES]; /* "": it was not asked for */
+    bool is_longer;                /* more came than was asked for */
+    bool may_come;                 /* any of them, although it has failed */
     char problem[CURL_ERROR_SIZE];
 };
 
@@ -219,8 +221,10 @@ static size_t on_write(char *bytes, size_t size, size_t count, void *data)
         buf_append(&call->answer, bytes, length);
         return length;
     }
-    if (length > call->request.into_bytes - call->got)
-        return 0; /* more than was asked for */
+    if (length > call->request.into_bytes - call->got) {
+        call->is_longer = true;
+        return 0;
+    }
     if (must_wait(call)) {
         hold_call(call);
         return CURL_WRITEFUNC_PAUSE;
@@ -266,6 +270,15 @@ static int on_progress(void *data, curl_off_t download_all, curl_off_t downloade
 
 /* ---- a try ---- */
 
+/* NULL: the caller has not given it. */
+static const char *own_header(const struct call *call, const char *name)
+{
+    for (size_t i = 0; i < CALL_HEADERS_MAX && call->own_headers[i].name != NULL; i++)
+        if (strcmp(call->own_headers[i].name, name) == 0)
+            return call->own_headers[i].value;
+    return NULL;
+}
+
 /* libcurl keeps a copy. */
 static void add_header(struct call *call, const char *name, const char *value)
 {
@@ -280,6 +293,22 @@ static void add_header(struct call *call, const char *name, const char *value)
     buf_close(&text);
 }
 
+/* Of bytes that are sent: a copy has none, and its store hashes what it copies. It comes first in
+ * the order of names. */
+static int add_md5(struct call *call, struct signer_request *request, struct err *err)
+{
+    if (!call->client->sends_md5 || strcmp(call->method, "PUT") != 0 ||
+        own_header(call, "x-amz-copy-source") != NULL)
+        return 0;
+    if (call->body_md5[0] == '\0' &&
+        body_md5(call->request.body, call->request.body_bytes, call->body_md5, err) != 0)
+        return -1;
+    request->headers[request->header_count++] =
+        (struct sigv4_header){"content-md5", call->body_md5};
+    add_header(call, "content-md5", call->body_md5);
+    return 0;
+}
+
 /* Each try has its own date: a request is refused when it is older than minutes, and keys may
  * have been renewed in between. */
 static int sign_try(struct call *call, const char *host, struct err *err)
@@ -291,6 +320,8 @@ static int sign_try(struct call *call, const char *host, struct err *err)
                                      .payload_sha256 = call->body_sha256};
     struct signer_answer answer;
 
+    if (add_md5(call, &request, err) != 0)
+        return -1;
     for (size_t i = 0; i < CALL_HEADERS_MAX && call->own_headers[i].name != NULL; i++) {
         request.headers[request.header_count++] = call->own_headers[i];
         add_header(call, call->own_headers[i].name, call->own_headers[i].value);
@@ -399,8 +430,9 @@ static void call_try(struct call *call)
     struct buf host = {0}, url = {0};
 
     call->state = CALL_TRYING;
-    call->tries++;
     call->sent = call->got = 0;
+    call->is_longer = false;
+    call->begun_us = pace_clock_us();
     call->may_go = false;
     call->moved = 0;
     call->problem[0] = '\0';
@@ -437,18 +469,6 @@ static void drop_try(struct call *call)
     call->headers = NULL;
 }
 
-/* Twice as long each time, and not all at once. */
-static uint64_t back_off_us(struct call *call)
-{
-    unsigned shift = call->tries < 7 ? call->tries - 1 : 6;
-    uint64_t pause_ms = (uint64_t)BACK_OFF_FIRST_MS << shift;
-
-    call->client->seed = call->client->seed * UINT64_C(6364136223846793005) + 1442695040888963407U;
-    if (pause_ms > BACK_OFF_LAST_MS)
-        pause_ms = BACK_OFF_LAST_MS;
-    return pause_ms * 500 + (call->client->seed >> 33) % (pause_ms * 500);
-}
-
 /* The try came to nothing. */
 static void try_failed(struct call *call, bool is_passing)
 {
@@ -457,13 +477,44 @@ static void try_failed(struct call *call, bool is_passing)
 
     call->may_come |=
         call->result.status == 0 || (call->result.status >= 500 && call->result.status != 501);
-    if (!is_passing || call->tries >= TRIES_MAX ||
-        now_us - client->success_us >= client->how.patience_ms * 1000) {
+    call->result.passing = is_passing;
+    retry_failed(&call->retry, call->begun_us, now_us, call->result.status != 0);
+    if (!is_passing ||
+        retry_is_over(&call->retry, now_us, client->success_us, client->how.patience_ms * 1000)) {
         call_end(call, -1);
         return;
     }
+    client->seed = client->seed * UINT64_C(6364136223846793005) + 1442695040888963407U;
     call->state = CALL_WAITING;
-    call->due_us = now_us + back_off_us(call);
+    call->due_us = now_us + retry_pause_us(&call->retry, client->seed >> 33);
+}
+
+/* The same once more, now with the checksum: no try has failed. False: it had one, or nobody asks
+ * for any. */
+static bool goes_on_with_md5(struct call *call)
+{
+    if (call->body_md5[0] != '\0' || strcmp(call->method, "PUT") != 0 ||
+        !answer_wants_md5(call->result.status, &call->answer))
+        return false;
+    call->client->sends_md5 = true;
+    call->state = CALL_WAITING;
+    call->due_us = 0;
+    return true;
+}
+
+/* A store, or something before it, that passes a range over sends all bytes: the next try would
+ * end likewise, and the first bytes would be taken for damage. False: it is something else. */
+static bool lacks_ranges(const struct call *call, struct err *err)
+{
+    const char *range = own_header(call, "range");
+
+    if (!call->is_longer || range == NULL || call->result.status == 206)
+        return false;
+    err_set(err, ERR_UNAVAILABLE,
+            "%.200s: the store has no ranges: it answers %.60s with status %ld and more bytes; "
+            "give an endpoint that takes Range, or have the proxy before it hand Range on",
+            call->what, range, call->result.status);
+    return true;
 }
 
 /* An answer that was cut is none, and says nothing of what the store has. */
@@ -485,7 +536,9 @@ static void try_ended(struct call *call, CURLcode code)
     curl_easy_getinfo(call->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
     result->length = length > 0 ? (uint64_t)length : 0;
     drop_try(call);
-    if (code != CURLE_OK) {
+    if (code != CURLE_OK && lacks_ranges(call, &result->err)) {
+        outcome = -1;
+    } else if (code != CURLE_OK) {
         outcome = answer_missing(
             (int)code, call->problem[0] != '\0' ? call->problem : curl_easy_strerror(code),
             call->what, &is_passing, &result->err);
@@ -503,7 +556,7 @@ static void try_ended(struct call *call, CURLcode code)
     }
     if (outcome == 0)
         call_end(call, 0);
-    else
+    else if (!goes_on_with_md5(call))
         try_failed(call, is_passing);
 }
 

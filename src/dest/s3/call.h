@@ -4,11 +4,13 @@
  * Flow     client_open() asks the signer for the store; call_new() makes a request, call_start()
  *          lets it begin, client_step() moves all that run and calls `done` of those that ended;
  *          call_run() does one alone while the others go on.
- *          Each try is signed anew. What may pass (nobody answers, 5xx, "slow down", a stalled
- *          transfer, bytes damaged on the way) is tried again after a growing pause, until nothing
- *          at all has succeeded for `patience_ms`, and no transfer has moved another 16 MiB. A try
- *          whose outcome is not known is repeated too, so that callers make only requests that may
- *          be: the same bytes to the same key.
+ *          Each try is signed anew. What may pass (nobody answers, 5xx, "slow down", a conflict
+ *          with another request, a stalled transfer, bytes damaged on the way) is tried again after
+ *          a growing pause, until nothing at all has succeeded for `patience_ms`, and no transfer
+ *          has moved another 16 MiB (retry.h). A try whose outcome is not known is repeated too, so
+ *          that callers make only requests that may be: the same bytes to the same key.
+ *          A PUT that a bucket with Object Lock refuses gets the Content-MD5 that the bucket asks
+ *          for, and so do all later ones.
  *          A transfer has a timer of its own, which progress in either direction sets back.
  * Shapes   one thread. Bodies and targets of answers are the caller's until the call has ended.
  * Units    milliseconds; bytes per second of bodies in either direction, all calls together; after
@@ -81,6 +83,7 @@ struct call_result {
     uint64_t length;            /* Content-Length, also of HEAD */
     /* of one that failed: a try had no answer that says no, and may be carried out yet */
     bool may_come;
+    bool passing; /* of one that failed: the same request may find another answer later */
     struct err err;
 };
 

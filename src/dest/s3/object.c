@@ -5,8 +5,8 @@
  * Shapes   what a list says is handed on element by element, and not kept. Queries are written in
  *          the order of their names' bytes, which is what is signed.
  * Errors   what Ceph 16 and Swift 2.30 do differently is met here: no ETag in the answer to the
- *          end of an upload (HEAD tells then), If-None-Match refused with 501 (then without it),
- *          names in lists encoded or not (the list says so), errors without a message
+ *          end of an upload (HEAD tells then), If-None-Match refused with 501 or 400 (then without
+ *          it), names in lists encoded or not (the list says so), errors without a message
  *          (answer.c).
  */
 #include "src/dest/s3/object.h"
@@ -70,12 +70,12 @@ static int hex_value(char c)
                                   : -1;
 }
 
-/* In place. Some stores write a blank as '+', all write a plus as %2B. */
-static void decode_key(char *key)
+/* In place. plus: the character that '+' stands for. */
+static void decode_text(char *text, char plus)
 {
-    char *to = key;
+    char *to = text;
 
-    for (const char *from = key; *from != '\0'; from++) {
+    for (const char *from = text; *from != '\0'; from++) {
         int high = *from == '%' ? hex_value(from[1]) : -1;
         int low = high < 0 ? -1 : hex_value(from[2]);
 
@@ -83,16 +83,33 @@ static void decode_key(char *key)
             *to++ = (char)(high << 4 | low);
             from += 2;
         } else {
-            *to++ = *from == '+' ? ' ' : *from;
+            *to++ = *from == '+' ? plus : *from;
         }
     }
     *to = '\0';
 }
 
-static void take_text(struct buf *to, const char *text)
+/* Some stores write a blank as '+', all write a plus as %2B. */
+static void decode_key(char *key)
+{
+    decode_text(key, ' ');
+}
+
+/* Of an upload: stores that encode it have no blanks in it, and a plus of one that does not encode
+ * it stays. */
+static void decode_id(char *id)
+{
+    decode_text(id, '+');
+}
+
+/* decode NULL: the text is as it is meant. */
+static void take_text(struct buf *to, const char *text, void (*decode)(char *text))
 {
     buf_clear(to);
     buf_append(to, text, strlen(text) + 1);
+    if (decode != NULL)
+        decode((char *)to->bytes);
+    to->length = strlen((const char *)to->bytes) + 1;
 }
 
 /* The last name of a path in the answer. */
@@ -128,8 +145,10 @@ static int end_element(struct page *page, const char *name)
     struct object_listed listed = {page->key, page->size_bytes, page->modified,
                                    strcmp(name, "CommonPrefixes") == 0};
 
-    if (page->keys_encoded)
+    if (page->keys_encoded) {
         decode_key(page->key);
+        decode_id(page->id);
+    }
     if (strncmp(page->key, page->prefix, strlen(page->prefix)) != 0)
         return 0;
     if (page->listed != NULL)
@@ -171,11 +190,13 @@ static int read_element(void *data, const char *path, const char *text)
     }
     if (strcmp(name, "IsTruncated") == 0) {
         page->is_cut = strcmp(text, "true") == 0;
-    } else if (strcmp(name, "NextContinuationToken") == 0 || strcmp(name, "NextKeyMarker") == 0 ||
+    } else if (strcmp(name, "NextContinuationToken") == 0 ||
                strcmp(name, "NextPartNumberMarker") == 0) {
-        take_text(&page->next, text);
+        take_text(&page->next, text, NULL);
+    } else if (strcmp(name, "NextKeyMarker") == 0) {
+        take_text(&page->next, text, page->keys_encoded ? decode_key : NULL);
     } else if (strcmp(name, "NextUploadIdMarker") == 0) {
-        take_text(&page->next_id, text);
+        take_text(&page->next_id, text, page->keys_encoded ? decode_id : NULL);
     } else if (strcmp(name, "Contents") == 0 || strcmp(name, "CommonPrefixes") == 0 ||
                strcmp(name, "Upload") == 0 || strcmp(name, "Part") == 0) {
         page->failed = end_element(page, name) != 0;
@@ -613,15 +634,20 @@ int object_get(struct client *client, const char *bucket, const char *key, struc
     return 0;
 }
 
-/* What lies there may be of a try of ours whose answer was lost. */
-static int compare_object(struct client *client, const char *bucket, const char *key,
-                          const struct buf *bytes, struct err *err)
+/* What lies there may be of a try of ours whose answer was lost. refused: how the store has said
+ * that something does; it counts where nothing lies there. */
+static int compare_object(struct client *client, const struct call_request *put,
+                          const struct err *refused, struct err *err)
 {
+    const char *bucket = put->bucket, *key = put->key;
     struct buf there = {0};
-    int result = object_get(client, bucket, key, &there, err);
+    struct err why = {0};
+    int result = object_get(client, bucket, key, &there, &why);
 
-    if (result == 0 &&
-        (there.length != bytes->length || memcmp(there.bytes, bytes->bytes, bytes->length) != 0))
+    if (result != 0)
+        result = why.code == ERR_NOT_FOUND ? err_set(err, refused->code, "%s", refused->text)
+                                           : err_set(err, why.code, "%s", why.text);
+    else if (there.length != put->body_bytes || memcmp(there.bytes, put->body, there.length) != 0)
         result = err_set(err, ERR_REFUSED,
                          "s3://%s/%s is there already with other contents; look at who else "
                          "writes there",
@@ -630,6 +656,14 @@ static int compare_object(struct client *client, const char *bucket, const char 
     return result;
 }
 
+/* Stores say so with either status: Swift with 501, others take an unknown condition for a mistake
+ * of the request. */
+static bool knows_no_condition(const struct call_result *result)
+{
+    return result->status == 501 || (result->status == 400 && !result->passing);
+}
+
+/* 409: the other request that was at the same key is over by now. */
 int object_put_once(struct client *client, const char *bucket, const char *key,
                     const struct buf *bytes, struct err *err)
 {
@@ -640,15 +674,18 @@ int object_put_once(struct client *client, const char *bucket, const char *key,
                                    .body = bytes->bytes,
                                    .body_bytes = bytes->length};
     struct call *call = call_new(client, &request);
-    int result = call_run(client, call, err);
-    long status = call_result(call)->status;
+    struct call_result result;
 
+    (void)call_run(client, call, err);
+    result = *call_result(call);
     call_free(call);
-    if (status == 412)
-        return compare_object(client, bucket, key, bytes, err);
-    if (status != 501)
-        return result;
-    request.headers[0] = (struct sigv4_header){NULL, NULL}; /* not known there */
+    if (result.outcome == 0)
+        return 0;
+    if (result.status == 412 || result.status == 409)
+        return compare_object(client, &request, &result.err, err);
+    if (!knows_no_condition(&result))
+        return -1;
+    request.headers[0] = (struct sigv4_header){NULL, NULL};
     return ask_only(client, &request, err);
 }
 

@@ -40,6 +40,13 @@ static const struct {
     {507, "", ERR_FULL, false, "free space"},
     {507, ERROR("InsufficientStorage", ""), ERR_FULL, false, "free space"},
     {404, ERROR("NoSuchBucket", ""), ERR_UNAVAILABLE, false, "create the bucket"},
+    /* another writer of the same key, or a change of the bucket: the next try finds it over */
+    {409, ERROR("ConditionalRequestConflict", "busy"), ERR_BUSY, true, "another request"},
+    {409, ERROR("OperationAborted", ""), ERR_BUSY, true, "another request"},
+    {409, ERROR("ConcurrentModification", ""), ERR_BUSY, true, "another request"},
+    {409, "", ERR_BUSY, true, "another request"},
+    {409, ERROR("InvalidBucketState", ""), ERR_IO, false, "bucket"},
+    {400, ERROR("IncompleteBody", "fewer bytes"), ERR_IO, true, "lost on the way"},
     {404, ERROR("NoSuchUpload", ""), ERR_NOT_FOUND, false, "ended by somebody else"},
     {404, "", ERR_NOT_FOUND, false, "status 404"},
     {412, ERROR("PreconditionFailed", ""), ERR_REFUSED, false, "412"},
@@ -74,10 +81,42 @@ static void each_answer_means_what_its_store_means_by_it(void **unused)
     }
 }
 
+/* Of Object Lock: Amazon, MinIO, and what is something else. */
+static void a_demand_for_a_checksum_is_told_from_other_refusals(void **unused)
+{
+    static const struct {
+        long status;
+        const char *body;
+        bool wants;
+    } cases[] = {
+        {400,
+         ERROR("InvalidRequest", "Content-MD5 OR x-amz-checksum- HTTP header is required for Put "
+                                 "Object requests with Object Lock parameters"),
+         true},
+        {400, ERROR("MissingContentMD5", ""), true},
+        {400, ERROR("InvalidRequest", "Missing required header: content-md5"), true},
+        {400, ERROR("InvalidRequest", "no such thing"), false},
+        {400, ERROR("BadDigest", "The Content-MD5 you specified did not match"), false},
+        {403, ERROR("AccessDenied", "Content-MD5"), false},
+        {400, "", false},
+    };
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct buf body = {0};
+
+        buf_append(&body, cases[i].body, strlen(cases[i].body));
+        if (answer_wants_md5(cases[i].status, &body) != cases[i].wants)
+            fail_msg("%zu: %s", i, cases[i].body);
+        buf_close(&body);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_answer_means_what_its_store_means_by_it),
+        cmocka_unit_test(a_demand_for_a_checksum_is_told_from_other_refusals),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

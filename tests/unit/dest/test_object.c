@@ -273,6 +273,63 @@ static void answer_uploads(void *data, const struct lying_request *request, int 
     }
 }
 
+/* Of a list of three uploads in two pages: everything is encoded, as was asked, also where the next
+ * page begins. A page that begins elsewhere has nothing. */
+static void answer_encoded_uploads(void *data, const struct lying_request *request, int fd)
+{
+    char *aborted = data;
+    const char *head = request->head;
+
+    if (strncmp(head, "DELETE ", 7) == 0) {
+        const char *id = strstr(head, "uploadId=");
+
+        strncat(aborted, id == NULL ? "?" : id + strlen("uploadId="),
+                id == NULL ? 1 : strcspn(id + strlen("uploadId="), " &"));
+        strcat(aborted, " ");
+        lying_answer(fd, "204 No Content", &(struct lying_body){"", 0, 0});
+    } else if (strstr(head, "uploads=") == NULL) {
+        lying_answer_text(fd, strstr(head, "uploadId=") != NULL
+                                  ? "<ListPartsResult></ListPartsResult>"
+                                  : "<ListBucketResult></ListBucketResult>");
+    } else if (strstr(head, "key-marker=") == NULL) {
+        lying_answer_text(fd, "<ListMultipartUploadsResult><EncodingType>url</EncodingType>"
+                              "<IsTruncated>true</IsTruncated>"
+                              "<NextKeyMarker>a/b%20c%2Fbig</NextKeyMarker>"
+                              "<NextUploadIdMarker>2%7Eu+1</NextUploadIdMarker>"
+                              "<Upload><Key>a/b%20c%2Fbig</Key><UploadId>2~u+1</UploadId></Upload>"
+                              "</ListMultipartUploadsResult>");
+    } else if (strstr(head, "key-marker=a%2Fb%20c%2Fbig&") != NULL &&
+               strstr(head, "upload-id-marker=2~u%2B1") != NULL) {
+        lying_answer_text(fd, "<ListMultipartUploadsResult><EncodingType>url</EncodingType>"
+                              "<Upload><Key>a/b%20c%2Fbig</Key><UploadId>2~u2</UploadId></Upload>"
+                              "<Upload><Key>a/b%20c%2Fold</Key><UploadId>2~u3</UploadId></Upload>"
+                              "</ListMultipartUploadsResult>");
+    } else {
+        lying_answer_text(fd, "<ListMultipartUploadsResult></ListMultipartUploadsResult>");
+    }
+}
+
+static void a_list_of_encoded_names_goes_on_where_the_page_before_ended(void **unused)
+{
+    char aborted[64] = "";
+    struct lying_store *store = lying_store_open(answer_encoded_uploads, aborted);
+    struct client *client = client_open(&(struct client_how){0}, NULL);
+    struct removed removed = {0};
+    struct err err;
+
+    (void)unused;
+    assert_non_null(client);
+    if (remove_below(
+            client,
+            &(struct removal_below){.bucket = "bucket", .prefix = "a/", .first = "MANIFEST"},
+            &removed, &err) != 0)
+        fail_msg("%s", err.text);
+    client_close(client);
+    (void)lying_store_close(store);
+    assert_string_equal(aborted, "2~u%2B1 2~u2 2~u3 ");
+    assert_int_equal(removed.upload_count, 3);
+}
+
 static void what_was_sent_in_parts_counts_when_it_is_removed(void **unused)
 {
     char aborted[64] = "";
@@ -307,6 +364,7 @@ int main(void)
         cmocka_unit_test(what_is_no_list_is_refused),
         cmocka_unit_test(an_upload_is_whole_when_the_store_names_or_has_the_object),
         cmocka_unit_test(what_was_sent_in_parts_counts_when_it_is_removed),
+        cmocka_unit_test(a_list_of_encoded_names_goes_on_where_the_page_before_ended),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
