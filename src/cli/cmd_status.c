@@ -204,6 +204,53 @@ static void print_clock_warning(struct cli *cli, const Ckpt__V1__StatusReply *be
             ahead ? "ahead of" : "behind", best->member_name);
 }
 
+/* Of the member whose address the endpoint is; NULL: nobody's. */
+static const Ckpt__V1__MemberStatus *member_at(const struct members *members, const char *endpoint)
+{
+    for (size_t i = 0; i < members->best->n_members; i++)
+        if (strcmp(members->best->members[i]->api_address, endpoint) == 0)
+            return members->best->members[i];
+    return NULL;
+}
+
+/* "connection refused (10.0.0.1)": which address a name stood for is told beside the name. */
+static void note_silent(struct cli *cli, const Ckpt__V1__MemberStatus *member,
+                        const struct call_answer *answer)
+{
+    char text[CALL_ANSWER_BYTES], safe[129];
+    const char *why, *number;
+    int length;
+
+    (void)call_answer_text(answer, text);
+    CHECK(strncmp(text, answer->endpoint, strlen(answer->endpoint)) == 0);
+    why = text + strlen(answer->endpoint);
+    why += strspn(why, ": ");
+    number = strrchr(why, '(');
+    if (number == NULL || number == why || number[-1] != ' ' || text[strlen(text) - 1] != ')')
+        number = "";
+    length = (int)(*number == '\0' ? strlen(why) : (size_t)(number - why) - 1);
+    cli_note(cli, "remark: %s does not answer at %s%s%s: %.*s",
+             human_safe(member->name, safe, sizeof(safe)), answer->endpoint,
+             *number == '\0' ? "" : " ", number, length, why);
+}
+
+static void print_silent(struct cli *cli, const struct members *members)
+{
+    for (size_t i = 0; i < members->count; i++) {
+        const struct call_answer *answer = &members->answers[i];
+        const Ckpt__V1__MemberStatus *member = member_at(members, answer->endpoint);
+        char text[CALL_ANSWER_BYTES];
+
+        if (answer->reply != NULL)
+            continue;
+        if (member != NULL &&
+            (answer->status == RPC_UNAVAILABLE || answer->status == RPC_DEADLINE_EXCEEDED))
+            note_silent(cli, member, answer);
+        else
+            cli_note(cli, "remark: no answer from %s", call_answer_text(answer, text));
+    }
+}
+
 static void print_warnings(struct cli *cli, const struct members *members)
 {
     size_t count = 0;
@@ -218,13 +265,7 @@ static void print_warnings(struct cli *cli, const struct members *members)
             print_clock_warning(cli, members->best, reply, &count);
         }
     }
-    for (size_t i = 0; i < members->count; i++) {
-        const struct call_answer *answer = &members->answers[i];
-        char text[CALL_ANSWER_BYTES];
-
-        if (answer->reply == NULL)
-            cli_note(cli, "remark: no answer from %s", call_answer_text(answer, text));
-    }
+    print_silent(cli, members);
 }
 
 /* The best answer, and beside it what each endpoint said. */

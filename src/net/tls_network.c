@@ -388,8 +388,10 @@ static void below_closed(void *data, const struct err *err)
         stream_free(stream);
         return;
     }
-    if (stream->shaking && stream->engine != NULL)
+    if (stream->shaking && stream->engine != NULL) {
         reason = *tls_engine_closed(stream->engine);
+        reason.code = err->code;
+    }
     if (stream->shaking &&
         (stream->begun || stream->dialled)) /* else somebody looked whether the port is open */
         stream_report(stream, &reason);

@@ -38,6 +38,9 @@ struct dial {
     unsigned address_count, address_next;
     int failed; /* what the next look at this address says: an error of libuv, or 0 */
     bool resolve_pending;
+    bool named;    /* the user does not know the addresses */
+    bool is_over;  /* one of them has answered */
+    bool refused;  /* one of them, whatever the next ones say */
     bool renewing; /* the handle is being closed, and is opened again for the next address */
 };
 
@@ -121,15 +124,50 @@ static void stream_shut(struct network_stream *stream)
         uv_close((uv_handle_t *)&dial->patience, stream_handle_closed);
 }
 
+/* " (10.0.0.1)": the address of a name; "": the user knows it, or there was none. */
+static const char *dialled_number(const struct network_stream *stream, char text[64])
+{
+    const struct dial *dial = stream->dial;
+    const struct sockaddr *address;
+    char number[INET6_ADDRSTRLEN];
+
+    if (dial == NULL || !dial->named || dial->is_over || dial->address_next == 0)
+        return "";
+    address = (const struct sockaddr *)&dial->addresses[dial->address_next - 1];
+    if (uv_ip_name(address, number, sizeof(number)) != 0)
+        return "";
+    snprintf(text, 64, " (%s)", number);
+    return text;
+}
+
+/* The other end, or its system, has said so: nobody is there. All else may have come from in
+ * between, or from here. A name may have addresses that no way leads to beside the good one. */
+static enum err_code code_of(const struct network_stream *stream, int status)
+{
+    if (stream->dial != NULL && stream->dial->refused)
+        return ERR_UNAVAILABLE;
+    switch (status) {
+    case UV_EOF:
+    case UV_ECONNREFUSED:
+    case UV_ECONNRESET:
+    case UV_EPIPE:
+        return ERR_UNAVAILABLE;
+    default:
+        return ERR_TIMEOUT;
+    }
+}
+
 static void stream_fail(struct network_stream *stream, int status)
 {
     struct network_events events = stream->events;
+    char number[64];
     struct err err;
 
     if (stream->closed)
         return;
-    err_set(&err, ERR_UNAVAILABLE, "%s",
-            status == UV_EOF ? "connection closed by peer" : uv_strerror(status));
+    err_set(&err, code_of(stream, status), "%s%s",
+            status == UV_EOF ? "connection closed by peer" : uv_strerror(status),
+            dialled_number(stream, number));
     stream_shut(stream);
     if (events.closed != NULL)
         events.closed(events.data, &err);
@@ -264,6 +302,7 @@ static void stream_dial_failed(struct network_stream *stream, int status)
     struct dial *dial = stream->dial;
 
     uv_timer_stop(&dial->patience);
+    dial->refused |= status == UV_ECONNREFUSED;
     if (dial->address_next == dial->address_count) {
         stream_fail(stream, status);
         return;
@@ -290,6 +329,7 @@ static void stream_connected(uv_connect_t *request, int status)
         return;
     }
     uv_timer_stop(&stream->dial->patience);
+    stream->dial->is_over = true;
     stream_set_options(stream);
     stream_read_start(stream);
     stream->events.opened(stream->events.data);
@@ -367,6 +407,7 @@ static void stream_find(struct network_stream *stream, const struct network_addr
         stream_dial(stream);
         return;
     }
+    dial->named = true;
     dial->failed = uv_getaddrinfo(dial->patience.loop, &dial->resolving, stream_resolved,
                                   address->host, port, &hints);
     dial->resolve_pending = dial->failed == 0;

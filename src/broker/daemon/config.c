@@ -3,6 +3,7 @@
  */
 #include "src/broker/daemon/config.h"
 
+#include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,10 @@
 #include "src/broker/api/target_kinds.h"
 #include "src/broker/daemon/config_htcondor.h"
 #include "src/broker/daemon/config_keys.h"
+
+#define NO_TLS                                                                                     \
+    "is not a loopback address, and without TLS everyone who reaches it is trusted; set tls, or "  \
+    "'insecure: yes' (--insecure) to accept that"
 
 static bool is_same_text(const char *a, const char *b)
 {
@@ -50,6 +55,29 @@ static bool address_used_before(const struct config *config, size_t member, cons
     return false;
 }
 
+/* A host, as addresses have it in front of their port: IPv6 without brackets. Like an address it
+ * is open to everyone who reaches it. */
+static int check_listen(const struct config *config, size_t i, struct err *err)
+{
+    const char *listen = config->members[i].listen;
+    bool is_v6 = strchr(listen, ':') != NULL;
+    char address[272], host[256];
+    struct in6_addr v6;
+    uint64_t port;
+
+    if (listen[0] == '\0')
+        return 0;
+    snprintf(address, sizeof(address), is_v6 ? "[%s]:1" : "%s:1", listen);
+    if (address_split(address, host, sizeof(host), &port) != 0 ||
+        (is_v6 && inet_pton(AF_INET6, listen, &v6) != 1))
+        return settings_complain(&config->settings, CONFIG_MEMBERS, "listen", i, err,
+                                 "must be an address of the host without a port, such as 10.0.0.1, "
+                                 "0.0.0.0 or ::");
+    if (config->insecure || config->tls_ca[0] != '\0' || address_is_loopback(address))
+        return 0;
+    return settings_complain(&config->settings, CONFIG_MEMBERS, "listen", i, err, NO_TLS);
+}
+
 static int check_member(const struct config *config, size_t i, struct err *err)
 {
     static const char *const names[] = {"raft", "api", "http"};
@@ -71,11 +99,7 @@ static int check_member(const struct config *config, size_t i, struct err *err)
         if (addresses[k][0] == '\0' || config->insecure || address_is_loopback(addresses[k]))
             continue;
         if (config->tls_ca[0] == '\0')
-            return settings_complain(
-                &config->settings, CONFIG_MEMBERS, names[k], i, err,
-                "is not a loopback address, and without TLS everyone who "
-                "reaches it is trusted; set tls, or 'insecure: yes' (--insecure) "
-                "to accept that");
+            return settings_complain(&config->settings, CONFIG_MEMBERS, names[k], i, err, NO_TLS);
         if (addresses[k] == member->http)
             return settings_complain(
                 &config->settings, CONFIG_MEMBERS, names[k], i, err,
@@ -83,7 +107,7 @@ static int check_member(const struct config *config, size_t i, struct err *err)
                 "who reaches it reads the metrics; set 'insecure: yes' to "
                 "accept that");
     }
-    return 0;
+    return check_listen(config, i, err);
 }
 
 /* Whoever says how often wants backups: without a folder there would be none, and nobody would

@@ -37,9 +37,11 @@ enum { CONFIG_MEMBERS_MAX = 9, CONFIG_TARGETS_MAX = 64 };
 struct config_member {
     uint64_t id; /* Raft's */
     char *name;  /* what --name says */
-    char *raft;  /* host:port of the Raft listener */
-    char *api;   /* host:port of the gRPC listener */
+    char *raft;  /* host:port at which the others reach the Raft port */
+    char *api;   /* host:port at which clients reach the gRPC port */
     char *http;  /* host:port of the HTTP listener; "": none */
+    /* where both ports are bound, without a port; "": the hosts of raft and api (listen.h) */
+    char *listen;
 };
 
 /* How probes of storage targets decide: storage_watch.h. */

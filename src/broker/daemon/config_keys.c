@@ -167,6 +167,7 @@ static const struct settings_row rows[] = {
     MEMBER(&settings_address, "raft", raft, 1, 255, NULL)
     MEMBER(&settings_address, "api", api, 1, 255, NULL)
     MEMBER(&settings_address, "http", http, 0, 255, "")
+    MEMBER(&settings_path, "listen", listen, 0, 255, "")
     TIMERS("election", election_ms, 50, 60 * SECOND_MS, "1000")
     TIMERS("heartbeat", heartbeat_ms, 5, 10 * SECOND_MS, "100")
     RAFT("snapshot_after_entries", snapshot_after_entries, 100, UINT64_C(10000000), "100000")

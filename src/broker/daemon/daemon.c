@@ -21,6 +21,7 @@
 #include "src/broker/daemon/credentials.h"
 #include "src/broker/daemon/hook.h"
 #include "src/broker/daemon/http_pages.h"
+#include "src/broker/daemon/listen.h"
 #include "src/broker/daemon/metrics.h"
 #include "src/broker/daemon/process.h"
 #include "src/broker/decide/evaluator.h"
@@ -61,6 +62,7 @@ struct daemon {
     uv_loop_t loop;
     struct disk_ops disk;
     struct network_ops network;
+    struct listen_addresses listen;
     struct consensus_member members[CONFIG_MEMBERS_MAX];
     Ckpt__Log__V1__ClusterInit initial;
     Ckpt__V1__TargetSpec *initial_targets[CONFIG_TARGETS_MAX];
@@ -428,7 +430,7 @@ static int daemon_open_replica(struct daemon *daemon, enum daemon_start start, s
     struct consensus_config consensus = {.member_id = config->self->id,
                                          .cluster_id = config->cluster_id,
                                          .data_dir = config->data_dir,
-                                         .listen_address = config->self->raft,
+                                         .listen_address = daemon->listen.raft,
                                          .members = daemon->members,
                                          .member_count = config->member_count,
                                          .bootstrap = start == DAEMON_BOOTSTRAP,
@@ -550,7 +552,7 @@ static int daemon_listen(struct daemon *daemon, struct err *err)
     const struct http_site site = {http_pages, broker, broker->metrics};
     char address[sizeof("unix:") + 108];
 
-    if (rpc_server_listen(broker->rpc, config->self->api, err) != 0)
+    if (rpc_server_listen(broker->rpc, daemon->listen.api, err) != 0)
         return err_wrap(err, "api address");
     if (config->unix_socket[0] != '\0') {
         snprintf(address, sizeof(address), "unix:%s", config->unix_socket);
@@ -591,11 +593,11 @@ static void daemon_report_start(struct daemon *daemon)
     replica_get_status(daemon->broker.replica, &status);
     log_info("started",
              "version=\"%s\" level=%d cluster=%s member=%" PRIu64 " api=%s raft=%s http=%s "
-             "data_dir=%s "
+             "api_bound=%s raft_bound=%s data_dir=%s "
              "last_index=%" PRIu64 " snapshot_index=%" PRIu64,
              build_text, FSM_LEVEL_NEWEST, config->cluster_id, config->self->id, config->self->api,
-             config->self->raft, config->self->http, config->data_dir, status.last_index,
-             status.snapshot_index);
+             config->self->raft, config->self->http, daemon->listen.api, daemon->listen.raft,
+             config->data_dir, status.last_index, status.snapshot_index);
     daemon_founding(daemon);
     if (config->insecure && config->tls_ca[0] == '\0')
         log_warning("insecure",
@@ -628,7 +630,9 @@ int daemon_run(const struct config *config, const struct config_flags *flags,
     /* A start that fails ends the process: nothing was promised yet, and the system takes back what
      * is open. */
     if (credentials_new(broker, &broker->credentials, err) != 0 ||
-        credentials_open_stores(config, err) != 0 || daemon_open_replica(daemon, start, err) != 0)
+        credentials_open_stores(config, err) != 0 ||
+        listen_find(config, &daemon->listen, err) != 0 ||
+        daemon_open_replica(daemon, start, err) != 0)
         return -1;
     daemon_add_parts(daemon);
     if (daemon_listen(daemon, err) != 0)

@@ -18,6 +18,7 @@
 #include "src/broker/daemon/config_htcondor.h"
 #include "src/broker/daemon/credentials.h"
 #include "src/broker/daemon/daemon.h"
+#include "src/broker/daemon/listen.h"
 #include "src/broker/daemon/process.h"
 #include "src/broker/keep/backup_load.h"
 #include "src/broker/keep/recovery.h"
@@ -249,6 +250,16 @@ static int run_daemon(const struct config *config, const struct options *options
     return daemon_exit_code(&err, EXIT_FAILURE);
 }
 
+/* Whether this host is as the configuration has it. A start looks at certificates by itself. */
+static int check_host(const struct config *config, bool and_files, struct err *err)
+{
+    struct listen_addresses ignored;
+
+    if (and_files && credentials_check(config, err) != 0)
+        return -1;
+    return listen_find(config, &ignored, err);
+}
+
 /* Both are probed, scanned and counted as if the other's checkpoints were not there. */
 static void warn_overlaps(const struct config *config)
 {
@@ -295,8 +306,8 @@ int main(int argc, char **argv)
     } else if (options.bootstrap && config_check_bootstrap(config, &err) != 0) {
         fprintf(stderr, "error: %s\n", err.text);
         status = EXIT_USAGE;
-    } else if (options.check_config && config->self != NULL &&
-               credentials_check(config, &err) != 0) {
+    } else if (config->self != NULL && (options.check_config || !options.print_config) &&
+               check_host(config, options.check_config, &err) != 0) {
         fprintf(stderr, "error: %s\n", err.text);
         status = EXIT_USAGE;
     } else if (options.check_config || options.print_config) {

@@ -160,9 +160,28 @@ static void any_single_member_answers_without_a_quorum(void **state)
         assert_contains(c.h.out, "unreachable");
         assert_contains(c.h.out, "scratch");
         assert_lacks(c.h.out, "failure tolerance");
-        assert_contains(c.h.error, "remark: no answer from");
+        assert_contains(c.h.error, " does not answer at ");
         harness_close(&c.h);
     }
+}
+
+/* By name where its address is a member's; the number that the name stood for is told beside it. */
+static void a_member_that_does_not_answer_is_named_with_the_reason(void **state)
+{
+    struct cluster c;
+
+    (void)state;
+    cluster_init(&c);
+    member_answers(&c, 1);
+    harness_answer(&c.h, "a:1", "OperatorService/Status", RPC_UNAVAILABLE,
+                   "a:1: connection refused (127.0.1.1)", NULL);
+    harness_answer(&c.h, "d:1", "OperatorService/Status", RPC_UNAVAILABLE,
+                   "d:1: connection refused (10.0.0.9)", NULL);
+    assert_int_equal(harness_run(&c.h, "--endpoints a:1,b:1,c:1,d:1 status"), CLI_OK);
+    assert_contains(c.h.error, "remark: n1 does not answer at a:1 (127.0.1.1): connection refused");
+    assert_contains(c.h.error, "remark: n3 does not answer at c:1: connection refused");
+    assert_contains(c.h.error, "remark: no answer from d:1: connection refused (10.0.0.9)");
+    harness_close(&c.h);
 }
 
 static void an_election_is_named_as_such(void **state)
@@ -357,6 +376,7 @@ int main(void)
         cmocka_unit_test(what_only_a_follower_knows_of_itself_is_told_too),
         cmocka_unit_test(any_single_member_answers_without_a_quorum),
         cmocka_unit_test(an_election_is_named_as_such),
+        cmocka_unit_test(a_member_that_does_not_answer_is_named_with_the_reason),
         cmocka_unit_test(the_member_with_a_quorum_is_believed),
         cmocka_unit_test(members_beyond_the_given_endpoint_are_found),
         cmocka_unit_test(members_of_another_cluster_are_left_out),

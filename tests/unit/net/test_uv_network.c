@@ -273,12 +273,32 @@ static void a_name_whose_addresses_all_refuse_is_told_once(void **state)
     dial_begin(&dial);
     dial_run(&dial, WAIT_MS);
     assert_int_equal(dial.closed, 1);
-    assert_string_equal(dial.err.text, "connection refused");
+    assert_string_equal(dial.err.text, "connection refused (127.0.0.1)");
+    assert_int_equal(dial.err.code, ERR_UNAVAILABLE);
     dial_end(&dial);
     dial_begin(&dial); /* a name without any */
     dial_run(&dial, WAIT_MS);
     assert_int_equal(dial.closed, 1);
     assert_string_equal(dial.err.text, "unknown node or service");
+    assert_int_equal(dial.err.code, ERR_TIMEOUT); /* proves nothing of a process there */
+    dial_end(&dial);
+    close(shut);
+}
+
+/* As where AAAA records stand beside A, and no route for them: the one that refuses counts. */
+static void an_address_that_refuses_counts_before_one_without_a_way(void **state)
+{
+    struct dial dial;
+    int shut, port;
+
+    (void)state;
+    port = open_port(-1, &shut);
+    name("127.0.0.1", port);
+    name("2001:db8::1", port);
+    dial_begin(&dial);
+    dial_run(&dial, WAIT_MS);
+    assert_int_equal(dial.closed, 1);
+    assert_int_equal(dial.err.code, ERR_UNAVAILABLE);
     dial_end(&dial);
     close(shut);
 }
@@ -335,6 +355,7 @@ int main(void)
         cmocka_unit_test(the_next_address_is_dialled_in_time_when_the_look_up_takes_long),
         cmocka_unit_test(an_address_has_its_part_of_the_time_before_the_next_one),
         cmocka_unit_test(a_name_whose_addresses_all_refuse_is_told_once),
+        cmocka_unit_test(an_address_that_refuses_counts_before_one_without_a_way),
         cmocka_unit_test(the_last_address_is_waited_for),
         cmocka_unit_test(a_dial_can_be_closed_at_any_time),
     };
