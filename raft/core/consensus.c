@@ -418,6 +418,7 @@ static void consensus_free(struct consensus *consensus)
 
     probe_cancel(&consensus->probe);
     probe_cancel(&consensus->former);
+    probe_cancel(&consensus->eof_probe);
     transport_close(&consensus->transport);
     safety_close(&consensus->safety);
     clock->timer_free(consensus->tick_timer);
@@ -445,6 +446,7 @@ static void core_shut(struct consensus *consensus)
     CHECK(consensus->closing);
     probe_cancel(&consensus->probe);
     probe_cancel(&consensus->former);
+    probe_cancel(&consensus->eof_probe);
     transport_close(&consensus->transport);
     core_enter(consensus);
     raft_close(&consensus->raft, core_closed);
@@ -490,6 +492,7 @@ void consensus_close(struct consensus *consensus, void (*closed)(void *context),
     consensus->closed_context = context;
     probe_cancel(&consensus->probe);
     probe_cancel(&consensus->former);
+    probe_cancel(&consensus->eof_probe);
     transport_close(&consensus->transport);
     slices_cancel(&consensus->take.slices);
     clock->timer_free(consensus->tick_timer);

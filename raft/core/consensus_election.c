@@ -3,10 +3,11 @@
  *
  * Flow     core_leave() of the outermost call settles: completions, corrections, failure, role,
  *          dropped tags, reads, until nothing changes. The tick runs four times per heartbeat. S11:
- *          when the connection of the leader ends, the members campaign at once, 15 ms apart by
- *          rank.
+ *          when the connection of the leader ends, each member asks at the leader's address, and
+ *          where nobody is there they campaign at once, 15 ms apart by rank.
  * Units    milliseconds to libraft, microseconds of the clock.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -411,6 +412,40 @@ static bool stood_still_lately(const struct consensus *consensus)
             now - consensus->woke_us < UINT64_C(1000) * consensus->config.election_timeout_ms);
 }
 
+/* The answer of the leader whose connection ended. Where nobody is there any more the members
+ * campaign one after the other by rank. Any other end proves nothing, and the timers judge. */
+static void leader_asked(void *data, const struct err *failed)
+{
+    struct consensus *consensus = data;
+    uint64_t leader = consensus->eof_leader;
+
+    if (leader == 0 || consensus->closing)
+        return;
+    if (failed == NULL || !consensus->eof_probe.gone) {
+        consensus->eof_leader = 0;
+        return;
+    }
+    consensus->safety.leader_gone = true;
+    consensus->retries = 0;
+    consensus->config.clock->timer_start(consensus->eof_timer, UINT64_C(1000) * CORE_STAGGER_MS *
+                                                                   rank_of(consensus, leader));
+}
+
+/* Its connection may have been cut on the way, or closed by either end, as when certificates are
+ * read again. Only where it was reached before its refusal means something. */
+static void leader_ask(struct consensus *consensus, uint64_t leader)
+{
+    const struct peer *peer = transport_peer(&consensus->transport, leader);
+    struct consensus_member member;
+
+    if (peer == NULL || !peer->reached || probe_active(&consensus->eof_probe))
+        return;
+    member = peer->member;
+    if (peer->reached_config)
+        snprintf(member.address, sizeof(member.address), "%s", peer->address_in_config);
+    probe_start(&consensus->eof_probe, &consensus->transport, &member, leader_asked, consensus);
+}
+
 void core_on_inbound_lost(void *context, uint64_t peer)
 {
     struct consensus *consensus = context;
@@ -418,16 +453,13 @@ void core_on_inbound_lost(void *context, uint64_t peer)
 
     transfer_inbound_lost(&consensus->transfer, peer);
     if (consensus->closing || !safety_rule(11) || raft->state != RAFT_FOLLOWER ||
-        raft->follower_state.current_leader.id != peer)
+        raft->follower_state.current_leader.id != peer || stood_still_lately(consensus))
         return;
-    consensus->safety.leader_gone = true;
-    if (stood_still_lately(consensus))
-        return;
+    if (consensus->eof_leader != peer)
+        probe_cancel(&consensus->eof_probe);
     consensus->eof_leader = peer;
     consensus->eof_term = raft->current_term;
-    consensus->retries = 0;
-    consensus->config.clock->timer_start(consensus->eof_timer, UINT64_C(1000) * CORE_STAGGER_MS *
-                                                                   rank_of(consensus, peer));
+    leader_ask(consensus, peer);
 }
 
 /* A leader that dials again lives: what the end of its former connection began is taken back. */
@@ -439,6 +471,7 @@ void core_on_greeted(void *context, uint64_t peer)
     if (consensus->eof_leader == peer) {
         consensus->eof_leader = 0; /* its connection was lost, not the leader */
         consensus->safety.leader_gone = false;
+        probe_cancel(&consensus->eof_probe);
     }
 }
 

@@ -209,8 +209,9 @@ struct consensus {
     uint64_t role_leader;
     uint64_t leader_last; /* the last known one, to count changes */
     uint64_t leader_changes_total;
-    uint64_t eof_leader; /* the leader whose connection ended */
+    uint64_t eof_leader; /* the leader whose connection ended; 0: none did */
     uint64_t eof_term;
+    struct probe eof_probe; /* S11: asks it whether it lives */
     /* The hand-over that this leader asked for last, and the one that this member asked about, as
      * it was asked to take over. */
     uint64_t transfer_round, transfer_member, transfer_term, transfer_us;

@@ -521,6 +521,7 @@ void core_members_tick(struct consensus *consensus)
 {
     CHECK(consensus != NULL);
     probe_tick(&consensus->probe);
+    probe_tick(&consensus->eof_probe);
     core_former_tick(consensus);
     spare_finish(consensus);
     core_peers_tick(consensus);

@@ -1,4 +1,5 @@
-/* Asks who listens at an address, before a membership change counts on it.
+/* Asks who listens at an address, before a membership change counts on it, or an election on a
+ * leader's death.
  *
  * Flow     probe_start() dials, says a hello that asks only, and takes the reply: done() once,
  *          later, from the loop.
@@ -26,6 +27,9 @@ struct probe {
     struct network_stream *stream; /* NULL: nothing is asked */
     struct buf buf;
     uint64_t begun_us;
+    /* For done(): nobody is there. The address refuses, or hangs up on who asks without a word. No
+     * sign of that are a certificate that is refused, and silence. */
+    bool gone;
     probe_done_fn *done;
     void *data;
 };

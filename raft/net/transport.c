@@ -197,6 +197,8 @@ static void out_opened(void *data)
     hello.hello.founding = transport->founding;
     hello.hello.build = transport->build;
     peer->out_ready = true;
+    peer->reached = true;
+    peer->reached_config = peer->dials_config;
     frame_send(transport, peer->out, &hello);
 }
 

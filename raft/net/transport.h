@@ -3,7 +3,7 @@
  * Flow     each member dials every other one and sends on the connection it dialled; it receives on
  *          those it accepted. The first frame of a dialled connection says who it is and where it
  *          listens; one reply comes back and says whether it is welcome. A lost inbound connection
- *          is told at once: that is how the death of a leader is noticed in a millisecond (S11).
+ *          is told at once: then a follower asks whether its leader is gone (S11).
  * Shapes   one struct peer per other member, at most TRANSPORT_PEERS_MAX: known ones
  *          (transport_put) and strangers, which said hello before this member learnt of them (Raft
  *          answers them, 4.1) and are forgotten TRANSPORT_STRANGER_MS after their connection. At
@@ -80,6 +80,7 @@ struct peer {
     struct consensus_member member;                  /* address: the newest word */
     char address_in_config[CONSENSUS_ADDRESS_BYTES]; /* "": none */
     bool dials_config;                               /* the next dial goes there */
+    bool reached, reached_config;                    /* a dial has succeeded; the last one there */
     char contact[CONSENSUS_ADDRESS_BYTES];           /* as its last hello said; "": none yet */
     /* as it said last, whatever the purpose; level 0: it has not spoken */
     struct consensus_build build;

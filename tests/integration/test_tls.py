@@ -9,6 +9,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
 
 os.environ["GRPC_VERBOSITY"] = "NONE"  # it prints what these tests provoke
@@ -234,6 +235,116 @@ def a_whole_ca_is_replaced_without_an_outage():
         register(cluster, "after-failover")
         for name in ("old", "both", "new", "only-new", "after-failover"):
             assert cluster.allocation(name).spec.allocation_id == name
+
+
+class Writers:
+    """Write all the time, with certificates of the new CA that both CAs' members are trusted with."""
+
+    def __init__(self, cluster, credentials):
+        self.ends, self.running = [], True
+        self.clients = [Client([m.api for m in cluster.members], credentials) for _ in range(4)]
+        self.threads = [threading.Thread(target=self.write, args=(n,)) for n in range(len(self.clients))]
+        for thread in self.threads:
+            thread.start()
+
+    def write(self, number):
+        turn = 0
+        while self.running:
+            turn += 1
+            self.clients[number].broker("ReportQueue", broker_pb2.ReportQueueRequest(request_id=f"w{number}-{turn}", vcluster="hpc"))
+            self.ends.append(time.monotonic())
+
+    def end(self):
+        self.running = False
+        for thread in self.threads:
+            thread.join()
+        for client in self.clients:
+            client.close()
+
+    def gap_s(self, since):
+        ends = sorted(e for e in list(self.ends) if e > since)
+        return max(b - a for a, b in zip([since, *ends], ends))
+
+
+def terms(cluster):
+    status = load_json(cluster.ctl("status", "-o", "json", tls=cluster.tls_now))["status"]
+    return status["term"], status["leader_name"]
+
+
+def a_ca_is_replaced_under_load_without_an_election():
+    """Members end the connections whose certificates are of the old CA. That proves nothing about their leader. S11."""
+    with Cluster(tls=True) as cluster:
+        site, fresh = cluster.site, Site(cluster.dir / "tls2", BIN / "ckptctl")
+        trusted = {member: site.dir / f"ca-{member.id}.crt" for member in cluster.members}
+        cluster.config.write_text(cluster.config.read_text().replace(str(site.ca), str(site.dir / "ca-{id}.crt")))
+        for file in trusted.values():
+            file.write_bytes(site.ca.read_bytes())
+        cluster.start()
+        cluster.tls_now = None
+        for member, file in trusted.items():
+            replace(file, site.ca.read_bytes() + fresh.ca.read_bytes())
+            wait_log(member.log, "event=tls_reloaded")
+        fresh.issue("operator", "new")
+        both = cluster.dir / "both.crt"
+        both.write_bytes(site.ca.read_bytes() + fresh.ca.read_bytes())
+        cluster.tls_now = ["--ca", str(both), "--cert", str(fresh.cert("operator-new")), "--key", str(fresh.key("operator-new"))]
+        writers = Writers(cluster, fresh.credentials("operator-new", both))
+        try:
+            wait_until("they write", lambda: len(writers.ends) > 100, 20)
+            before, since = terms(cluster), time.monotonic()
+            for member in cluster.members:
+                fresh.issue("replica", member.id, "--host", "127.0.0.1,localhost")
+                move_pair(fresh, site, f"replica-{member.id}")
+            for member in cluster.members:
+                wait_until("it was read", lambda m=member: reloads(m.log) >= 2, 10, 0.05)
+            for member, file in trusted.items():  # one host after the other
+                replace(file, fresh.ca.read_bytes())
+                wait_until("it was read", lambda m=member: reloads(m.log) >= 3, 10, 0.05)
+            count = len(writers.ends)
+            wait_until("they go on", lambda: len(writers.ends) > count + 500, 20)
+            after = terms(cluster)
+        finally:
+            writers.end()
+        print(f"# a CA replaced under load: term {before[0]} before and {after[0]} after, {len(writers.ends)} writes, "
+              f"none for {writers.gap_s(since) * 1000:.0f} ms at most")
+        assert any("port=raft" in line and "is no longer good" in line for m in cluster.members for line in m.log.read_text().splitlines())
+        assert after == before, (before, after)
+
+
+def cut_connections(port):
+    """All on loopback with this port at either end, as a firewall or `ss -K` does. False: this kernel or user may not."""
+    cut = subprocess.run(["ss", "-K", "-t", "state", "established", f"( sport = :{port} or dport = :{port} )"], capture_output=True, text=True)
+    return cut.returncode == 0 and "127.0.0.1" in cut.stdout
+
+
+def connections_that_are_cut_cost_no_election():
+    """A leader whose connections ended and that answers at its address goes on. One whose process is gone is replaced. F-002, S11."""
+    if os.geteuid() != 0 or shutil.which("ss") is None:
+        return "ss -K needs root"
+    with Cluster(tls=True) as cluster:
+        cluster.start()
+        cluster.tls_now = None
+        writers = Writers(cluster, cluster.site.credentials("operator-test"))
+        try:
+            wait_until("they write", lambda: len(writers.ends) > 100, 20)
+            before, since = terms(cluster), time.monotonic()
+            for _ in range(5):
+                for member in cluster.members:
+                    if not cut_connections(member.raft.split(":")[1]):
+                        return "this kernel does not end connections for ss -K"
+                time.sleep(0.5)
+            after = terms(cluster)
+            print(f"# connections between members were cut five times: none written for {writers.gap_s(since) * 1000:.0f} ms at most")
+            assert after == before, (before, after)
+            killed = time.monotonic()
+            cluster.wait_leader().kill()
+            count = len(writers.ends)
+            wait_until("they go on", lambda: len(writers.ends) > count + 500, 20)
+            print(f"# then the leader was killed: none written for {writers.gap_s(killed) * 1000:.0f} ms at most")
+            assert writers.gap_s(killed) < 0.9, "by timers, not by the leader's address that refuses (S11)"
+        finally:
+            writers.end()
+    return None
 
 
 def reloads(path):
@@ -529,7 +640,8 @@ def status_names_the_member_that_is_insecure():
 
 TESTS = [a_cluster_over_tls_commits_fails_over_and_its_agents_follow, only_the_certificates_kind_decides_who_may_call_what,
          an_agent_cannot_speak_for_another_node, certificates_are_replaced_while_everything_runs,
-         a_whole_ca_is_replaced_without_an_outage, each_kind_of_wrong_peer_is_refused_and_named,
+         a_whole_ca_is_replaced_without_an_outage, a_ca_is_replaced_under_load_without_an_election,
+         connections_that_are_cut_cost_no_election, each_kind_of_wrong_peer_is_refused_and_named,
          a_member_whose_certificate_names_another_id_stays_out, members_join_with_certificates_of_their_own,
          every_kind_of_ckptctl_command_goes_over_tls, certificates_that_end_soon_are_warned_of_and_ended_ones_refused,
          a_member_whose_certificate_has_ended_is_refused_until_it_has_another_one,

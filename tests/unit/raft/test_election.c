@@ -194,6 +194,156 @@ static void a_member_whom_nobody_can_dial_deposes_one_leader_at_most(void **stat
     cluster_free(cluster);
 }
 
+/* ---- what the end of a leader's connection proves ---- */
+
+enum { ELECTED_MAX_US = 80000 };
+
+static uint64_t term_of(const struct cluster *cluster, unsigned node)
+{
+    return cluster->nodes[node].consensus->raft.current_term;
+}
+
+/* The same leader in the same term, and what is proposed meanwhile is acknowledged. */
+static void nobody_campaigns(struct cluster *cluster, unsigned leader, uint64_t term)
+{
+    uint64_t acknowledged = cluster->acknowledged;
+
+    for (unsigned i = 0; i < 20; i++) {
+        assert_true(cluster_propose(cluster));
+        cluster_run(cluster, SECOND_US / 10);
+        for (unsigned node = 0; node < cluster->count; node++)
+            assert_uint_equal(term_of(cluster, node), term);
+    }
+    assert_int_equal(cluster_leader(cluster), leader);
+    assert_true(cluster->acknowledged >= acknowledged + 19);
+}
+
+/* S11: as `ss -K` ends them, or a leader that reads its certificates again: it dials again. */
+static void ended_connections_of_a_leader_that_lives_cost_no_term(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct cluster *cluster = cluster_up(seed, 3, 3);
+        unsigned leader = (unsigned)cluster_leader(cluster);
+        uint64_t term = term_of(cluster, leader);
+
+        for (unsigned i = 0; i < 3; i++)
+            if (i != leader)
+                sim_reset_connections(cluster->sim, i, leader);
+        nobody_campaigns(cluster, leader, term);
+        cluster_free(cluster);
+    }
+}
+
+/* S11: a follower that reads its certificates again closes the connection itself. */
+static void a_connection_that_a_member_closes_itself_costs_no_term(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct cluster *cluster = cluster_up(seed, 3, 3);
+        unsigned leader = (unsigned)cluster_leader(cluster);
+        uint64_t term = term_of(cluster, leader);
+
+        for (unsigned i = 0; i < 3; i++) {
+            unsigned before = sim_enter(cluster->sim, i);
+
+            if (i != leader)
+                transport_hang_up(&cluster->nodes[i].consensus->transport, leader + 1);
+            sim_leave(cluster->sim, before);
+        }
+        nobody_campaigns(cluster, leader, term);
+        cluster_free(cluster);
+    }
+}
+
+/* Each dial of the closed address ends as one whose certificate is refused; the dial's own events
+ * are kept until then. */
+static void closed_for_its_certificate(void *data, const struct err *err)
+{
+    static const struct err refused = {ERR_AUTH, "TLS: the peer refused: unknown CA"};
+    struct network_events *events = data, kept = *events;
+
+    (void)err;
+    free(events);
+    kept.closed(kept.data, &refused);
+}
+
+static struct network_stream *connect_refused(void *context, const char *address,
+                                              const struct network_events *events)
+{
+    struct network_events *kept;
+
+    if (closed_address == NULL || strcmp(address, closed_address) != 0)
+        return connect_real(context, address, events);
+    kept = malloc(sizeof(*kept));
+    assert_non_null(kept);
+    *kept = *events;
+    return connect_real(
+        context, "nowhere",
+        &(struct network_events){.data = kept, .closed = closed_for_its_certificate});
+}
+
+/* S11: neither a certificate that is refused nor silence is a death; the timers judge then. */
+static void only_an_address_that_refuses_proves_a_death(void **state)
+{
+    (void)state;
+    for (unsigned silent = 0; silent < 2; silent++) {
+        struct cluster *cluster = cluster_new(21, 3);
+        unsigned leader;
+        uint64_t term;
+
+        closed_address = NULL;
+        for (unsigned i = 0; i < 3; i++) {
+            connect_real = cluster->nodes[i].network.connect;
+            cluster->nodes[i].network.connect = connect_refused;
+            cluster_start(cluster, i, true);
+        }
+        assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
+        cluster_run(cluster, SECOND_US);
+        leader = (unsigned)cluster_leader(cluster);
+        term = term_of(cluster, leader);
+        if (silent == 1)
+            cluster_isolate(cluster, leader, false);
+        else
+            closed_address = cluster->members[leader].address;
+        for (unsigned i = 0; i < 3; i++)
+            if (i != leader)
+                sim_reset_connections(cluster->sim, i, leader);
+        cluster_run(cluster, UINT64_C(500) * cluster->config.election_timeout_ms);
+        for (unsigned i = 0; i < 3; i++)
+            assert_uint_equal(term_of(cluster, i), term);
+        cluster_run(cluster, 5 * SECOND_US);
+        assert_true(silent == 0 || cluster_leader(cluster) != (int)leader);
+        closed_address = NULL;
+        cluster_isolate(cluster, leader, true);
+        assert_true(cluster_run_until_equal(cluster, 10 * SECOND_US));
+        cluster_free(cluster);
+    }
+}
+
+/* S11: the process of the leader is gone: its connections end, and its address refuses. Also when
+ * the connections had ended before. */
+static void a_leader_that_was_killed_is_replaced_within_milliseconds(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct cluster *cluster = cluster_up(seed, 3, 3);
+        unsigned leader = (unsigned)cluster_leader(cluster);
+        uint64_t waited_us = 0;
+
+        if (seed % 2 == 0)
+            sim_reset_connections(cluster->sim, (leader + 1) % 3, leader);
+        cluster_run(cluster, seed % 3 * 2000);
+        cluster_kill(cluster, leader);
+        while (cluster_leader(cluster) < 0 || cluster_leader(cluster) == (int)leader) {
+            cluster_run(cluster, 1000);
+            waited_us += 1000;
+            assert_true(waited_us <= ELECTED_MAX_US);
+        }
+        cluster_free(cluster);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +351,10 @@ int main(void)
         cmocka_unit_test(a_leader_whose_first_write_outlasts_an_election_stays),
         cmocka_unit_test(a_leader_whose_first_write_hangs_gives_way),
         cmocka_unit_test(a_member_whom_nobody_can_dial_deposes_one_leader_at_most),
+        cmocka_unit_test(ended_connections_of_a_leader_that_lives_cost_no_term),
+        cmocka_unit_test(a_connection_that_a_member_closes_itself_costs_no_term),
+        cmocka_unit_test(only_an_address_that_refuses_proves_a_death),
+        cmocka_unit_test(a_leader_that_was_killed_is_replaced_within_milliseconds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
