@@ -226,11 +226,9 @@ $(BUILD)/bench/%: $(BUILD)/tests/bench/%_main.o $(foreach l,client whatif $(USE_
 SIM_CORE = $(BUILD)/tests/sim/sim.o $(BUILD)/tests/sim/sim_disk.o $(BUILD)/tests/sim/sim_disk_faults.o $(BUILD)/tests/sim/sim_network.o $(BUILD)/tests/sim/sim_network_faults.o
 UNIT_SRC = $(wildcard tests/unit/*/test_*.c)
 UNIT_BIN = $(UNIT_SRC:%.c=$(BUILD)/%)
-# 270 programs are linked: gold takes half of ld's time, where it is there
-FAST_LD := $(shell $(CC) -fuse-ld=gold -Wl,--version > /dev/null 2>&1 && echo -fuse-ld=gold)
 define UNIT_RULE
 $(BUILD)/tests/unit/$(1)/test_%: $(BUILD)/tests/unit/$(1)/test_%.o $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(wildcard tests/unit/$(1)/test_*.c),$(wildcard tests/unit/$(1)/*.c))) $(if $(filter raft agent,$(1)),$(SIM_CORE)) $(call LIB_of,$(1))
-	$(Q)$(CC) $(LDFLAGS_ALL) $(FAST_LD) -o $$@ $$(filter %.o %.a,$$^) $(PKG_LIBS) -lcmocka -lm
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $$@ $$(filter %.o %.a,$$^) $(PKG_LIBS) -lcmocka -lm
 endef
 $(foreach l,$(LAYERS),$(eval $(call UNIT_RULE,$(l))))
 

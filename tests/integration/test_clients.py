@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""The recipe for clients in Python, run as deploy/CLIENTS.md has it: kills, stops and long absences of members, TLS. S1-072, K-004."""
+"""The recipe for clients in Python, run as deploy/CLIENTS.md has it: kills, stops and long absences of members, TLS,
+and the environment of a site with HTTP proxies. S1-072, K-004, V-021."""
 import pathlib
 import sys
 import threading
@@ -7,9 +8,9 @@ import time
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from clients import STEPS, Calls, kill_leader, run, stop_leader  # noqa: E402
+from clients import STEPS, Calls, fail_over_while_events_are_followed, kill_leader, proxies, run, stop_leader  # noqa: E402
 from cluster import Cluster, broker_pb2, broker_pb2_grpc, grpc, tap  # noqa: E402
-from recipes import python_example, python_recipe  # noqa: E402
+from recipes import python_events, python_example, python_recipe  # noqa: E402
 
 leader_channel, credentials = python_recipe()
 
@@ -21,7 +22,8 @@ class PythonClient(Calls):
         super().__init__("python")
         site = cluster.site
         shown = site and credentials(site.ca, site.cert("scheduler-test"), site.key("scheduler-test"))
-        self.channel = leader_channel([m.api for m in cluster.members], shown, "demo")
+        with proxies():
+            self.channel = leader_channel([m.api for m in cluster.members], shown, "demo")
         self.stub = broker_pb2_grpc.BrokerServiceStub(self.channel)
         self.running = True
         self.threads = [threading.Thread(target=self.write) for _ in range(self.WRITERS)]
@@ -64,7 +66,8 @@ def the_example_registers_a_job():
     """As somebody would who copies the page."""
     with Cluster() as cluster:
         cluster.start()
-        python_example([m.api for m in cluster.members], leader_channel)
+        with proxies():
+            python_example([m.api for m in cluster.members], leader_channel)
         assert cluster.allocation("12345").spec.nodes[0].gpu_count == 8
 
 
@@ -88,6 +91,30 @@ def a_wrong_name_is_told_to_who_does_not_wait():
         assert told[1][0] == grpc.StatusCode.UNAVAILABLE and "Peer name other is not in peer certificate" in told[1][1], told
 
 
+def events_are_followed_over_a_change_of_the_leader():
+    with Cluster() as cluster:
+        cluster.start()
+        with proxies():
+            channel = leader_channel([m.api for m in cluster.members])
+        follow_events = python_events({"grpc": grpc, "broker_pb2": broker_pb2})
+        seen = []
+
+        def follow():
+            try:
+                for event in follow_events(broker_pb2_grpc.BrokerServiceStub(channel)):
+                    seen.append((event.sequence, broker_pb2.EventKind.Name(event.kind), event.allocation_id))
+            except (ValueError, grpc.RpcError) as error:
+                print(f"# the events end: {error!r:.100}", flush=True)
+
+        thread = threading.Thread(target=follow)
+        thread.start()
+        try:
+            fail_over_while_events_are_followed(cluster, lambda: list(seen))
+        finally:
+            channel.close()
+            thread.join()
+
+
 if __name__ == "__main__":
     sys.exit(tap([python_is_served_through_kills_stops_and_absences, python_is_served_with_tls, the_example_registers_a_job,
-                  a_wrong_name_is_told_to_who_does_not_wait]))
+                  a_wrong_name_is_told_to_who_does_not_wait, events_are_followed_over_a_change_of_the_leader]))

@@ -1,5 +1,6 @@
 """Clients that write all the time while members are killed, stopped and away: how long each is without service, and what fails.
 ABSENCE=70 lets a member be away for that long (default 17 s: gRPC's own back-off is 6 to 10 s by then, and would show)."""
+import contextlib
 import os
 import signal
 import time
@@ -9,6 +10,39 @@ from cluster import Cluster, grpc, metric, operator_pb2, wait_until
 
 ABSENCE_S = float(os.environ.get("ABSENCE", 17))
 KILLED_S, STOPPED_S, ABSENT_S = 3, 5, 3  # the longest that any client may be without service then; seen: under 0.3, 2.2, 0.3
+
+# As a site sets them, for all programs: nobody listens there.
+PROXIES = {name: "http://127.0.0.1:9" for name in ("http_proxy", "https_proxy", "grpc_proxy", "HTTP_PROXY", "HTTPS_PROXY")}
+
+
+@contextlib.contextmanager
+def proxies():
+    """gRPC's C core looks at them when a channel is made."""
+    before = dict(os.environ)
+    os.environ.update(PROXIES)
+    for name in ("no_proxy", "no_grpc_proxy", "NO_PROXY"):
+        os.environ.pop(name, None)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def fail_over_while_events_are_followed(cluster, seen):
+    """seen(): [(sequence, name of the kind, allocation)] so far. Each event is told once, in order, over a change of the leader."""
+    cluster.register("before", [("n", 1, 1 << 20)])
+    wait_until("the first is told", lambda: any(e[2] == "before" for e in seen()), 20)
+    leader = cluster.wait_leader()
+    leader.kill()
+    cluster.register("after", [("n", 1, 1 << 20)])
+    wait_until("the next leader's are told", lambda: any(e[2] == "after" for e in seen()), 20)
+    events = seen()
+    sequences = [e[0] for e in events]
+    assert sequences == list(range(sequences[0], sequences[0] + len(sequences))), sequences
+    assert [e[2] for e in events if e[1].endswith("ALLOCATION_REGISTERED") and e[2] != "12345"] == ["before", "after"], events
+    assert any(e[1].endswith("EVENT_KIND_LEADER") for e in events), events
+    leader.start()
 
 
 class Calls:

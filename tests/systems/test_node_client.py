@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""The recipe for clients in Node.js, run as deploy/CLIENTS.md has it, with npm's gRPC: kills, stops and long absences of members, TLS. S1-072, K-004."""
+"""The recipe for clients in Node.js, run as deploy/CLIENTS.md has it, with npm's gRPC: kills, stops and long absences of members, TLS,
+and the environment of a site with HTTP proxies. S1-072, K-004, V-021."""
 import json
 import os
 import pathlib
@@ -10,11 +11,12 @@ import threading
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from clients import STEPS, Calls, kill_leader, run, stop_leader  # noqa: E402
+from clients import PROXIES, STEPS, Calls, fail_over_while_events_are_followed, kill_leader, run, stop_leader  # noqa: E402
 from cluster import BUILD, ROOT, Cluster, tap  # noqa: E402
-from recipes import node_example, node_recipe  # noqa: E402
+from recipes import node_events, node_example, node_recipe  # noqa: E402
 
 MODULES = BUILD / "node" / "node_modules"
+ENVIRONMENT = {**{name: value for name, value in os.environ.items() if not name.lower().startswith("no_")}, **PROXIES, "NODE_PATH": str(MODULES)}
 
 
 class NodeClient(Calls):
@@ -26,7 +28,7 @@ class NodeClient(Calls):
         self.process = subprocess.Popen(
             ["node", str(ROOT / "tests" / "support" / "node_client.js"), str(recipe), str(ROOT / "proto"),
              ",".join(m.api for m in cluster.members), uuid.uuid4().hex, *files],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "NODE_PATH": str(MODULES)})
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
         self.reader = threading.Thread(target=self.read)
         self.reader.start()
 
@@ -66,11 +68,43 @@ def the_example_registers_a_job():
         cluster.start()
         for refused in (False, True):
             result = subprocess.run(["node", "-e", node_example([m.api for m in cluster.members])], capture_output=True, text=True, timeout=20,
-                                    cwd=ROOT, env={**os.environ, "NODE_PATH": str(MODULES)})
+                                    cwd=ROOT, env=ENVIRONMENT)
             assert ("ALLOCATION_EXISTS" in result.stderr) == refused, result
         assert cluster.allocation("12345").spec.nodes[0].gpu_count == 8
     return None
 
 
+def events_are_followed_over_a_change_of_the_leader():
+    """With what has its default value: `gap` is in each line as false."""
+    if node_is_missing():
+        return node_is_missing()
+    with Cluster() as cluster:
+        cluster.start()
+        process = subprocess.Popen(["node", "-e", node_events([m.api for m in cluster.members])], stdout=subprocess.PIPE, text=True, cwd=ROOT,
+                                   env=ENVIRONMENT)
+        lines = []
+
+        def read():
+            for line in process.stdout:
+                lines.append(line)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+
+        def seen():
+            words = [line.split(" ") for line in list(lines) if "EVENT_KIND_" in line]
+            assert all(len(w) == 4 and w[3] == "false\n" for w in words), words
+            return [(int(w[0]), w[1], w[2]) for w in words]
+
+        try:
+            fail_over_while_events_are_followed(cluster, seen)
+        finally:
+            process.kill()
+            reader.join()
+            process.wait()
+    return None
+
+
 if __name__ == "__main__":
-    sys.exit(tap([node_is_served_through_kills_stops_and_absences, node_is_served_with_tls, the_example_registers_a_job]))
+    sys.exit(tap([node_is_served_through_kills_stops_and_absences, node_is_served_with_tls, the_example_registers_a_job,
+                  events_are_followed_over_a_change_of_the_leader]))
