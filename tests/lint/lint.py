@@ -192,7 +192,7 @@ PURE_PREFIXES = ("check_", "ckpt__", "protobuf_c_")
 JOB_STEPS = [n for n in C_FILES if re.fullmatch(r"src/agent/(job/(\w+_(step|state)|job_effect|reconcile)|durable/kept)\.c", n)]
 JOB_MAY_INCLUDE = re.compile(r"src/agent/job/(job_effect|reconcile|\w+_step)\.h|src/agent/durable/(ledger|end_note|kept)\.h|src/agent/node/ranks\.h|src/agent/run/words\.h|"
                              r"src/ask/sentinel\.h|src/dest/destination\.h|src/base/(check|id|text)\.h|ckpt/v1/\w+\.pb-c\.h")
-JOB_TEXTS = {"hint_format", "words_enum", "destination_validate"}  # of other layers, on texts alone
+JOB_TEXTS = {"hint_format", "words_cut", "words_enum", "destination_validate"}  # of other layers, on texts alone
 ALLOCATING = {"malloc", "calloc", "realloc", "free", "check_malloc", "check_calloc", "check_realloc", "check_strdup"}
 
 
