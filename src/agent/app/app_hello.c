@@ -206,7 +206,7 @@ static void asked(void *data, const struct restore_result *result)
 {
     struct app_stream *stream = data;
 
-    stream->restore = NULL;
+    stream->restorer = NULL;
     if (result->error[0] == '\0' && run_unknown(stream)) {
         refuse_run(stream);
         return;
@@ -218,6 +218,9 @@ static void asked(void *data, const struct restore_result *result)
     stream->must_end = true;
     app_stream_refuse(stream, "%s", result->error);
 }
+
+static const struct restore_caller asking = {
+    .told = asked_told, .waits = app_stream_waits, .done = asked};
 
 static void refuse_second(struct app_stream *stream, const struct allocation *allocation)
 {
@@ -486,7 +489,7 @@ void app_stream_take_hello(struct app_stream *stream)
     if (hello->running && allocation->process.state == PROCESS_ABSENT &&
         (!allocation->entry.owned || !run_kept(&allocation->entry, hello->run))) {
         stream->state = STREAM_ASKING;
-        app_stream_ask(stream, RESTORE_OWNER, asked_told, asked);
+        app_stream_ask(stream, RESTORE_OWNER, &asking);
         return;
     }
     if (hello->running) {

@@ -137,7 +137,7 @@ static void restore_reads(void *data, uint64_t checkpoint_id, bool wanted)
 /* Nobody is left who would read: another one is let in. */
 static void stream_release(struct app_stream *stream)
 {
-    uint64_t reading = restore_reading(stream->restore);
+    uint64_t reading = restorer_reading(stream->restorer);
 
     if (stream->allocation != NULL && reading != 0)
         restore_reads(stream, reading, false);
@@ -148,7 +148,7 @@ static void stream_release(struct app_stream *stream)
     }
     if (stream->hello != NULL)
         ckpt__v1__attach_hello__free_unpacked(stream->hello, NULL);
-    restore_cancel(stream->restore);
+    restorer_cancel(stream->restorer);
     stream->agent->machine.path_open_detach(stream->look);
     stream->agent->machine.opened_close(stream->folder);
     stream->agent->clock.timer_free(stream->timer);
@@ -232,8 +232,8 @@ static void stream_end(struct app_stream *stream, Ckpt__V1__Reason reason)
 
 static void stream_orphan(struct app_stream *stream)
 {
-    restore_cancel(stream->restore);
-    stream->restore = NULL;
+    restorer_cancel(stream->restorer);
+    stream->restorer = NULL;
     stream->state = STREAM_OVER;
     stream->allocation = NULL;
 }
@@ -244,7 +244,7 @@ static void restore_done(void *data, const struct restore_result *result)
 {
     struct app_stream *stream = data;
 
-    stream->restore = NULL;
+    stream->restorer = NULL;
     if (result->error[0] != '\0') {
         process_restart_failed(stream->allocation, result->error);
         stream->may_come = result->may_come;
@@ -462,36 +462,37 @@ static void restore_sweeps(void *data, const char *folder)
 }
 
 void app_stream_ask(struct app_stream *stream, enum restore_what what,
-                    void (*told)(void *data, const struct restore_word *word),
-                    restore_done_fn *done)
+                    const struct restore_caller *caller)
 {
     struct allocation *allocation = stream->allocation;
     struct restore_owner owner;
 
-    stream->restore =
-        restore_start(stream->agent->restart_points,
-                      &(struct restore_ask){.allocation_id = allocation->entry.allocation_id,
-                                            .work_dir = stream->hello->work_dir,
-                                            .folder = stream->folder,
-                                            .user = stream_user(stream),
-                                            .what = what,
-                                            .outage_run = outage_run,
-                                            .owner = allocation_owner(allocation, &owner),
-                                            .told = told,
-                                            .waits = app_stream_waits,
-                                            .found = restore_found,
-                                            .reads = restore_reads,
-                                            .wait = stream->hello->wait,
-                                            .finished_run = stream_finished_run(stream),
-                                            .awaited = stream_awaited,
-                                            .sweep = restore_sweeps,
-                                            .prepares = what != RESTORE_OWNER && stream->first &&
-                                                        !allocation->entry.restart_awaited,
-                                            .override = stream->hello->restore,
-                                            .profile = stream->hello->profile,
-                                            .done = done,
-                                            .data = stream});
+    stream->restorer =
+        restorer_start(stream->agent->restart_points,
+                       &(struct restore_ask){.allocation_id = allocation->entry.allocation_id,
+                                             .work_dir = stream->hello->work_dir,
+                                             .folder = stream->folder,
+                                             .user = stream_user(stream),
+                                             .what = what,
+                                             .owner = allocation_owner(allocation, &owner),
+                                             .wait = stream->hello->wait,
+                                             .finished_run = stream_finished_run(stream),
+                                             .prepares = what != RESTORE_OWNER && stream->first &&
+                                                         !allocation->entry.restart_awaited,
+                                             .override = stream->hello->restore,
+                                             .profile = stream->hello->profile,
+                                             .caller = caller,
+                                             .data = stream});
 }
+
+static const struct restore_caller starting = {.told = restore_told,
+                                               .waits = app_stream_waits,
+                                               .done = restore_done,
+                                               .outage_run = outage_run,
+                                               .awaited = stream_awaited,
+                                               .found = restore_found,
+                                               .reads = restore_reads,
+                                               .sweep = restore_sweeps};
 
 /* What an earlier run left in out/ and restore/ is gone now, or what was brought for an earlier
  * choice; the stream that asked may be as well, another one waits then. */
@@ -503,12 +504,11 @@ static void sweep_done(void *data)
     allocation->sweep = NULL;
     if (stream == NULL)
         return;
-    restore_swept(stream->restore);
+    restorer_swept(stream->restorer);
     if (stream->state != STREAM_SWEEPING)
         return;
     stream->state = STREAM_RESTORING;
-    app_stream_ask(stream, stream->want_restore ? RESTORE_FILES : RESTORE_NOTHING, restore_told,
-                   restore_done);
+    app_stream_ask(stream, stream->want_restore ? RESTORE_FILES : RESTORE_NOTHING, &starting);
 }
 
 static void stream_sweep(struct app_stream *stream)
@@ -560,7 +560,7 @@ static void stream_poll(struct app_stream *stream)
     if (stream->state == STREAM_WAITING)
         stream->agent->clock.timer_start(stream->timer, 0);
     else if (stream->state == STREAM_RESTORING)
-        restore_wake(stream->restore);
+        restorer_wake(stream->restorer);
 }
 
 static uid_t stream_uid(const struct app_stream *stream)
@@ -585,7 +585,7 @@ static bool stream_starts(const struct app_stream *stream)
 
 static bool stream_awaits(const struct app_stream *stream)
 {
-    return stream->state == STREAM_RESTORING && restore_awaiting(stream->restore);
+    return stream->state == STREAM_RESTORING && restorer_awaiting(stream->restorer);
 }
 
 static const struct caller_ops stream_ops = {.uid = stream_uid,

@@ -11,7 +11,7 @@
 #include "ckpt/v1/app.pb-c.h"
 #include "src/agent/app/app_server.h"
 #include "src/agent/job/allocation.h"
-#include "src/agent/job/restart_points.h"
+#include "src/agent/job/restorer.h"
 #include "src/rpc/server.h"
 
 enum { STREAM_POLL_US = 200000, STREAM_ERROR_BYTES = 640, STREAM_NOTICE_BYTES = 3072 };
@@ -52,7 +52,7 @@ struct app_stream {
     /* a restart waits until these are taken: the restart point may depend on them */
     uint64_t reports_until;
     struct clock_timer *timer;
-    struct restore *restore;
+    struct restorer *restorer;
     struct path_open *look; /* LOOKING; NULL else */
     struct opened *folder;  /* the work folder, until the allocation has it; NULL: it is not open */
 };
@@ -84,8 +84,7 @@ bool app_stream_identity(const struct app_stream *stream, uint32_t pid, uint64_t
 /* ---- steps ---- */
 /* Asks a broker; told() and done() get the stream. */
 void app_stream_ask(struct app_stream *stream, enum restore_what what,
-                    void (*told)(void *data, const struct restore_word *word),
-                    restore_done_fn *done);
+                    const struct restore_caller *caller);
 /* Goes on when nothing of the run before is in the way any more. */
 void app_stream_wait(struct app_stream *stream);
 /* The hello has come: who may attach does; others are refused, or wait for their turn. */

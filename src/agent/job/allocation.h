@@ -12,12 +12,11 @@
 #include "src/agent/daemon/agent.h"
 #include "src/agent/job/executor.h"
 #include "src/agent/job/reconcile.h"
-#include "src/agent/job/restart_points.h"
+#include "src/agent/job/restorer.h"
 #include "src/agent/node/user_path.h"
 
 struct app_stream;
 struct cleanup;
-struct restore;
 
 /* What an allocation says to the ckpt-run that is attached to it, and asks of its stream. */
 struct caller_ops {

@@ -302,45 +302,20 @@ void copies_take_orders(struct agent *agent)
 
 /* ---- a restore ---- */
 
-static bool copy_is_of(const struct ledger_copy *copy, uint64_t checkpoint_id, const char *part)
+void copies_failed(struct agent *agent, const char *allocation_id, uint64_t checkpoint_id,
+                   uint32_t part, bool lost, const char *why)
 {
+    struct allocation *allocation = agent_find(agent, allocation_id);
     char name[PART_NAME_BYTES];
 
     CHECK(checkpoint_id != 0);
-    CHECK(part[0] != '\0');
-    return copy->state == COPY_HERE && copy->checkpoint_id == checkpoint_id &&
-           strcmp(part_name_format(copy->part, name), part) == 0;
-}
-
-/* Both hashes are text that a program of this project wrote, in lower case. */
-const struct ledger_copy *copies_find(const struct agent *agent, const char *allocation_id,
-                                      uint64_t checkpoint_id, const char *part,
-                                      const char *manifest_sha256, uid_t uid)
-{
-    const struct allocation *allocation = agent_find(agent, allocation_id);
-
-    CHECK(manifest_sha256[0] != '\0');
-    for (uint32_t i = 0; allocation != NULL && i < allocation->entry.copy_count; i++) {
-        const struct ledger_copy *copy = &allocation->entry.copies[i];
-
-        if (copy_is_of(copy, checkpoint_id, part) && copy->uid == uid &&
-            strcmp(copy->manifest_sha256, manifest_sha256) == 0)
-            return copy;
-    }
-    return NULL;
-}
-
-void copies_failed(struct agent *agent, const char *allocation_id, uint64_t checkpoint_id,
-                   const char *part, bool lost, const char *why)
-{
-    struct allocation *allocation = agent_find(agent, allocation_id);
-
     for (uint32_t i = 0; allocation != NULL && i < allocation->entry.copy_count; i++) {
         struct ledger_copy *copy = &allocation->entry.copies[i];
 
-        if (!copy_is_of(copy, checkpoint_id, part))
+        if (copy->state != COPY_HERE || copy->checkpoint_id != checkpoint_id || copy->part != part)
             continue;
-        log_warning("copy_unusable", "allocation=%s part=%s text=\"%s\"", allocation_id, part, why);
+        log_warning("copy_unusable", "allocation=%s part=%s text=\"%s\"", allocation_id,
+                    part_name_format(part, name), why);
         if (lost)
             copy_drop(allocation, copy, why);
     }

@@ -41,14 +41,10 @@ void copies_resume(struct allocation *allocation);
 /* The allocation goes away, from here. */
 void copies_detach(struct allocation *allocation);
 
-/* Of exactly this shard, for this user; NULL: there is none. */
-const struct ledger_copy *copies_find(const struct agent *agent, const char *allocation_id,
-                                      uint64_t checkpoint_id, const char *part,
-                                      const char *manifest_sha256, uid_t uid);
 /* A restore could not use that of this part; those of other parts may be well. lost: it is not
  * there any more, or not what it was. */
 void copies_failed(struct agent *agent, const char *allocation_id, uint64_t checkpoint_id,
-                   const char *part, bool lost, const char *why);
+                   uint32_t part, bool lost, const char *why);
 
 /* Looks each COPIES_WATCH_US whether there is still room beside them. */
 void copies_watch_start(struct agent *agent);

@@ -1,28 +1,10 @@
-/* Why the leader's word lets nothing begin on this node, for people. See restore_internal.h. */
+/* Why the leader's word lets nothing begin on this node, for people. See restorer.h. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 
-#include "src/agent/job/restore_internal.h"
+#include "src/agent/job/restorer_internal.h"
 #include "src/agent/run/words.h"
-
-bool restore_point_runs(const Ckpt__V1__RestartPoint *point)
-{
-    const Ckpt__V1__AllocationState state = point->allocation_state;
-
-    return state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING ||
-           state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
-           state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP;
-}
-
-/* It has waited for the restart, which takes other nodes. The choice may still be taken back, when
- * a chosen node has nobody left to begin. */
-bool restore_starts_elsewhere(const struct restore *restore, const Ckpt__V1__RestartPoint *point)
-{
-    CHECK(restore->agent != NULL);
-    return restore->awaits &&
-           point->allocation_state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING;
-}
 
 /* The first cause of the stop, for people; "": none is known. */
 static const char *cause_text(const Ckpt__V1__RestartPoint *point, char text[RESTORE_TEXT_BYTES])
@@ -66,19 +48,19 @@ static void restarts_text(const struct restore *restore, const Ckpt__V1__Restart
         snprintf(text, RESTORE_TEXT_BYTES,
                  "allocation %s is %s%.120s; the cluster restarts it when %s for it, and not on %s "
                  "for %s: it has failed there twice in a row",
-                 restore->allocation_id, state, cause_text(point, cause), nodes,
+                 restore->asked.allocation_id, state, cause_text(point, cause), nodes,
                  point->cause_node_id, words_duration(point->excluded_for_ms, left));
     else
         snprintf(text, RESTORE_TEXT_BYTES,
                  "allocation %s is %s%.120s; the cluster restarts it when %s for it",
-                 restore->allocation_id, state, cause_text(point, cause), nodes);
+                 restore->asked.allocation_id, state, cause_text(point, cause), nodes);
 }
 
 /* A completed job is never restarted: its checkpoints can go on under a new id. */
 static void not_running_text(const struct restore *restore, const Ckpt__V1__RestartPoint *point,
                              char text[RESTORE_TEXT_BYTES])
 {
-    const char *id = restore->allocation_id;
+    const char *id = restore->asked.allocation_id;
     char state[WORDS_BYTES], silence[WORDS_BYTES], cause[RESTORE_TEXT_BYTES];
 
     CHECK(!restore_point_runs(point));
@@ -119,14 +101,14 @@ static void not_running_text(const struct restore *restore, const Ckpt__V1__Rest
 
 /* It has nodes, and this one is none of them. */
 static void elsewhere_text(const struct restore *restore, const Ckpt__V1__RestartPoint *point,
-                           char text[RESTORE_TEXT_BYTES])
+                           const char *node, char text[RESTORE_TEXT_BYTES])
 {
-    const char *id = restore->allocation_id, *node = restore->agent->node_id;
+    const char *id = restore->asked.allocation_id;
     const char *first = point->n_node_ids > 0 ? point->node_ids[0] : "no node";
     const char *more = point->n_node_ids > 1 ? " and others" : "";
 
     CHECK(restore_point_runs(point));
-    if (restore->wait == WAIT(ANY))
+    if (restore->asked.wait == CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_ANY)
         snprintf(text, RESTORE_TEXT_BYTES, "allocation %s runs on %s%s, and %s is a spare for it",
                  id, first, more, node);
     else if (restore_starts_elsewhere(restore, point))
@@ -146,10 +128,10 @@ static void elsewhere_text(const struct restore *restore, const Ckpt__V1__Restar
 }
 
 void restore_refusal_text(const struct restore *restore, const Ckpt__V1__RestartPoint *point,
-                          char ret_text[RESTORE_TEXT_BYTES])
+                          const char *node_id, char ret_text[RESTORE_TEXT_BYTES])
 {
     if (restore_point_runs(point))
-        elsewhere_text(restore, point, ret_text);
+        elsewhere_text(restore, point, node_id, ret_text);
     else
         not_running_text(restore, point, ret_text);
 }

@@ -95,16 +95,17 @@ static unsigned reports_of(Ckpt__V1__ReportKind kind, char detail[128])
 static void a_restore_gets_its_own_shard_and_no_other(void **state)
 {
     const char *other = "ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+    const struct ledger_entry *entry;
     char path[PATH_MAX];
 
     (void)state;
     have("job", 7, 0, MIB);
-    assert_non_null(copies_find(&agent, "job", id_of(7), "part-0000", MANIFEST, ANN));
-    assert_null(copies_find(&agent, "job", id_of(8), "part-0000", MANIFEST, ANN));
-    assert_null(copies_find(&agent, "job", id_of(7), "part-0001", MANIFEST, ANN));
-    assert_null(copies_find(&agent, "job", id_of(7), "part-0000", other, ANN));
-    assert_null(copies_find(&agent, "job", id_of(7), "part-0000", MANIFEST, BOB));
-    assert_null(copies_find(&agent, "none", id_of(7), "part-0000", MANIFEST, ANN));
+    entry = &agent_find(&agent, "job")->entry;
+    assert_non_null(restore_copy_find(entry, id_of(7), 0, MANIFEST, ANN));
+    assert_null(restore_copy_find(entry, id_of(8), 0, MANIFEST, ANN));
+    assert_null(restore_copy_find(entry, id_of(7), 1, MANIFEST, ANN));
+    assert_null(restore_copy_find(entry, id_of(7), 0, other, ANN));
+    assert_null(restore_copy_find(entry, id_of(7), 0, MANIFEST, BOB));
     assert_string_equal(copies_folder(&agent_find(&agent, "job")->entry.copies[0], path),
                         "/work/of-ann/copies/1-7");
 }
@@ -117,10 +118,10 @@ static void only_the_part_that_failed_goes(void **state)
     (void)state;
     have("job", 7, 0, MIB);
     have("job", 7, 1, MIB);
-    copies_failed(&agent, "job", id_of(7), "part-0001", false, "Permission denied");
+    copies_failed(&agent, "job", id_of(7), 1, false, "Permission denied");
     assert_int_equal(state_of("job", 7, 1), COPY_HERE); /* it may be used another time */
     assert_int_equal(removal.count, 0);
-    copies_failed(&agent, "job", id_of(7), "part-0001", true, "grid.bin has other bytes");
+    copies_failed(&agent, "job", id_of(7), 1, true, "grid.bin has other bytes");
     assert_int_equal(state_of("job", 7, 0), COPY_HERE);
     assert_int_equal(state_of("job", 7, 1), COPY_GOING);
     assert_int_equal(reports_of(CKPT__V1__REPORT_KIND__REPORT_KIND_COPY_DROPPED, detail), 1);
