@@ -268,9 +268,9 @@ sim-mutants: $(SIM_BIN)                         ## breaks the product in each wa
 GOLDEN_BIN = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/golden/golden_*.c))
 $(BUILD)/tests/golden/golden_%: $(BUILD)/tests/golden/golden_%.o $(call LIB_of,fsm)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS) -lm
-$(BUILD)/tests/golden/golden_job: $(BUILD)/tests/golden/golden_job.o $(call LIB_of,agent)
+$(BUILD)/tests/golden/golden_job $(BUILD)/tests/golden/golden_restore: %: %.o $(call LIB_of,agent)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS) -lm
-golden: $(GOLDEN_BIN)                           ## transcripts of the state machine and of an agent's job
+golden: $(GOLDEN_BIN)                           ## transcripts of the state machine, and of an agent's job and restore
 	$(Q)$(RUN) $(GOLDEN_BIN)
 golden-update: $(GOLDEN_BIN)                    ## rewrite the transcripts; review the diff
 	for g in $(GOLDEN_BIN); do $$g --update; done
