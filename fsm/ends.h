@@ -19,8 +19,17 @@ uint64_t fsm_node_silent_since_ms(const struct fsm_node *node);
  * elsewhere (NODE_SILENT). NULL: there is none. */
 const struct fsm_node *fsm_allocation_silent(const struct fsm *fsm,
                                              const struct fsm_allocation *allocation);
+/* Likewise one that is heard, or silent, and that has not said yet that its run has ended
+ * (RUN_NOT_ENDED, or NODE_SILENT). */
+const struct fsm_node *fsm_allocation_unended(const struct fsm *fsm,
+                                              const struct fsm_allocation *allocation);
+/* It would be refused as RUN_NOT_ENDED now, for nodes that are heard: a moment may change that. */
+bool fsm_restart_ends_soon(const struct fsm *fsm,
+                           const Ckpt__V1__RestartAllocationRequest *request);
+bool fsm_continue_ends_soon(const struct fsm *fsm, const Ckpt__V1__AllocationSpec *spec);
 /* The state does not know that this part of a stopped job has ended. It counted as done without its
- * node's word, or a scheduler ended the job. Nobody has said that the machine is off. */
+ * node's word, or a scheduler ended the job. Nobody has said that the machine is off. The node may
+ * be one for which no agent ever spoke. */
 bool fsm_part_unheard(const struct fsm *fsm, const struct fsm_allocation *allocation,
                       uint32_t place);
 

@@ -234,7 +234,12 @@
     X(86, NOT_HUNG, 9,                                                                             \
       "the job was quiet for {c} ms and hangs after {l} ms, or something is under way, or a node " \
       "is not heard",                                                                              \
-      "nothing: the leader looks again")
+      "nothing: the leader looks again")                                                           \
+    X(87, RUN_NOT_ENDED, 9,                                                                        \
+      "a node of the job's last run has not said for {c} s that it has ended there: its "          \
+      "processes may run on, and would compute beside the new ones",                               \
+      "wait until they have ended, and try again; when the machine is off, say so once its agent " \
+      "is silent: ckptctl node down NODE --is-off; ckptctl job JOB names the node")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

@@ -155,7 +155,8 @@ static void check_parts(struct checker *checker, const struct allocation *alloca
                      view->nodes[i].run <=
                          run_make(checker->fsm->epoch, checker->fsm->command_count),
                      "INDEX a run began in the past", view->id, view->nodes[i].run);
-        check_expect(checker, list_empty(&part->in_node) != allocation->assigned,
+        check_expect(checker,
+                     list_empty(&part->in_node) != (allocation->assigned || fsm_part_unended(part)),
                      "I30 nodes are held all or not at all", view->id, i);
     }
     check_expect(checker, terminated == allocation->terminated_count, "INDEX terminated parts",

@@ -128,6 +128,7 @@ struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id)
     RECORD_EMPTY_TEXTS(FSM_NODE, fsm, &node->view);
     node->view.state_since_ms = fsm->now_ms;
     list_init(&node->assignments);
+    list_init(&node->unended);
     list_init(&node->removals);
     list_init(&node->verifications);
     list_init(&node->copies);
@@ -194,6 +195,7 @@ void fsm_node_leave(struct fsm *fsm, struct node *node)
         return;
     CHECK(node->going_count == 0);
     CHECK(list_empty(&node->assignments));
+    CHECK(list_empty(&node->unended));
     CHECK(list_empty(&node->removals));
     CHECK(list_empty(&node->verifications));
     fsm_hold_node(fsm, node);

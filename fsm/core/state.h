@@ -42,7 +42,8 @@ struct interned {
 
 /* One allocation's part on one node, beside its struct fsm_node_share. */
 struct assignment {
-    struct list in_node; /* while the allocation runs */
+    struct list
+        in_node; /* while the allocation runs; later while its end is not known: unended.c */
     struct allocation *allocation;
     uint32_t share;
     FSM_SHARE_PART(RECORD_MEMBER, RECORD_MEMBER_TEXT)
@@ -123,6 +124,7 @@ struct inputs {
 struct node {
     struct fsm_node view; /* first */
     struct list assignments;
+    struct list unended;       /* parts of stopped jobs that may run on there: unended.c */
     struct list removals;      /* folders that its agent is to remove */
     struct list copies;        /* copies that it is to keep: copies.c */
     struct list verifications; /* checkpoints that its agent is to read again: verify.c */

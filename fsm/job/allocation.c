@@ -93,6 +93,7 @@ void fsm_allocation_remove(struct fsm *fsm, struct allocation *allocation)
     RECORD_RELEASE_TEXTS(FSM_ALLOCATION_STATUS, fsm, &allocation->view);
     fsm_intern_release(fsm, allocation->view.id);
     fsm_scale_clear(fsm, allocation);
+    fsm_unended_clear(fsm, allocation);
     allocation_unname_nodes(fsm, allocation);
     parts_give(fsm, allocation);
     fsm_pool_give(&fsm->allocations, slot);
@@ -117,6 +118,7 @@ struct fsm_node_share *fsm_allocation_set_shares(struct fsm *fsm, struct allocat
         parts[i].share = i;
         list_init(&parts[i].in_node);
     }
+    fsm_unended_clear(fsm, allocation);
     allocation_unname_nodes(fsm, allocation);
     parts_give(fsm, allocation);
     allocation->assignments = parts;

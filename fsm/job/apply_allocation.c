@@ -447,9 +447,9 @@ static bool end_was_seen(const struct allocation *allocation,
            fsm_requeue_wanted(allocation, request->node_failure);
 }
 
-/* The scheduler's word ends the job at once on all its nodes, without a terminate order: the nodes
- * are the scheduler's to give. What still runs there is in no order set any more, so the agents end
- * it. */
+/* The scheduler's word ends the job at once on all its nodes, without waiting for them: the nodes
+ * are the scheduler's to give. What still runs there the agents end, by an order that stands until
+ * they have said so (unended.c). */
 enum fsm_status fsm_apply_end(struct fsm *fsm, const fsm_command *command,
                               struct fsm_outcome *outcome)
 {

@@ -336,6 +336,22 @@ static void report_exited(struct fsm *fsm, const struct report *report)
         fsm_allocation_end(fsm, allocation, ENDS(COMPLETED), REASON(NONE));
 }
 
+/* Its job had ended without its node's word, which says now whether it runs. A start that is told
+ * so late is of a run that the node is still to end. */
+static void report_unended(struct fsm *fsm, const struct report *report)
+{
+    const Ckpt__V1__AgentReport *message = report->message;
+
+    CHECK(report->part != NULL);
+    if (fsm_level(fsm) < 2)
+        return;
+    if (message->kind == KIND(APPLICATION_STARTED))
+        fsm_unended_lives(fsm, report->allocation, report->part);
+    else if (message->kind == KIND(TERMINATED) || message->kind == KIND(WALLTIME_KILLED) ||
+             (message->kind == KIND(APPLICATION_EXITED) && message->will_restart == 0))
+        fsm_unended_ended(fsm, report->allocation, report->part);
+}
+
 /* It was stopped without its node's word, which says now that there was nothing left to stop. */
 static void report_finished_late(struct fsm *fsm, const struct report *report)
 {
@@ -567,6 +583,7 @@ static enum fsm_status report_application(struct fsm *fsm, struct report *report
     if (report->part == NULL)
         return FSM_NODE_NOT_ASSIGNED;
     if (!fsm_allocation_runs(report->allocation)) {
+        report_unended(fsm, report);
         report_finished_late(fsm, report);
         return FSM_OK; /* F-022: the final state wins */
     }

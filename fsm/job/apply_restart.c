@@ -128,22 +128,22 @@ static enum fsm_status restart_nodes_check(struct fsm *fsm, const struct allocat
 
 /* A second copy would compute beside the first one. On the same node the agent ends what it finds
  * before the new run begins. */
-static enum fsm_status restart_silence_check(const struct fsm *fsm,
-                                             const struct allocation *allocation,
-                                             const struct restart *restart,
-                                             struct fsm_outcome *outcome)
+static enum fsm_status restart_alone_check(const struct fsm *fsm,
+                                           const struct allocation *allocation,
+                                           const struct restart *restart,
+                                           struct fsm_outcome *outcome)
 {
-    uint32_t place = fsm_silent_place(fsm, allocation, 0);
+    uint32_t place = fsm_unended_place(fsm, allocation, 0);
 
     CHECK(allocation->view.id != NULL);
-    for (; place != UINT32_MAX; place = fsm_silent_place(fsm, allocation, place + 1)) {
+    for (; place != UINT32_MAX; place = fsm_unended_place(fsm, allocation, place + 1)) {
         const struct node *node = node_at(fsm, allocation->view.nodes[place].node_slot);
         uint32_t i = 0;
 
         while (i < restart->count && restart_node(fsm, allocation, restart, i) != node)
             i++;
         if (i == restart->count)
-            return fsm_silent_refusal(fsm, allocation, place, outcome);
+            return fsm_unended_refusal(fsm, allocation, place, outcome);
     }
     return FSM_OK;
 }
@@ -206,22 +206,32 @@ static enum fsm_status restart_domain_check(const struct fsm *fsm,
     return FSM_OK;
 }
 
+/* Whether it can begin from its checkpoint on these nodes. */
+static enum fsm_status restart_begins_check(struct fsm *fsm, const struct allocation *allocation,
+                                            const struct restart *restart,
+                                            struct fsm_outcome *outcome)
+{
+    enum fsm_status status = restart_point_check(allocation, restart, outcome);
+
+    CHECK(!restart->request->from_scratch);
+    if (status == FSM_OK)
+        status = restart_domain_check(fsm, allocation, restart, outcome);
+    if (status == FSM_OK && restart->point != NULL)
+        status = restart_platform_check(fsm, allocation, restart, outcome);
+    return status;
+}
+
 static enum fsm_status restart_check(struct fsm *fsm, const struct allocation *allocation,
                                      const struct restart *restart, struct fsm_outcome *outcome)
 {
     enum fsm_status status = restart_nodes_check(fsm, allocation, restart, outcome);
 
     CHECK(allocation->view.id != NULL);
-    if (status == FSM_OK)
-        status = restart_silence_check(fsm, allocation, restart, outcome);
+    if (status == FSM_OK && !restart->request->from_scratch)
+        status = restart_begins_check(fsm, allocation, restart, outcome);
+    if (status == FSM_OK) /* the last one: a moment may end it */
+        status = restart_alone_check(fsm, allocation, restart, outcome);
     if (status != FSM_OK || restart->request->from_scratch)
-        return status;
-    status = restart_point_check(allocation, restart, outcome);
-    if (status == FSM_OK)
-        status = restart_domain_check(fsm, allocation, restart, outcome);
-    if (status == FSM_OK && restart->point != NULL)
-        status = restart_platform_check(fsm, allocation, restart, outcome);
-    if (status != FSM_OK)
         return status;
     outcome->current = 0;
     outcome->limit = 0;

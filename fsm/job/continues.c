@@ -81,12 +81,12 @@ static enum fsm_status continue_begins(const struct fsm *fsm, const struct fsm_c
 }
 
 /* As of a restart: the old job may compute on there, beside the new one. */
-static uint32_t continue_silent(const struct fsm *fsm, const struct allocation *old,
-                                const Ckpt__V1__AllocationSpec *spec)
+static uint32_t continue_unended(const struct fsm *fsm, const struct allocation *old,
+                                 const Ckpt__V1__AllocationSpec *spec)
 {
-    uint32_t place = fsm_silent_place(fsm, old, 0);
+    uint32_t place = fsm_unended_place(fsm, old, 0);
 
-    for (; place != UINT32_MAX; place = fsm_silent_place(fsm, old, place + 1)) {
+    for (; place != UINT32_MAX; place = fsm_unended_place(fsm, old, place + 1)) {
         const char *name = node_at(fsm, old->view.nodes[place].node_slot)->view.id;
         size_t i = 0;
 
@@ -103,6 +103,7 @@ enum fsm_status fsm_continue_check(const struct fsm *fsm, const Ckpt__V1__Alloca
                                    struct fsm_outcome *outcome)
 {
     const struct allocation *old;
+    enum fsm_status status;
     uint32_t place;
 
     CHECK(ret_point != NULL);
@@ -118,13 +119,13 @@ enum fsm_status fsm_continue_check(const struct fsm *fsm, const Ckpt__V1__Alloca
     if (old->assigned)
         return FSM_CONTINUES_RUNS;
     outcome->current = 0;
-    place = continue_silent(fsm, old, spec);
-    if (place != UINT32_MAX)
-        return fsm_silent_refusal(fsm, old, place, outcome);
+    place = continue_unended(fsm, old, spec);
     *ret_point = fsm_restart_point(fsm, old->view.id, 0);
-    if (*ret_point == NULL)
-        return continue_nothing(old, outcome);
-    return continue_begins(fsm, *ret_point, spec, outcome);
+    status = *ret_point == NULL ? continue_nothing(old, outcome)
+                                : continue_begins(fsm, *ret_point, spec, outcome);
+    return status != FSM_OK || place == UINT32_MAX
+               ? status
+               : fsm_unended_refusal(fsm, old, place, outcome); /* the one that a moment may end */
 }
 
 /* Back in the hands of a job of its folder's name it lies in its own again. */

@@ -203,11 +203,21 @@ void fsm_restart_awaits(const struct fsm *fsm, struct allocation *allocation);
 void fsm_restart_progress(const struct fsm *fsm, struct allocation *allocation);
 /* hang.c: its state has changed, and is not counted. */
 void fsm_hang_clear(struct fsm_allocation *view);
-/* silent.c: the first place from `from` on whose node is only silent; UINT32_MAX: none. */
-uint32_t fsm_silent_place(const struct fsm *fsm, const struct allocation *allocation,
-                          uint32_t from);
-enum fsm_status fsm_silent_refusal(const struct fsm *fsm, const struct allocation *allocation,
-                                   uint32_t place, struct fsm_outcome *outcome);
+/* core/part_check.c: nobody knows that this part of a stopped job has ended. unended.c, begin: the
+ * job has just stopped, or was read. clear: its parts are about to be others. ended, lives: by a
+ * word of its node. rebooted: all that ran on the node has ended. */
+bool fsm_part_unended(const struct assignment *part);
+void fsm_unended_begin(struct fsm *fsm, struct allocation *allocation);
+void fsm_unended_clear(struct fsm *fsm, struct allocation *allocation);
+void fsm_unended_ended(struct fsm *fsm, struct allocation *allocation, struct assignment *part);
+void fsm_unended_lives(struct fsm *fsm, struct allocation *allocation, struct assignment *part);
+void fsm_unended_rebooted(struct fsm *fsm, struct node *node);
+/* silent.c: the first place from `from` on whose run may go on, so that none may begin beside it;
+ * UINT32_MAX: there is none. refusal: NODE_SILENT or RUN_NOT_ENDED, with the node. */
+uint32_t fsm_unended_place(const struct fsm *fsm, const struct allocation *allocation,
+                           uint32_t from);
+enum fsm_status fsm_unended_refusal(const struct fsm *fsm, const struct allocation *allocation,
+                                    uint32_t place, struct fsm_outcome *outcome);
 /* The stop is taken back: the job goes on, and the preemption looks for others. */
 void fsm_checkpoint_spare(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Reason reason);
 /* Decision 5: without the checkpoint that was to stop it. */

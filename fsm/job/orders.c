@@ -5,10 +5,12 @@
  *          leaves these states: paused, cancelled, timed out or complete means withdrawn. A
  *          terminate order stands until the node's part is done; the checkpoint order beside it
  *          stays during the grace after the walltime. Of a victim whose complete checkpoint is read
- *          once more the order stands as well: who has saved computes no further meanwhile.
+ *          once more the order stands as well: who has saved computes no further meanwhile. A part
+ *          of a stopped job that may run on has one until its node has said that it ended.
  */
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
+#include "fsm/level.h"
 
 /* Counts beyond its room, so that a caller learns how much it would have needed. */
 struct order_sink {
@@ -69,6 +71,22 @@ static void orders_of(const struct fsm *fsm, const struct assignment *part, stru
     }
 }
 
+/* Its job has stopped, and nobody has said that it ended there: the order stands until the agent
+ * says so, and asks for its word also where nothing runs. */
+static void order_of_unended(const struct fsm *fsm, const struct assignment *part,
+                             struct order_sink *sink)
+{
+    const struct allocation *allocation = part->allocation;
+    const struct fsm_order order = {.kind = FSM_ORDER_TERMINATE,
+                                    .allocation = &allocation->view,
+                                    .grace_ms = fsm_allocation_grace_ms(fsm, allocation),
+                                    .reason = CKPT__V1__REASON__REASON_ALLOCATION_ENDED,
+                                    .run = allocation->view.nodes[part->share].run};
+
+    CHECK(fsm_part_unended(part));
+    order_add(sink, &order);
+}
+
 /* The list's order is the order in which jobs came to the node; agents look at the set as a whole,
  * so it means nothing. */
 size_t fsm_orders_for_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_order *ret_orders,
@@ -82,6 +100,9 @@ size_t fsm_orders_for_node(const struct fsm *fsm, uint32_t node_slot, struct fsm
         return 0;
     for (const struct list *at = node->assignments.next; at != &node->assignments; at = at->next)
         orders_of(fsm, LIST_ITEM_CONST(at, struct assignment, in_node), &sink);
+    for (const struct list *at = node->unended.next; fsm_level(fsm) >= 2 && at != &node->unended;
+         at = at->next)
+        order_of_unended(fsm, LIST_ITEM_CONST(at, struct assignment, in_node), &sink);
     return sink.count;
 }
 

@@ -1,16 +1,16 @@
-/* Nodes of a stopped job that are only silent: its processes may run on there, and nobody knows.
+/* Nodes of a stopped job where its processes may run on, and nobody knows.
  *
- * Flow     a part that counted as done without its node's word keeps that mark when its job has
- *          ended (`away`). One whose job a scheduler ended has no mark at all. Its node was silent
- *          then; while nobody has heard it since, and nobody
- *          has said that the machine is off, a run elsewhere would be a second copy. The agent ends
- *          the old run when it is heard.
- * Absent   the window from the moment at which the agent is heard until it has ended what it finds:
- *          a run that begins there meanwhile waits for that end, one elsewhere does not.
+ * Flow     a part of which the state does not know that it has ended (unended.c) keeps a run from
+ *          being begun elsewhere: it would be a second copy. Its node is silent (NODE_SILENT), or
+ *          it is heard and has not said so yet (RUN_NOT_ENDED). The second takes moments where its
+ *          agent is well, and the leader lets such a request wait (src/broker/api/hold.h).
+ * Errors   a node for which no agent ever spoke is no reason to refuse: nobody would ever answer.
+ *          Nor is one whose machine is off by a second witness.
  */
 #include "fsm/core/registry.h"
 #include "fsm/ends.h"
 #include "fsm/job/job.h"
+#include "fsm/level.h"
 #include "fsm/node_life.h"
 
 /* Of nodes that were down when the level rose nothing else is known. */
@@ -22,61 +22,126 @@ uint64_t fsm_node_silent_since_ms(const struct fsm_node *view)
     return fsm_node_gone(view) ? fsm_max(view->state_since_ms, 1) : 0;
 }
 
-/* It counted as done without its node's word; or a scheduler ended the job, whatever ran. */
-static bool unheard_part(const struct assignment *part)
+static const struct fsm_node *node_of_part(const struct fsm *fsm,
+                                           const struct allocation *allocation, uint32_t place)
 {
-    return part->away || !(part->terminated || part->exited);
+    CHECK(place < allocation->view.node_count);
+    return &node_at(fsm, allocation->view.nodes[place].node_slot)->view;
 }
 
-/* It was silent when the job ended: a silence is noticed when it has lasted for a while. */
-static bool silent_part(const struct fsm *fsm, const struct allocation *allocation, uint32_t i)
+/* Level 1 knows of no such part. */
+static bool may_run_on(const struct fsm *fsm, const struct allocation *allocation, uint32_t place)
 {
-    const struct fsm_allocation *view = &allocation->view;
-    const struct fsm_node *node = &node_at(fsm, view->nodes[i].node_slot)->view;
-    uint64_t since_ms = fsm_node_silent_since_ms(node);
-
-    CHECK(i < view->node_count);
-    return unheard_part(&allocation->assignments[i]) && since_ms != 0 && node->off_at_ms == 0 &&
-           since_ms <= fsm_add(view->state_since_ms, fsm->policy.node_degraded_after_ms);
+    CHECK(place < allocation->view.node_count);
+    return fsm_level(fsm) >= 2 && fsm_part_unended(&allocation->assignments[place]) &&
+           node_of_part(fsm, allocation, place)->off_at_ms == 0;
 }
 
-uint32_t fsm_silent_place(const struct fsm *fsm, const struct allocation *allocation, uint32_t from)
+uint32_t fsm_unended_place(const struct fsm *fsm, const struct allocation *allocation,
+                           uint32_t from)
 {
     CHECK(allocation->view.id != NULL);
-    if (fsm_level(fsm) < 2 || allocation->assigned)
-        return UINT32_MAX;
-    for (uint32_t i = from; i < allocation->view.node_count; i++)
-        if (silent_part(fsm, allocation, i))
+    for (uint32_t i = from; !allocation->assigned && i < allocation->view.node_count; i++) {
+        const struct fsm_node *node = node_of_part(fsm, allocation, i);
+
+        if (may_run_on(fsm, allocation, i) &&
+            (node->boot_id[0] != '\0' || fsm_node_silent_since_ms(node) != 0))
             return i;
+    }
     return UINT32_MAX;
 }
 
-enum fsm_status fsm_silent_refusal(const struct fsm *fsm, const struct allocation *allocation,
-                                   uint32_t place, struct fsm_outcome *outcome)
+enum fsm_status fsm_unended_refusal(const struct fsm *fsm, const struct allocation *allocation,
+                                    uint32_t place, struct fsm_outcome *outcome)
 {
-    const struct fsm_node *node = &node_at(fsm, allocation->view.nodes[place].node_slot)->view;
+    const struct fsm_node *node = node_of_part(fsm, allocation, place);
+    uint64_t silent_ms = fsm_node_silent_since_ms(node);
 
     CHECK(outcome != NULL);
     outcome->subject = node->id;
-    outcome->current = fsm_since(fsm, fsm_node_silent_since_ms(node)) / 1000;
     outcome->limit = 0;
-    return FSM_NODE_SILENT;
+    outcome->current =
+        fsm_since(fsm, silent_ms != 0 ? silent_ms : allocation->view.state_since_ms) / 1000;
+    return silent_ms != 0 ? FSM_NODE_SILENT : FSM_RUN_NOT_ENDED;
 }
 
 const struct fsm_node *fsm_allocation_silent(const struct fsm *fsm,
                                              const struct fsm_allocation *view)
 {
-    uint32_t place = fsm_silent_place(fsm, allocation_at(fsm, view->slot), 0);
+    const struct allocation *allocation = allocation_at(fsm, view->slot);
+    uint32_t place = fsm_unended_place(fsm, allocation, 0);
 
     CHECK(view->id != NULL);
-    return place == UINT32_MAX ? NULL : &node_at(fsm, view->nodes[place].node_slot)->view;
+    for (; place != UINT32_MAX; place = fsm_unended_place(fsm, allocation, place + 1))
+        if (fsm_node_silent_since_ms(node_of_part(fsm, allocation, place)) != 0)
+            return node_of_part(fsm, allocation, place);
+    return NULL;
+}
+
+const struct fsm_node *fsm_allocation_unended(const struct fsm *fsm,
+                                              const struct fsm_allocation *view)
+{
+    const struct allocation *allocation = allocation_at(fsm, view->slot);
+    uint32_t place = fsm_unended_place(fsm, allocation, 0);
+
+    CHECK(view->id != NULL);
+    return place == UINT32_MAX ? NULL : node_of_part(fsm, allocation, place);
 }
 
 bool fsm_part_unheard(const struct fsm *fsm, const struct fsm_allocation *view, uint32_t place)
 {
-    const struct allocation *allocation = allocation_at(fsm, view->slot);
+    CHECK(view->id != NULL);
+    return may_run_on(fsm, allocation_at(fsm, view->slot), place);
+}
 
-    CHECK(place < view->node_count);
-    return !allocation->assigned && unheard_part(&allocation->assignments[place]) &&
-           node_at(fsm, view->nodes[place].node_slot)->view.off_at_ms == 0;
+/* ---- requests that a moment may make right ---- */
+
+/* The named ones are none of the nodes on which its last run may go on. Else the first such place
+ * whose node is heard is told by *ret_soon; where one is silent, no moment helps. */
+struct unended_look {
+    const struct fsm *fsm;
+    const struct allocation *allocation;
+    size_t count;
+    Ckpt__V1__NodeShare *const *nodes; /* of the request */
+};
+
+static bool look_finds_soon(const struct unended_look *look)
+{
+    uint32_t place = fsm_unended_place(look->fsm, look->allocation, 0);
+    bool soon = false;
+
+    CHECK(look->allocation->view.id != NULL);
+    for (; place != UINT32_MAX; place = fsm_unended_place(look->fsm, look->allocation, place + 1)) {
+        const struct fsm_node *node = node_of_part(look->fsm, look->allocation, place);
+        size_t i = 0;
+
+        while (i < look->count && strcmp(look->nodes[i]->node_id, node->id) != 0)
+            i++;
+        if (i < look->count)
+            continue;
+        if (fsm_node_silent_since_ms(node) != 0)
+            return false;
+        soon = true;
+    }
+    return soon;
+}
+
+bool fsm_restart_ends_soon(const struct fsm *fsm, const Ckpt__V1__RestartAllocationRequest *request)
+{
+    const struct allocation *allocation = allocation_find(fsm, request->allocation_id);
+    const struct unended_look look = {fsm, allocation, request->n_nodes, request->nodes};
+
+    /* without names it is its old nodes, or of these as many as are there: RULES.md */
+    return allocation != NULL &&
+           (request->n_nodes > 0 || allocation->view.reactive_min_nodes > 0) &&
+           look_finds_soon(&look);
+}
+
+bool fsm_continue_ends_soon(const struct fsm *fsm, const Ckpt__V1__AllocationSpec *spec)
+{
+    const struct allocation *old =
+        spec->continues[0] == '\0' ? NULL : allocation_find(fsm, spec->continues);
+    const struct unended_look look = {fsm, old, spec->n_nodes, spec->nodes};
+
+    return old != NULL && look_finds_soon(&look);
 }

@@ -12,6 +12,7 @@
  */
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
+#include "fsm/level.h"
 #include "fsm/node_life.h"
 #include "fsm/restart.h"
 
@@ -85,6 +86,7 @@ void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
     fsm_scale_clear(fsm, allocation);
     fsm_preemption_leaves(fsm, allocation);
     fsm_allocation_release(fsm, allocation);
+    fsm_unended_begin(fsm, allocation);
     fsm_account_update(fsm, allocation);
     fsm_allocation_move(fsm, allocation, state, reason);
     for (uint32_t i = 0; i < view->node_count; i++)
@@ -247,10 +249,11 @@ static void terminate_overdue(struct fsm *fsm, struct allocation *allocation)
          fsm->now_ms >= allocation->terminate_deadline_ms && i < allocation->view.node_count; i++) {
         struct assignment *part = &allocation->assignments[i];
         const struct node *node = node_at(fsm, allocation->view.nodes[i].node_slot);
-        bool silent = !part->terminated && !part->exited && node->view.silent_since_ms != 0;
+        bool untold = !part->terminated && !part->exited &&
+                      (fsm_level(fsm) >= 2 || node->view.silent_since_ms != 0);
 
         fsm_terminate_mark(fsm, allocation, part);
-        part->away |= silent; /* nobody has said that it ended (silent.c) */
+        part->away |= untold; /* nobody has said that it ended (unended.c) */
     }
     fsm_terminate_settle(fsm, allocation);
 }

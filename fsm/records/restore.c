@@ -324,6 +324,8 @@ static bool restore_allocation(struct fsm *fsm, const Ckpt__Log__V1__AllocationR
     fsm_allocation_adopt(fsm, allocation);
     if (fsm_allocation_runs(allocation))
         fsm_allocation_assign(fsm, allocation);
+    else
+        fsm_unended_begin(fsm, allocation);
     fsm_timer_set(&fsm->timers, &allocation->timer, record->timer_at_ms);
     return fsm_read_restore(fsm, allocation) && fsm_account_adopt(fsm, allocation);
 }

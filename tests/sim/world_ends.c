@@ -22,8 +22,9 @@
 /* From this index on. */
 struct want {
     uint64_t index;
-    uint64_t run; /* of the part; 0: there is none */
-    bool ends;    /* it is told to; or there is none, and nothing of the job may run there */
+    uint64_t run;      /* of the part; 0: there is none */
+    uint64_t last_run; /* of a part of a job that has stopped: it may be told to end all the same */
+    bool ends;         /* it is told to; or there is none, and nothing of the job may run there */
     /* by the state's clock; walltime_ms 0: none */
     uint64_t began_ms, walltime_ms;
 };
@@ -123,7 +124,8 @@ static void want_note(struct wants *wants, const struct want *want)
     struct want *last = wants->count == 0 ? NULL : &wants->items[wants->count - 1];
 
     if (last != NULL && last->run == want->run && last->ends == want->ends &&
-        last->began_ms == want->began_ms && last->walltime_ms == want->walltime_ms)
+        last->last_run == want->last_run && last->began_ms == want->began_ms &&
+        last->walltime_ms == want->walltime_ms)
         return;
     if (wants->count == wants->capacity) {
         wants->capacity = wants->capacity == 0 ? 8 : 2 * wants->capacity;
@@ -147,12 +149,14 @@ static void wants_note(struct world *world, const struct fsm *fsm,
 
     for (unsigned agent = 0; agent < world->options.agents; agent++)
         wants[agent] = (struct want){.index = index, .ends = true};
-    for (uint32_t i = 0;
-         allocation != NULL && state_holds_nodes(allocation->state) && i < allocation->node_count;
-         i++) {
+    for (uint32_t i = 0; allocation != NULL && i < allocation->node_count; i++) {
         const struct fsm_node_share *share = &allocation->nodes[i];
         int agent = world_agent_number(fsm_node_name(fsm, share->node_slot));
         CHECK(agent >= 0);
+        if (!state_holds_nodes(allocation->state)) {
+            wants[agent].last_run = share->run;
+            continue;
+        }
         wants[agent].run = share->run;
         wants[agent].ends = allocation->terminating ||
                             (allocation->leaving && !stays(allocation, share->node_slot));
@@ -211,10 +215,10 @@ bool ends_unwanted(const struct world *world, unsigned job, unsigned agent, uint
     return want != NULL && (want->run == 0 || run < want->run || (want->ends && run == want->run));
 }
 
-/* A part that is told to end is told so in its own run. */
+/* A part that is told to end is told so in its own run, also when its job has stopped. */
 static bool end_is_wanted(const struct want *want, uint64_t run)
 {
-    return want != NULL && want->ends && run == want->run;
+    return want != NULL && want->ends && run != 0 && (run == want->run || run == want->last_run);
 }
 
 void world_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet *orders)

@@ -26,10 +26,8 @@ struct caller {
 struct node_callers {
     bool heard;          /* by this leader, on the node's stream */
     uint64_t changed_ms; /* when the list was last another one */
-    uint64_t heard_ms;   /* its last heartbeat, which has said what runs there */
-    size_t count, run_count;
+    size_t count;
     struct caller *callers;
-    char (*runs)[ID_MAX_BYTES + 1];
 };
 
 /* One of them, found by its job. */
@@ -106,22 +104,7 @@ static void callers_drop(struct restarter *restarter, struct node_callers *node)
     CHECK(restarter->caller_count >= node->count);
     restarter->caller_count -= node->count;
     free(node->callers);
-    free(node->runs);
     *node = (struct node_callers){0};
-}
-
-/* All jobs of which something runs there, as its agent knows. */
-static void runs_take(struct restarter *restarter, struct node_callers *node,
-                      const Ckpt__V1__AgentHeartbeat *heartbeat)
-{
-    free(node->runs);
-    node->run_count = 0;
-    node->runs = check_calloc(heartbeat->n_running + 1, sizeof(*node->runs));
-    for (size_t i = 0; i < heartbeat->n_running; i++)
-        if (id_valid(heartbeat->running[i]->allocation_id))
-            snprintf(node->runs[node->run_count++], sizeof(*node->runs), "%s",
-                     heartbeat->running[i]->allocation_id);
-    node->heard_ms = replica_state_ms(restarter->broker->replica);
 }
 
 /* ids may have the same job twice: it waits as well as it begins. The first counts. */
@@ -172,7 +155,6 @@ void restarter_heard(struct restarter *restarter, uint32_t node_slot,
     count = callers_add(callers, count, heartbeat->beginning_allocation_ids,
                         heartbeat->n_beginning_allocation_ids, true);
     if (node->heard && callers_equal(node, callers, count)) {
-        runs_take(restarter, node, heartbeat);
         free(callers);
         return;
     }
@@ -181,7 +163,6 @@ void restarter_heard(struct restarter *restarter, uint32_t node_slot,
                                   .changed_ms = replica_state_ms(restarter->broker->replica),
                                   .count = count,
                                   .callers = callers};
-    runs_take(restarter, node, heartbeat);
     restarter->caller_count += count;
     look_in(restarter, 0);
 }
@@ -282,22 +263,6 @@ static bool own_node_may_come(const struct restarter *restarter, const struct fs
     return false;
 }
 
-/* The state knows it, or the node's agent has said so since the job stopped. */
-static bool part_has_ended(const struct restarter *restarter, const struct fsm_allocation *job,
-                           uint32_t place)
-{
-    uint32_t slot = job->nodes[place].node_slot;
-
-    if (!fsm_part_unheard(state_of(restarter), job, place))
-        return true;
-    if (slot >= restarter->node_count || restarter->nodes[slot].heard_ms <= job->state_since_ms)
-        return false;
-    for (size_t i = 0; i < restarter->nodes[slot].run_count; i++)
-        if (strcmp(restarter->nodes[slot].runs[i], job->id) == 0)
-            return false;
-    return true;
-}
-
 /* On a chosen node the agent ends what it finds before the new run begins. On one that is left out
  * nobody waits for that, and the job would run twice. */
 static bool left_out_have_ended(const struct restarter *restarter, const struct fsm_allocation *job,
@@ -308,7 +273,7 @@ static bool left_out_have_ended(const struct restarter *restarter, const struct 
 
         while (i < count && chosen[i].node->slot != job->nodes[place].node_slot)
             i++;
-        if (i == count && !part_has_ended(restarter, job, place))
+        if (i == count && fsm_part_unheard(state_of(restarter), job, place))
             return false;
     }
     return true;

@@ -12,9 +12,8 @@
  *          A spare does not take the place of an own node that is there and may still come, before
  *          RESTARTER_SETTLE_MS have passed since the job stopped. Nor does a job that could go on
  *          with fewer nodes come back smaller before that.
- * Twice    A node of the job is left out only when its part there has ended. Its report says so, or
- *          somebody who knows that the machine is off, or a heartbeat since the job stopped that
- *          does not name the job. A scheduler may end a job while it runs.
+ * Twice    A node of the job is left out only when the state knows that its part there has ended
+ *          (fsm/job/unended.c). A scheduler may end a job while it runs.
  * Absent   A ckpt-run may go between its word and the choice. When a chosen node has said for
  *          RESTARTER_ABSENT_MS that none of the job is there, the choice is taken back: the others
  *          would wait for it for ever.

@@ -335,6 +335,9 @@ static void a_job_that_could_not_begin_is_refused(void **unused)
     expect_status(&script, NODE_OUTSIDE_DOMAIN,
                   "register j2 nodes=n1,n4 continues=j1 domain_rule=required");
     assert_string_equal(owner_of(&script, 1)->id, "j1");
+    expect_status(&script, RUN_NOT_ENDED, "register j2 nodes=n4 continues=j1 restore=all");
+    expect_ok(&script, "report n1 terminated j1");
+    expect_ok(&script, "report n2 terminated j1");
     expect_ok(&script, "register j2 nodes=n4 continues=j1 restore=all starting");
     assert_string_equal(owner_of(&script, 1)->id, "j2");
     script_close(&script);

@@ -101,6 +101,7 @@ static void a_silence_alone_is_a_lost_agent(void **unused)
         expect_ok(&script, "node n2 degraded"); /* age alone does not bring it back */
         expect_node(&script, "n2", AGENT_LOST);
         expect_ok(&script, "node n2 ready boot=b2");
+        expect_ok(&script, "report n2 terminated j");
         expect_ok(&script, "restart j nodes=n1,n3 from_scratch");
         moves_of(&script, "n2", moves);
         assert_string_equal(moves, "1251");

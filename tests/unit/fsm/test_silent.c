@@ -53,8 +53,8 @@ static void a_restart_elsewhere_waits_for_a_word(void **unused)
     script_close(&script);
 }
 
-/* With the same boot id its agent has ended what it found; with another one nothing was left. A
- * second silence is not of this run. */
+/* With the same boot id its agent has to say that it ended what it found; with another one nothing
+ * was left. A second silence is not of this run. */
 static void a_node_that_is_heard_again_is_not_silent(void **unused)
 {
     static const char *const boots[] = {"b2", "b3"};
@@ -71,6 +71,10 @@ static void a_node_that_is_heard_again_is_not_silent(void **unused)
         expect_ok(&script, "drain n2 undo");
         assert_int_equal(fsm_node_find(script.fsm, "n2")->off_at_ms, 0); /* the word is over */
         expect_status(&script, NODE_NOT_DOWN, "node_off n2");
+        if (i == 0) {
+            expect_status(&script, RUN_NOT_ENDED, "restart j nodes=n1,n3 from_scratch");
+            expect_ok(&script, "report n2 terminated j");
+        }
         expect_ok(&script, "after 600000");
         expect_ok(&script, "node n2 degraded");
         expect_ok(&script, "node n2 down");
@@ -127,6 +131,8 @@ static void a_removed_node_that_comes_back_is_heard(void **unused)
     assert_string_equal(silent_of(&script, "j"), "n2");
     expect_ok(&script, "node n2 ready boot=b2");
     assert_string_equal(silent_of(&script, "j"), "");
+    expect_status(&script, RUN_NOT_ENDED, "restart j nodes=n1,n3 from_scratch");
+    expect_ok(&script, "report n2 terminated j");
     expect_ok(&script, "restart j nodes=n1,n3 from_scratch");
     script_close(&script);
 }
@@ -168,12 +174,17 @@ static void a_part_has_ended_by_its_own_word_alone(void **unused)
     assert_true(fsm_part_unheard(script.fsm, job_of(&script, "k"), 0));
     assert_false(fsm_part_unheard(script.fsm, job_of(&script, "k"), 1));
     expect_ok(&script, "node n2 ready boot=b2");
-    expect_ok(&script, "restart k nodes=n2 from_scratch"); /* its agents are heard, and end it */
+    expect_status(&script, RUN_NOT_ENDED, "restart k nodes=n2 from_scratch");
+    expect_ok(&script, "report n1 terminated k");
+    assert_false(fsm_part_unheard(script.fsm, job_of(&script, "k"), 0));
+    expect_ok(&script, "restart k nodes=n2 from_scratch");
     expect_ok(&script, "node n2 degraded");
     expect_ok(&script, "end k failed");
     assert_string_equal(silent_of(&script, "k"), "n2");
     expect_status(&script, NODE_SILENT, "restart k nodes=n1 from_scratch");
     expect_ok(&script, "node n2 ready boot=b2");
+    expect_status(&script, RUN_NOT_ENDED, "restart k nodes=n1 from_scratch");
+    expect_ok(&script, "report n2 application_exited k status=9");
     expect_ok(&script, "restart k nodes=n1 from_scratch");
     script_close(&script);
 }
@@ -199,6 +210,116 @@ static void a_stop_that_nobody_carries_out_leaves_a_silent_part(void **unused)
     assert_string_equal(silent_of(&script, "j"), "n2");
     expect_status(&script, NODE_SILENT, "restart j nodes=n1,n3 from_scratch");
     expect_ok(&script, "node n2 ready boot=b2");
+    expect_status(&script, RUN_NOT_ENDED, "restart j nodes=n1,n3 from_scratch");
+    expect_ok(&script, "report n2 terminated j");
+    expect_ok(&script, "restart j nodes=n1,n3 from_scratch");
+    script_close(&script);
+}
+
+/* How many terminate orders the node has. */
+static size_t orders_to_end(const struct script *script, const char *node, const char *job)
+{
+    struct fsm_order orders[8];
+    size_t count = fsm_orders_for_node(script->fsm, fsm_node_find(script->fsm, node)->slot, orders,
+                                       sizeof(orders) / sizeof(orders[0]));
+    size_t found = 0;
+
+    for (size_t i = 0; i < count; i++)
+        found +=
+            orders[i].kind == FSM_ORDER_TERMINATE && strcmp(orders[i].allocation->id, job) == 0;
+    return found;
+}
+
+/* Nobody has noticed the silence yet: the agent just stands still. I61 */
+static void a_job_that_its_scheduler_ended_is_begun_nowhere_else_before_its_node_says_so(
+    void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "node n1 ready boot=b1");
+    expect_ok(&script, "node n2 ready boot=b2");
+    expect_ok(&script, "register j nodes=n1 restore=all");
+    expect_ok(&script, "report n1 application_started j");
+    expect_ok(&script, "request j");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 shard_verified j ckpt=1-1");
+    assert_int_equal(orders_to_end(&script, "n1", "j"), 0);
+    expect_ok(&script, "end j failed");
+    expect_job(&script, "j", FAILED);
+    assert_int_equal(orders_to_end(&script, "n1", "j"), 1);
+    expect_ok(&script, "after 2000");
+    expect_status(&script, RUN_NOT_ENDED, "restart j nodes=n2");
+    assert_string_equal(script.outcome.subject, "n1");
+    assert_int_equal(script.outcome.current, 2);
+    expect_status(&script, RUN_NOT_ENDED, "register k nodes=n2 continues=j restore=all");
+    script_restore(&script); /* another leader, from a snapshot */
+    assert_int_equal(orders_to_end(&script, "n1", "j"), 1);
+    assert_string_equal(fsm_allocation_unended(script.fsm, job_of(&script, "j"))->id, "n1");
+    expect_status(&script, RUN_NOT_ENDED, "restart j nodes=n2 from_scratch");
+    expect_ok(&script, "report n1 terminated j");
+    assert_int_equal(orders_to_end(&script, "n1", "j"), 0);
+    assert_null(fsm_allocation_unended(script.fsm, job_of(&script, "j")));
+    expect_ok(&script, "restart j nodes=n2");
+    script_close(&script);
+}
+
+/* A start that is told after the end is of what still lives there. A boot ends all of it. */
+static void a_start_that_is_told_late_is_to_be_ended_too(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "node n1 ready boot=b1");
+    expect_ok(&script, "node n2 ready boot=b2");
+    expect_ok(&script, "register j nodes=n1");
+    expect_ok(&script, "end j failed");
+    expect_ok(&script, "report n1 terminated j");
+    expect_ok(&script, "report n1 application_started j");
+    assert_int_equal(orders_to_end(&script, "n1", "j"), 1);
+    expect_status(&script, RUN_NOT_ENDED, "restart j nodes=n2 from_scratch");
+    expect_ok(&script, "node n1 ready boot=b9");
+    assert_int_equal(orders_to_end(&script, "n1", "j"), 0);
+    expect_ok(&script, "restart j nodes=n2 from_scratch");
+    expect_ok(&script, "end j failed");
+    expect_ok(&script, "restart j nodes=n2 from_scratch"); /* there the agent ends it first */
+    assert_int_equal(orders_to_end(&script, "n2", "j"), 0);
+    script_close(&script);
+}
+
+/* Nobody would ever answer. */
+static void a_node_for_which_no_agent_ever_spoke_keeps_nobody_waiting(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j nodes=n1");
+    expect_ok(&script, "end j failed");
+    assert_true(fsm_part_unheard(script.fsm, job_of(&script, "j"), 0));
+    expect_ok(&script, "restart j nodes=n2 from_scratch");
+    script_close(&script);
+}
+
+/* The deadline of a stop passes before the silence of an agent is noticed. */
+static void a_part_that_counts_as_done_at_the_deadline_may_run_on(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    for (int i = 1; i <= 3; i++)
+        expect_ok(&script, "node n%d ready boot=b%d", i, i);
+    expect_ok(&script, "register j nodes=n1,n2 grace=1000 requeue=always");
+    expect_ok(&script, "report n1 application_exited j status=9");
+    expect_ok(&script, "after 40000");
+    expect_ok(&script, "tick");
+    expect_job(&script, "j", REQUEUED);
+    assert_string_equal(silent_of(&script, "j"), "");
+    expect_status(&script, RUN_NOT_ENDED, "restart j nodes=n1,n3 from_scratch");
+    expect_ok(&script, "report n2 terminated j");
     expect_ok(&script, "restart j nodes=n1,n3 from_scratch");
     script_close(&script);
 }
@@ -249,6 +370,11 @@ int main(void)
         cmocka_unit_test(a_part_that_has_ended_is_not_silent),
         cmocka_unit_test(a_part_has_ended_by_its_own_word_alone),
         cmocka_unit_test(a_stop_that_nobody_carries_out_leaves_a_silent_part),
+        cmocka_unit_test(
+            a_job_that_its_scheduler_ended_is_begun_nowhere_else_before_its_node_says_so),
+        cmocka_unit_test(a_start_that_is_told_late_is_to_be_ended_too),
+        cmocka_unit_test(a_node_for_which_no_agent_ever_spoke_keeps_nobody_waiting),
+        cmocka_unit_test(a_part_that_counts_as_done_at_the_deadline_may_run_on),
         cmocka_unit_test(a_degraded_node_that_is_off_is_down_at_once),
         cmocka_unit_test(a_level_that_rises_finds_who_is_down)};
 

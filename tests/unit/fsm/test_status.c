@@ -55,6 +55,9 @@ static const struct row rows[] = {
     {"NODE_SILENT",
      {"node n1 ready", "node n2 ready", "register j1 nodes=n1", "node n1 down",
       "restart j1 nodes=n2 from_scratch"}},
+    {"RUN_NOT_ENDED", /* I61 */
+     {"node n1 ready boot=b1", "node n2 ready", "register j1 nodes=n1", "end j1 failed",
+      "restart j1 nodes=n2 from_scratch"}},
     {"NODE_DRAINING",
      {"node n1 ready", "register j1 nodes=n1 requeue=always", "end j1 failed", "drain n1",
       "choose j1 nodes=n1"}},
