@@ -58,6 +58,12 @@ static void print_silent(struct cli *cli, const Ckpt__V1__Allocation *job)
 {
     char node[129], at[HUMAN_BYTES];
 
+    if (job->silent_node_id[0] == '\0' && job->unended_node_id[0] != '\0')
+        fprintf(cli->out,
+                " node %s of its last run has not said that it has ended there: it is not "
+                "restarted elsewhere\n (RUN_NOT_ENDED) until it has, or until its agent is silent "
+                "and ckptctl node down %s --is-off\n",
+                human_safe(job->unended_node_id, node, sizeof(node)), node);
     if (job->silent_node_id[0] == '\0')
         return;
     human_safe(job->silent_node_id, node, sizeof(node));

@@ -72,6 +72,9 @@ struct method {
      * NULL: whoever may call it. fsm: NULL where this member does not lead. */
     bool (*allowed)(const struct rpc_peer *peer, const struct fsm *fsm,
                     const ProtobufCMessage *request, char *text, size_t size);
+    /* MUTATION: the state would refuse it now, and in a moment may not: it is held (hold.h). NULL:
+     * it is not. */
+    bool (*waits)(const struct fsm *fsm, const ProtobufCMessage *request);
     /* MUTATION, READ: what the owner of a job may say, NULL-terminated (own.h). NULL: it is not for
      * owners. */
     const char *const *own;

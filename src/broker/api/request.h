@@ -18,6 +18,7 @@
 #include "src/broker/broker.h"
 
 struct method;
+struct service_method;
 
 /* One page looks at no more than METHOD_SCAN_MAX items and packs no more than METHOD_PAGE_BYTES, so
  * that the loop goes on; the next page continues there. */
@@ -26,6 +27,7 @@ enum { METHOD_SCAN_MAX = 16384, METHOD_PAGE_BYTES = 512 << 10 };
 
 enum request_state {
     REQUEST_BEGUN,  /* or waits for what was proposed, or for a majority */
+    REQUEST_HELD,   /* until what it asks for is taken (hold.h) */
     REQUEST_IN_LINE /* for its turn to be answered: nobody but its call knows it */
 };
 
@@ -33,6 +35,7 @@ struct request {
     struct broker *broker;
     struct spare *spare; /* where its memory is from */
     const struct method *method;
+    struct service_method *of; /* service.c's */
     enum request_state state;
     struct rpc_call *call;     /* NULL: the client gave up */
     ProtobufCMessage *message; /* NULL once a mutation is proposed */

@@ -12,6 +12,7 @@
 #include "src/base/build.h"
 #include "src/base/check.h"
 #include "src/base/spare.h"
+#include "src/broker/api/hold.h"
 #include "src/broker/api/methods.h"
 #include "src/broker/api/own.h"
 #include "src/broker/api/texts.h"
@@ -38,6 +39,7 @@ struct service {
     struct broker *broker;
     struct service_memory memory;
     struct spare requests;
+    struct hold *hold;
     struct replica_observer observer;
     struct service_method *methods;
     size_t method_count;
@@ -118,6 +120,7 @@ static struct request *request_new(struct service_method *state, struct rpc_call
     request->broker = state->service->broker;
     request->spare = &state->service->requests;
     request->method = state->method;
+    request->of = state;
     request->call = call;
     request->message = message;
     rpc_call_set_data(call, request);
@@ -249,12 +252,42 @@ static void request_read(struct service_method *state, struct request *request)
     }
 }
 
+/* A request that was held: its message was whole when it came. */
+static void request_go_on(struct request *request, const uint8_t *bytes, size_t length)
+{
+    struct service_method *state = request->of;
+
+    request->message = message_unpack(state, bytes, length);
+    CHECK(request->message != NULL);
+    request_mutate(state, request);
+}
+
+/* True: the state would refuse it now, and it waits. */
+static bool request_held(struct service_method *state, struct request *request,
+                         const uint8_t *bytes, size_t length)
+{
+    const struct method *method = state->method;
+    struct replica *replica = request->broker->replica;
+    ProtobufCMessage *message = request->message;
+
+    if (method->waits == NULL || !replica_serving(replica) ||
+        !method->waits(replica_fsm(replica), message) ||
+        !hold_take(state->service->hold, request,
+                   *(char **)(void *)((char *)message + state->request_id_offset), bytes, length))
+        return false;
+    request->message = NULL;
+    message_free(state, message);
+    return true;
+}
+
 /* One way for each kind of method (service.h). */
-static void request_start(struct service_method *state, struct request *request)
+static void request_start(struct service_method *state, struct request *request,
+                          const uint8_t *bytes, size_t length)
 {
     switch (state->method->kind) {
     case METHOD_MUTATION:
-        request_mutate(state, request);
+        if (!request_held(state, request, bytes, length))
+            request_mutate(state, request);
         return;
     case METHOD_READ:
         request_read(state, request);
@@ -342,7 +375,7 @@ static void service_on_message(struct rpc_call *call, void *data, const uint8_t 
         message_free(state, message);
         return;
     }
-    request_start(state, request_new(state, call, message));
+    request_start(state, request_new(state, call, message), bytes, length);
 }
 
 /* Only reads ask for it: it is the call's turn. */
@@ -352,8 +385,8 @@ static void service_on_writable(struct rpc_call *call, void *data)
     request_answer(rpc_call_data(call));
 }
 
-/* A request that waits in line belongs to its call alone. Any other one is still held by the
- * replica and ends when that answers. */
+/* A request that waits, in line or for its moment, belongs to its call alone. Any other one is the
+ * replica's, and ends when that answers. */
 static void service_on_cancel(struct rpc_call *call, void *data)
 {
     struct request *request = rpc_call_data(call);
@@ -362,7 +395,9 @@ static void service_on_cancel(struct rpc_call *call, void *data)
     if (request == NULL)
         return;
     request->call = NULL;
-    if (request->state == REQUEST_IN_LINE)
+    if (request->state == REQUEST_HELD)
+        hold_drop(request->of->service->hold, request);
+    if (request->state != REQUEST_BEGUN)
         request_end(request);
 }
 
@@ -384,7 +419,17 @@ static void service_serving(void *context)
 
 static void service_not_serving(void *context)
 {
-    service_set_leader_health(context, false);
+    struct service *service = context;
+
+    service_set_leader_health(service, false);
+    hold_end(service->hold);
+}
+
+static void service_applied(void *context)
+{
+    struct service *service = context;
+
+    hold_look(service->hold);
 }
 
 /* SIZE_MAX: requests of this type have no such field. */
@@ -460,6 +505,7 @@ struct service *service_new(struct broker *broker)
 
     CHECK(broker->rpc != NULL && broker->replica != NULL);
     service->broker = broker;
+    service->hold = hold_new(broker, request_go_on);
     spare_init(&service->requests, SERVICE_SPARE_MAX_BYTES);
     for (size_t table = 0; table < ARRAY_COUNT(tables); table++)
         count += *tables[table].count;
@@ -475,6 +521,7 @@ struct service *service_new(struct broker *broker)
     service->observer.context = service;
     service->observer.serving = service_serving;
     service->observer.not_serving = service_not_serving;
+    service->observer.applied = service_applied;
     replica_observe(broker->replica, &service->observer);
     return service;
 }
@@ -483,6 +530,7 @@ void service_free(struct service *service)
 {
     if (service == NULL)
         return;
+    hold_free(service->hold);
     spare_close(&service->requests);
     free(service->methods);
     free(service);

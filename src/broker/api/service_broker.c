@@ -403,19 +403,24 @@ static const char *explain_state(const struct fsm *fsm, const struct fsm_allocat
                                  char text[EXPLAIN_TEXT_BYTES])
 {
     struct fsm_reads reads;
-    const struct fsm_node *silent;
+    const struct fsm_node *silent, *unended;
 
     if (allocation == NULL)
         return "";
     if (fsm_hung(allocation))
         return allocation->hang_text;
     silent = fsm_allocation_silent(fsm, allocation);
+    unended = fsm_allocation_unended(fsm, allocation);
     fsm_reads(fsm, allocation, &reads);
     if (silent != NULL)
         snprintf(text, EXPLAIN_TEXT_BYTES,
                  "%s (its node %.64s is only silent: it may run on there; ckptctl job shows since "
                  "when, and the next step)",
                  fsm_allocation_state_name(allocation->state), silent->id);
+    else if (unended != NULL)
+        snprintf(text, EXPLAIN_TEXT_BYTES,
+                 "%s (its node %.64s has not said yet that its last run has ended there)",
+                 fsm_allocation_state_name(allocation->state), unended->id);
     else if (reads.waiting > 0 && reads.place > 0)
         snprintf(text, EXPLAIN_TEXT_BYTES,
                  "%s (%u of %u in the line to read its checkpoint at target %.64s)",
@@ -561,6 +566,20 @@ static void restart_reply(struct request *request, const struct fsm_outcome *out
     answer_reply(request->call, &reply.base);
 }
 
+/* ---- what begins a job elsewhere waits for the end of its last run ---- */
+
+static bool restart_waits(const struct fsm *fsm, const ProtobufCMessage *message)
+{
+    return fsm_restart_ends_soon(fsm, (const void *)message);
+}
+
+static bool register_waits(const struct fsm *fsm, const ProtobufCMessage *message)
+{
+    const Ckpt__V1__RegisterAllocationRequest *request = (const void *)message;
+
+    return request->spec != NULL && fsm_continue_ends_soon(fsm, request->spec);
+}
+
 /* ---- the table ---- */
 
 #define MUTATION(method, may, message, body, ...)                                                  \
@@ -572,9 +591,10 @@ static void restart_reply(struct request *request, const struct fsm_outcome *out
 
 /* clang-format off */
 const struct method service_broker_methods[] = {
-    MUTATION("RegisterAllocation", ROLE_CLIENT, register_allocation_request, REGISTER_ALLOCATION),
+    MUTATION("RegisterAllocation", ROLE_CLIENT, register_allocation_request, REGISTER_ALLOCATION,
+             .waits = register_waits),
     MUTATION("RegisterOwnAllocation", ROLE_AGENT, register_allocation_request, REGISTER_ALLOCATION,
-             .allowed = access_own_allocation),
+             .allowed = access_own_allocation, .waits = register_waits),
     MUTATION("UpdateAllocation", ROLE_CLIENT, update_allocation_request, UPDATE_ALLOCATION),
     MUTATION("EndAllocation", ROLE_CLIENT | ROLE_OWNER, end_allocation_request, END_ALLOCATION,
              OWN("request_id", "allocation_id")),
@@ -585,7 +605,7 @@ const struct method service_broker_methods[] = {
     MUTATION("RequestMigration", ROLE_CLIENT | ROLE_OWNER, request_migration_request,
              REQUEST_MIGRATION, OWN("request_id", "allocation_id")),
     MUTATION("RestartAllocation", ROLE_CLIENT | ROLE_OWNER, restart_allocation_request,
-             RESTART_ALLOCATION, .reply = restart_reply,
+             RESTART_ALLOCATION, .reply = restart_reply, .waits = restart_waits,
              OWN("request_id", "allocation_id", "from_scratch")),
     MUTATION("RequestPreemption", ROLE_CLIENT, request_preemption_request, REQUEST_PREEMPTION,
              .reply = preemption_reply),

@@ -227,6 +227,7 @@ void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *al
 {
     const struct fsm_checkpoint *point;
     const struct fsm_node *silent = fsm_allocation_silent(fsm, allocation);
+    const struct fsm_node *unended = fsm_allocation_unended(fsm, allocation);
     struct fsm_weight weight = fsm_allocation_weight(fsm, allocation);
     struct fsm_account account;
 
@@ -249,6 +250,8 @@ void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *al
         ret_allocation->silent_node_id = translate_text(silent->id);
         ret_allocation->silent_since_ms = fsm_node_silent_since_ms(silent);
     }
+    if (unended != NULL)
+        ret_allocation->unended_node_id = translate_text(unended->id);
     ret_allocation->requeues_used = fsm_restart_requeues_used(fsm, allocation);
     ret_allocation->excluded_until_ms = fsm_restart_excluded_until_ms(allocation);
     if (!fsm_restart_awaited(fsm, allocation))
