@@ -43,6 +43,7 @@ struct application_run {
     struct application_point point; /* what it starts from */
     char restore[WORK_DIR_BYTES], ranks_socket[WORK_DIR_BYTES];
     uint32_t restart_count;
+    bool started_over; /* its held application never began */
     bool confirmed, ready, refused_running, ended, told_to_end, will_restart;
     bool ended_by_cluster; /* its last run */
     bool ran;              /* an application was started before */
@@ -341,8 +342,8 @@ static void hold_application(struct application_run *run, const Ckpt__V1__Attach
 static void take_refusal(struct application_run *run, const Ckpt__V1__AttachReady *ready)
 {
     const bool attaching = run->state == RUN_ATTACHING;
-    const bool has_status =
-        !attaching || (run->ran && (run->stays || run->comeback != COMEBACK_NONE));
+    const bool has_status = !attaching || (run->ran && (!run->started_over || ready->may_come) &&
+                                           (run->stays || run->comeback != COMEBACK_NONE));
 
     if (attaching && run->stays && ready->may_come)
         return; /* it asks again */
@@ -362,7 +363,7 @@ static void take_ready(struct application_run *run, const Ckpt__V1__AttachReady 
         take_refusal(run, ready);
         return;
     }
-    run->refused_running = false;
+    run->refused_running = run->started_over = false;
     comeback_enter(run, COMEBACK_NONE, 0);
     run->kept = false;
     run->ready = true;
@@ -437,6 +438,7 @@ static void start_over(struct application_run *run)
         return;
     }
     run->state = RUN_ATTACHING;
+    run->started_over = true;
     child_release(run);
     run->child = NULL;
     run->pid = 0;

@@ -477,6 +477,8 @@ void app_stream_take_hello(struct app_stream *stream)
            allocation->entry.start_ticks == hello->start_time_ticks;
     /* never confirmed beside another one, ended or not: it would run unseen */
     if (hello->held && !same) {
+        allocation->started_over = true;
+        allocation->started_over_pid = rpc_call_peer(stream->call)->pid;
         app_stream_start_over(stream);
         return;
     }

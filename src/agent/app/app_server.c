@@ -246,7 +246,10 @@ static void restore_done(void *data, const struct restore_result *result)
 
     stream->restorer = NULL;
     if (result->error[0] != '\0') {
-        process_restart_failed(stream->allocation, result->error);
+        process_restart_failed(stream->allocation, result->error,
+                               stream->allocation->started_over &&
+                                   stream->allocation->started_over_pid ==
+                                       rpc_call_peer(stream->call)->pid);
         stream->may_come = result->may_come;
         stream->cause_wait_status = result->cause_wait_status;
         app_stream_refuse(stream, "%s", result->error);
@@ -256,6 +259,7 @@ static void restore_done(void *data, const struct restore_result *result)
         return; /* the timer tells */
     kept_restored(&stream->allocation->entry, result->checkpoint_id, result->path,
                   result->snapshot_at_ms);
+    stream->allocation->started_over = false;
     stream->allocation->entry.start_granted = true;
     allocation_commit(stream->allocation, NULL, 0);
     if (result->from_copy)

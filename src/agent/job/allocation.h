@@ -49,8 +49,12 @@ struct allocation {
     struct user_path folder;   /* the work folder */
     struct user_path socket;   /* that its application registered */
     struct app_stream *stream; /* ckpt-run's; NULL while none is connected */
-    bool requesting;           /* its application's own request is on its way to the leader */
-    uint64_t requested_us;     /* the last one; 0: none */
+    /* the ckpt-run that held what it was to start, and starts over: what is refused to it now is
+     * that start */
+    bool started_over;
+    pid_t started_over_pid;
+    bool requesting;       /* its application's own request is on its way to the leader */
+    uint64_t requested_us; /* the last one; 0: none */
     struct cleanup *sweep; /* of out/ and restore/; goes on when its stream has ended. NULL: none */
 };
 

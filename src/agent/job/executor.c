@@ -100,12 +100,13 @@ void process_attached(struct allocation *allocation, const struct process_identi
                                              .restored_checkpoint_id = restored_checkpoint_id}});
 }
 
-void process_restart_failed(struct allocation *allocation, const char *why)
+void process_restart_failed(struct allocation *allocation, const char *why, bool granted)
 {
     CHECK(!allocation->executor.stepping);
     job_post(allocation,
-             &(struct job_event){.part = JOB_PROCESS,
-                                 .process = {.kind = PROCESS_RESTART_FAILED, .why = why}});
+             &(struct job_event){
+                 .part = JOB_PROCESS,
+                 .process = {.kind = PROCESS_RESTART_FAILED, .why = why, .granted = granted}});
 }
 
 void process_woken(struct allocation *allocation, const char *note)

@@ -91,8 +91,8 @@ void job_post(struct allocation *allocation, const struct job_event *event);
 void process_attached(struct allocation *allocation, const struct process_identity *identity,
                       uint64_t restored_checkpoint_id, bool report);
 /* It was to be started again in place, and will not be: the allocation has ended. Nothing when no
- * restart is awaited. */
-void process_restart_failed(struct allocation *allocation, const char *why);
+ * restart is awaited, unless this ckpt-run was told to start it before (granted). */
+void process_restart_failed(struct allocation *allocation, const char *why, bool granted);
 /* ckpt-run says that it has left its note (end_note.h), or that it could not: then it is `note`,
  * else "". The application has ended, or could not be started; or its end had to be told before
  * without its status, and it turns out that the work was done. */

@@ -14,6 +14,7 @@ enum {
     STATUS_WAIT_US = 3000000, /* for a ckpt-run that has to attach again to tell the wait status */
     UNREAPED_STATUS_WAIT_US = 60000000, /* ...that is there and stands still */
     STOPPED_STATUS_WAIT_US = 500000,
+    REFUSED_STATUS = 125 << 8, /* a ckpt-run that the agent refuses leaves with it */
     RESTART_POLL_US = 1000000,
     RESTART_WAIT_US = 5000000, /* for ckpt-run to come back, or to connect again */
     WARN_US = 30000000
@@ -773,8 +774,12 @@ static void take_event(const struct step *step, const struct process_event *even
         take_over(step);
         return;
     case PROCESS_RESTART_FAILED:
-        if (step->process->state == PROCESS_ABSENT && step->entry->restart_awaited)
+        if (step->process->state != PROCESS_ABSENT)
+            return;
+        if (step->entry->restart_awaited)
             tell_restart_failed(step, event->why);
+        else if (event->granted && step->entry->start_granted) /* the state may count it as begun */
+            tell_start_failed(step, REFUSED_STATUS, event->why);
         return;
     }
 }

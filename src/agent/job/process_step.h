@@ -133,7 +133,7 @@ enum process_event_kind {
     PROCESS_UNATTENDED,        /* its ckpt-run has just gone, perhaps to come back */
     PROCESS_STOP,              /* by an order or by walltime: `ask` */
     PROCESS_TAKE_OVER,         /* another ckpt-run has come in the place of one that is gone */
-    PROCESS_RESTART_FAILED     /* the start that is awaited will not come: `why` */
+    PROCESS_RESTART_FAILED     /* the start that is awaited, or granted, will not come: `why` */
 };
 
 struct process_event {
@@ -144,6 +144,7 @@ struct process_event {
     uint64_t restored_checkpoint_id; /* STARTED */
     size_t count;
     struct process_stop_ask ask;
+    bool granted;    /* RESTART_FAILED: of the ckpt-run that was told to start it */
     const char *why; /* WOKEN: the note, where it came with the wake, else "" */
 };
 

@@ -85,6 +85,7 @@ static struct run {
     bool confirmed;        /* the agent has written this run's process down: before, it is held */
     bool adopted;          /* its keeper was killed, and this program is its parent */
     bool ready;            /* the agent answered on this stream */
+    bool started_over;     /* its held application never began, and is to begin anew */
     bool refused;          /* ... and will not have the application that runs */
     bool ended;            /* the allocation is over, or somebody asked to stop: no restart */
     bool ended_by_cluster; /* ... and it was the cluster that ended the last run */
@@ -459,6 +460,10 @@ static void take_refusal(const Ckpt__V1__AttachReady *ready)
         return;
     }
     run_comeback_cause(ready->cause_wait_status);
+    if (run.started_over && !ready->may_come) { /* however it ended before, this run has failed */
+        run_say_error("the agent refuses: %s", ready->error);
+        leave(RUN_EXIT_SELF);
+    }
     if (run.state == RUN_ATTACHING && run_comeback_wanted()) {
         run_comeback_say_why(ready->error, ready->may_come || run.wait_status != 0);
         leave_waiting();
@@ -486,7 +491,7 @@ static void take_ready(const Ckpt__V1__AttachReady *ready)
     }
     if (run_comeback_leaves())
         leave_waiting(); /* the agent is older and does not know that nothing may begin */
-    run.refused = false;
+    run.refused = run.started_over = false;
     run_comeback_stop(ready->run, ready->stays_when_finished);
     if (ready->notice[0] != '\0')
         run_say("%s", ready->notice);
@@ -615,6 +620,7 @@ static void start_over(void)
     run_terminal_begin(0);
     run.pid = 0;
     run.state = RUN_ATTACHING;
+    run.started_over = true;
     if (run.ended_by_cluster)
         stay_on(true);
     wait_ms(0, attach_fire);

@@ -366,6 +366,33 @@ static void what_runs_unknown_to_the_journal_goes_on(void **state)
     assert_false(world.entry.still);
 }
 
+/* Its ckpt-run was told to start it, and the agent died before it heard of that: the state may
+ * count the part as begun. Another ckpt-run that is refused says nothing of it. */
+static void a_start_that_is_refused_when_it_begins_anew_is_told(void **state)
+{
+    (void)state;
+    for (unsigned granted = 0; granted < 2; granted++) {
+        struct process process = {.wait_status = PROCESS_STATUS_UNKNOWN};
+        struct ledger_entry entry = {.allocation_id = "job", .run = RUN, .start_granted = true};
+        struct process_facts facts = {.now_us = 1000 * SECOND_US};
+        struct process_event event = {.kind = PROCESS_RESTART_FAILED,
+                                      .why = "the folder belongs to another user",
+                                      .granted = granted != 0};
+        struct job_effects effects;
+
+        process_step(&process, &entry, &event, &facts, &effects);
+        assert_int_equal(effects.reporting, granted != 0);
+        assert_int_equal(entry.start_granted, granted == 0);
+        if (granted == 0)
+            continue;
+        assert_int_equal(effects.report.kind,
+                         CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED);
+        assert_int_equal(effects.report.exit_status, 125 << 8);
+        assert_uint_equal(effects.report.run, RUN);
+        assert_non_null(strstr(effects.detail, "not started: the folder belongs to another user"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -373,6 +400,7 @@ int main(void)
         cmocka_unit_test(a_crash_is_told_after_the_checkpoint_that_is_copied),
         cmocka_unit_test(a_stop_waits_for_the_checkpoint_until_its_grace_ends),
         cmocka_unit_test(what_runs_unknown_to_the_journal_goes_on),
+        cmocka_unit_test(a_start_that_is_refused_when_it_begins_anew_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
