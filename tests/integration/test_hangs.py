@@ -134,6 +134,31 @@ def an_election_begins_the_time_anew_and_one_rank_that_steps_is_no_hang():
         cluster.debug_check()
 
 
+def a_job_that_hangs_is_told_although_its_agents_begin_again_meanwhile():
+    """Its ranks hung before: they never come back to say another step, and their agents know of them by their journals. A rank that goes on is heard
+    again."""
+    with quick_site("ab") as cluster:
+        job = Ranked(cluster, "job", train(steps=4000, ranks=1), "ab", restart=AUTO)
+        comes_to_steps(job)
+        for pid in job.ranks().values():
+            os.kill(pid, signal.SIGSTOP)
+        wait_until("its nodes know that it is quiet", lambda: all(own_status(job, agent)["jobs"][0]["steps"]["quiet_ms"] > 2000 for agent in "ab"), 60, 0.1)
+        for agent in "ab":
+            cluster.agents[agent].kill()
+            cluster.agents[agent].start()
+        wait_until("it is HUNG", lambda: hangs(job), HANG_S, 0.1)
+        text = cluster.allocation("job").hang_text
+        for number, pid in job.ranks().items():
+            assert re.search(rf"rank {number} \({'ab'[number]}, pid {pid}\) at step \d+ is stopped by a signal", text), text
+        for pid in job.ranks().values():
+            os.kill(pid, signal.SIGCONT)
+        wait_until("it steps again", lambda: not hangs(job), 30, 0.1)
+        wait_until("it is completed", lambda: job.state() == COMPLETED, 60, 0.1)
+        assert job.result() == job.program.expected(), job.logs()
+        cluster.debug_check()
+
+
 if __name__ == "__main__":
     sys.exit(tap([what_a_hung_job_waits_for_is_shown_and_a_step_ends_it, a_hung_job_that_says_so_is_restarted_from_its_last_checkpoint,
-                  an_election_begins_the_time_anew_and_one_rank_that_steps_is_no_hang]))
+                  an_election_begins_the_time_anew_and_one_rank_that_steps_is_no_hang,
+                  a_job_that_hangs_is_told_although_its_agents_begin_again_meanwhile]))

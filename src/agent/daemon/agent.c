@@ -8,6 +8,7 @@
 #include "src/agent/job/allocation.h"
 #include "src/agent/job/copies.h"
 #include "src/agent/job/owner_orders.h"
+#include "src/agent/job/pace_kept.h"
 #include "src/agent/job/pretenders.h"
 #include "src/agent/job/scans.h"
 #include "src/base/check.h"
@@ -137,6 +138,7 @@ void agent_resume(struct agent *agent)
         if (allocation->entry.phase != PHASE_NONE)
             attempt_post(allocation, ATTEMPT_RESUME, NULL);
         walltime_post(allocation, WALLTIME_WANTED, &(struct walltime_word){0});
+        pace_resume(allocation);
         copies_resume(allocation);
     }
     copies_watch_start(agent);

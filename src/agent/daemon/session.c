@@ -10,6 +10,7 @@
 #include "src/agent/daemon/vitals.h"
 #include "src/agent/job/allocation.h"
 #include "src/agent/job/pace.h"
+#include "src/agent/job/pace_kept.h"
 #include "src/base/buf.h"
 #include "src/base/build.h"
 #include "src/base/check.h"
@@ -202,6 +203,13 @@ static void send_hello(struct session *session)
     session_send(session, &up);
 }
 
+/* Before a heartbeat: the journal may have to know of them. */
+static void keep_paces(struct agent *agent)
+{
+    for (struct list *at = agent->allocations.next; at != &agent->allocations; at = at->next)
+        pace_keep(LIST_ITEM(at, struct allocation, node));
+}
+
 static void send_heartbeat(struct session *session)
 {
     Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
@@ -209,6 +217,7 @@ static void send_heartbeat(struct session *session)
     Ckpt__V1__RunningAllocation *items;
     const struct machine_ops *machine = &session->agent->machine;
 
+    keep_paces(session->agent);
     heartbeat.load_milli = machine->load_milli(machine->context);
     heartbeat.sequence = ++session->heartbeat_sequence;
     heartbeat.last_report_sequence = ledger_last_sequence(session->agent->ledger);

@@ -329,6 +329,7 @@ static void forget_boot(struct ledger *ledger)
         entry->kill_at_us = 0;
         entry->cgroup[0] = '\0';
         entry->stray_count = 0;
+        entry->pace_count = 0;
         for (uint32_t i = 0; i < entry->rank_count; i++)
             entry->ranks[i].start_ticks = LEDGER_NEVER_STARTED;
     }

@@ -127,6 +127,15 @@ struct ledger_copy {
     uint64_t report_sequence; /* HERE: that told so */
 };
 
+/* The steps that a rank has said (src/agent/job/pace_kept.h). */
+struct ledger_pace {
+    uint32_t number, pid;
+    uint32_t gap_p99_ms; /* 0: there was none yet */
+    uint64_t start_ticks;
+    uint64_t step; /* the least that it had come to */
+    uint64_t ns_per_step;
+};
+
 /* start_ticks that no process has: of one that ran before the machine was booted. */
 #define LEDGER_NEVER_STARTED UINT64_MAX
 
@@ -226,6 +235,8 @@ struct ledger_entry {
     struct ledger_copy copies[LEDGER_COPIES_MAX];
     uint32_t rank_count; /* as they were asked, by rising number */
     struct ledger_rank ranks[LEDGER_RANKS_MAX];
+    uint32_t pace_count; /* of ranks that say their steps, by rising number */
+    struct ledger_pace paces[LEDGER_RANKS_MAX];
 };
 
 struct ledger_report {

@@ -103,6 +103,15 @@
     TEXT(work_dir)                                                                                 \
     NUMBER(report_sequence)
 
+/* ... and of what a rank has said of its steps. */
+#define PACE_FIELDS(NUMBER)                                                                        \
+    NUMBER(number)                                                                                 \
+    NUMBER(pid)                                                                                    \
+    NUMBER(start_ticks)                                                                            \
+    NUMBER(step)                                                                                   \
+    NUMBER(ns_per_step)                                                                            \
+    NUMBER(gap_p99_ms)
+
 /* A number has one type on both sides, so that nothing is cut. */
 #define SAME_SIZE(field)                                                                           \
     _Static_assert(sizeof(((struct ledger_entry *)0)->field) ==                                    \
@@ -116,7 +125,8 @@ ENTRY_FIELDS(SAME_SIZE, NOTHING)
 /* Each field of a message is in its table, but for the lists. */
 #define ONE(field) +1
 enum {
-    ENTRY_FIELD_COUNT = 3 ENTRY_FIELDS(ONE, ONE),
+    ENTRY_FIELD_COUNT = 4 ENTRY_FIELDS(ONE, ONE),
+    PACE_FIELD_COUNT = 0 PACE_FIELDS(ONE),
     RANK_FIELD_COUNT = 0 RANK_FIELDS(ONE, ONE),
     COPY_FIELD_COUNT = 0 COPY_FIELDS(ONE, ONE)
 };
@@ -138,6 +148,15 @@ static void copy_message(struct ledger_copy *copy, Ckpt__Agent__V1__JournalCopy 
     ckpt__agent__v1__journal_copy__init(ret_message);
 #define COPY(field) ret_message->field = copy->field;
     COPY_FIELDS(COPY, COPY)
+#undef COPY
+}
+
+static void pace_message(const struct ledger_pace *pace, Ckpt__Agent__V1__JournalPace *ret_message)
+{
+    CHECK(ckpt__agent__v1__journal_pace__descriptor.n_fields == PACE_FIELD_COUNT);
+    ckpt__agent__v1__journal_pace__init(ret_message);
+#define COPY(field) ret_message->field = pace->field;
+    PACE_FIELDS(COPY)
 #undef COPY
 }
 
@@ -169,6 +188,12 @@ void ledger_entry_message(struct ledger_entry *entry, struct ledger_message *ret
     for (uint32_t i = 0; i < entry->copy_count; i++) {
         copy_message(&entry->copies[i], &ret_message->copies[i]);
         message->copies[i] = &ret_message->copies[i];
+    }
+    message->n_paces = entry->pace_count;
+    message->paces = ret_message->pace_pointers;
+    for (uint32_t i = 0; i < entry->pace_count; i++) {
+        pace_message(&entry->paces[i], &ret_message->paces[i]);
+        message->paces[i] = &ret_message->paces[i];
     }
 }
 
@@ -291,6 +316,21 @@ static bool copies_take(const Ckpt__Agent__V1__JournalEntry *message, struct led
     return true;
 }
 
+static bool paces_take(const Ckpt__Agent__V1__JournalEntry *message, struct ledger_entry *entry)
+{
+    if (message->n_paces > LEDGER_RANKS_MAX)
+        return false;
+    entry->pace_count = (uint32_t)message->n_paces;
+    for (uint32_t i = 0; i < entry->pace_count; i++) {
+#define NUMBER(field) entry->paces[i].field = message->paces[i]->field;
+        PACE_FIELDS(NUMBER)
+#undef NUMBER
+        if (i > 0 && entry->paces[i].number <= entry->paces[i - 1].number)
+            return false;
+    }
+    return true;
+}
+
 int ledger_entry_take(const Ckpt__Agent__V1__JournalEntry *message, struct ledger_entry *ret_entry,
                       struct err *err)
 {
@@ -310,6 +350,8 @@ int ledger_entry_take(const Ckpt__Agent__V1__JournalEntry *message, struct ledge
         wrong = "strays";
     if (wrong == NULL && !copies_take(message, &entry))
         wrong = "copies";
+    if (wrong == NULL && !paces_take(message, &entry))
+        wrong = "paces";
     if (wrong == NULL)
         wrong = ledger_entry_wrong(&entry);
     if (wrong != NULL)
@@ -345,6 +387,9 @@ static bool entry_unknown(const Ckpt__Agent__V1__JournalEntry *entry)
             return true;
     for (size_t i = 0; i < entry->n_copies; i++)
         if (has_unknown(&entry->copies[i]->base))
+            return true;
+    for (size_t i = 0; i < entry->n_paces; i++)
+        if (has_unknown(&entry->paces[i]->base))
             return true;
     return has_unknown(&entry->base);
 }

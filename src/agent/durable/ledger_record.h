@@ -30,6 +30,8 @@ struct ledger_message {
     Ckpt__Agent__V1__JournalStray *stray_pointers[LEDGER_STRAYS_MAX];
     Ckpt__Agent__V1__JournalCopy copies[LEDGER_COPIES_MAX];
     Ckpt__Agent__V1__JournalCopy *copy_pointers[LEDGER_COPIES_MAX];
+    Ckpt__Agent__V1__JournalPace paces[LEDGER_RANKS_MAX];
+    Ckpt__Agent__V1__JournalPace *pace_pointers[LEDGER_RANKS_MAX];
 };
 
 /* The message's texts are those of the entry, which has to stay. */

@@ -42,6 +42,7 @@ struct pace {
     uint64_t quiet_us; /* for so long none has, up to the turn before the last one */
     uint64_t open_us;  /* ... and up to the last one */
     uint64_t turn_us;  /* when that was */
+    uint64_t kept_us;  /* when the journal was last told (pace_kept.h); 0: not yet */
 };
 
 /* under_way: as at pace_turn(). A step that it has said before is none. */

@@ -24,9 +24,17 @@ struct rank_place {
     struct pace_rank *pace; /* NULL: it has said no step yet */
 };
 
+/* One that an earlier agent heard, until it comes here. */
+struct rank_recalled {
+    struct rank_pace rank;
+    struct pace_rank *pace;
+};
+
 struct rank_places {
     size_t count;
     struct rank_place items[LEDGER_RANKS_MAX];
+    size_t recalled_count;
+    struct rank_recalled recalled[LEDGER_RANKS_MAX];
     struct list arrivals;
     struct pace pace;
     char why[WHY_BYTES]; /* of the last refusal */
@@ -72,6 +80,16 @@ static void drop_dead(struct allocation *allocation)
     }
     if (places != NULL)
         places->count = kept;
+    for (size_t i = 0; places != NULL && i < places->recalled_count;) {
+        const struct rank_pace *rank = &places->recalled[i].rank;
+
+        if (machine_alive(allocation_machine(allocation), rank->pid, rank->start_ticks)) {
+            i++;
+            continue;
+        }
+        free(places->recalled[i].pace);
+        places->recalled[i] = places->recalled[--places->recalled_count];
+    }
 }
 
 /* It is asked, and has not answered: an agent or a rank that came back hears it again. */
@@ -184,6 +202,46 @@ static const char *why_no_process(const struct rank_arrival *arrival, enum proce
     return why;
 }
 
+static struct rank_places *places_open(struct allocation *allocation)
+{
+    struct executor *executor = &allocation->executor;
+
+    if (executor->places != NULL)
+        return executor->places;
+    executor->places = check_calloc(1, sizeof(*executor->places));
+    list_init(&executor->places->arrivals);
+    return executor->places;
+}
+
+void ranks_recall(struct allocation *allocation, const struct rank_pace *rank,
+                  struct pace_rank *take_pace)
+{
+    struct rank_places *places = places_open(allocation);
+
+    CHECK(places->recalled_count < LEDGER_RANKS_MAX);
+    CHECK(take_pace->told);
+    places->recalled[places->recalled_count++] = (struct rank_recalled){*rank, take_pace};
+    places->pace.told = true;
+    places->pace.step_us = places->pace.turn_us = agent_now_us(allocation->agent);
+}
+
+/* It has come, or another process has its number: nothing is recalled of that. */
+static struct pace_rank *recalled_take(struct rank_places *places, const struct rank_hello *hello,
+                                       uint64_t start_ticks)
+{
+    for (size_t i = 0; i < places->recalled_count; i++) {
+        struct rank_recalled found = places->recalled[i];
+
+        if (found.rank.number != hello->number)
+            continue;
+        places->recalled[i] = places->recalled[--places->recalled_count];
+        if (found.rank.pid == hello->pid && found.rank.start_ticks == start_ticks)
+            return found.pace;
+        free(found.pace);
+    }
+    return NULL;
+}
+
 static void arrival_taken(const struct rank_arrival *arrival, uint64_t start_ticks)
 {
     struct allocation *allocation = arrival->allocation;
@@ -192,9 +250,10 @@ static void arrival_taken(const struct rank_arrival *arrival, uint64_t start_tic
     struct pace_rank *pace = place == NULL ? NULL : place->pace;
 
     CHECK(place != NULL || places->count < LEDGER_RANKS_MAX);
-    if (place == NULL)
+    if (place == NULL) {
+        pace = recalled_take(places, &arrival->hello, start_ticks);
         place = &places->items[places->count++];
-    else if (place->hello.pid != arrival->hello.pid || place->start_ticks != start_ticks) {
+    } else if (place->hello.pid != arrival->hello.pid || place->start_ticks != start_ticks) {
         free(pace); /* of another process */
         pace = NULL;
     }
@@ -222,17 +281,6 @@ static void arrival_looked(void *data, enum process_verdict verdict, uint64_t st
         arrived.allocation->agent->rank_streams->refuse(arrived.stream, why);
     else
         arrival_taken(&arrived, start_ticks);
-}
-
-static struct rank_places *places_open(struct allocation *allocation)
-{
-    struct executor *executor = &allocation->executor;
-
-    if (executor->places != NULL)
-        return executor->places;
-    executor->places = check_calloc(1, sizeof(*executor->places));
-    list_init(&executor->places->arrivals);
-    return executor->places;
 }
 
 const char *ranks_registered(struct allocation *allocation, const struct rank_hello *hello,
@@ -517,6 +565,8 @@ void ranks_hang_up(struct allocation *allocation)
             allocation->agent->rank_streams->close(places->items[i].stream);
         free(places->items[i].pace);
     }
+    for (size_t i = 0; places != NULL && i < places->recalled_count; i++)
+        free(places->recalled[i].pace);
     free(places);
     allocation->executor.places = NULL;
 }
@@ -619,8 +669,13 @@ size_t ranks_paces(struct allocation *allocation, struct rank_pace ret_paces[LED
     for (size_t i = 0; places != NULL && i < places->count; i++) {
         const struct rank_place *place = &places->items[i];
         if (place->pace != NULL && is_alive(allocation, place))
-            ret_paces[count++] =
-                (struct rank_pace){place->hello.number, place->hello.pid, place->pace};
+            ret_paces[count++] = (struct rank_pace){place->hello.number, place->hello.pid,
+                                                    place->start_ticks, place->pace};
+    }
+    for (size_t i = 0; places != NULL && i < places->recalled_count && count < LEDGER_RANKS_MAX;
+         i++) {
+        ret_paces[count] = places->recalled[i].rank;
+        ret_paces[count++].pace = places->recalled[i].pace;
     }
     CHECK(count <= LEDGER_RANKS_MAX);
     return count;

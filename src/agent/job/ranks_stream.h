@@ -32,11 +32,16 @@ void ranks_withdraw(struct allocation *allocation);
 struct rank_pace {
     uint32_t number;
     pid_t pid;
+    uint64_t start_ticks;
     const struct pace_rank *pace;
 };
 size_t ranks_paces(struct allocation *allocation, struct rank_pace ret_paces[LEDGER_RANKS_MAX]);
 /* Of all of them; NULL: none has registered. */
 struct pace *ranks_pace(const struct allocation *allocation);
+/* One that said steps to the agent before: it counts while its process lives, also when it never
+ * comes back, as a rank that hangs. Takes the pace. */
+void ranks_recall(struct allocation *allocation, const struct rank_pace *rank,
+                  struct pace_rank *take_pace);
 /* The allocation goes: its streams end. */
 void ranks_hang_up(struct allocation *allocation);
 

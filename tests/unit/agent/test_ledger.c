@@ -64,6 +64,21 @@ static void assert_report(uint64_t after, uint64_t sequence, const char *text)
     assert_memory_equal(kept->bytes, text, kept->length);
 }
 
+static void fill_processes(struct ledger_entry *entry)
+{
+    entry->stray_count = 2;
+    entry->strays[0] = (struct ledger_stray){.pid = 4242, .start_ticks = 99};
+    entry->strays[1] = (struct ledger_stray){.pid = 4243, .start_ticks = 100};
+    entry->pace_count = 2;
+    entry->paces[0] = (struct ledger_pace){.number = 4,
+                                           .pid = 4712,
+                                           .gap_p99_ms = 1100,
+                                           .start_ticks = 123456790,
+                                           .step = 127,
+                                           .ns_per_step = 8000000};
+    entry->paces[1] = (struct ledger_pace){.number = 5, .pid = 4713, .step = 1};
+}
+
 static struct ledger_entry entry_of(const char *id)
 {
     struct ledger_entry entry = {.pid = 4711,
@@ -120,9 +135,7 @@ static struct ledger_entry entry_of(const char *id)
     strcpy(entry.target_prefix, "/scratch");
     strcpy(entry.path, "/scratch/t/p/a/checkpoints/1-42");
     strcpy(entry.cgroup, "/sys/fs/cgroup/a/jobs/job-1.1");
-    entry.stray_count = 2;
-    entry.strays[0] = (struct ledger_stray){.pid = 4242, .start_ticks = 99};
-    entry.strays[1] = (struct ledger_stray){.pid = 4243, .start_ticks = 100};
+    fill_processes(&entry);
     entry.copy_count = 2;
     entry.copies[0] = (struct ledger_copy){.checkpoint_id = 41,
                                            .part = 3,
