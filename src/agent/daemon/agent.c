@@ -187,6 +187,9 @@ void agent_take_orders(struct agent *agent, Ckpt__V1__OrderSet *take_orders)
 {
     if (agent->orders != NULL)
         ckpt__v1__order_set__free_unpacked(agent->orders, NULL);
+    else /* 0: it names no run, and may be of any */
+        agent->first_runs_until =
+            take_orders->runs_until != 0 ? take_orders->runs_until : UINT64_MAX;
     agent->orders = take_orders;
     agent->orders_taken_us = agent_now_us(agent);
     agent->counters.order_sets++;
@@ -263,6 +266,8 @@ static void reconcile_fire(void *data)
 {
     struct agent *agent = data;
     bool early = agent_now_us(agent) - agent->started_us < TERMINATE_ATTACH_WAIT_US;
+    /* whatever began later began before its eyes */
+    uint64_t early_until = early ? agent->first_runs_until : 0;
     size_t hand_count = agent->allocation_count;
     struct hand *hands;
     struct step *steps;
@@ -275,7 +280,7 @@ static void reconcile_fire(void *data)
     for (struct list *at = agent->allocations.next; at != &agent->allocations; at = at->next)
         allocation_hand(LIST_ITEM(at, struct allocation, node), &hands[count++]);
     CHECK(count == hand_count);
-    count = reconcile(hands, hand_count, agent->orders, early, steps);
+    count = reconcile(hands, hand_count, agent->orders, early_until, steps);
     for (size_t i = 0; i < count; i++) {
         if (steps[i].kind == STEP_IGNORE)
             log_warning("order_ignored", "allocation=\"%s\" text=\"%s\"", steps[i].allocation_id,

@@ -94,6 +94,7 @@ struct agent {
     uint64_t cluster_mark;      /* of the cluster that welcomed it last (mark.h); 0: none yet */
     uint32_t feature_level;     /* of that cluster, as it was then; 0: none yet, or the first */
     uint64_t orders_taken_us;
+    uint64_t first_runs_until; /* of the first set of this agent's life: later runs began in it */
     struct clock_timer *reconcile_timer;
     struct agent_counters counters;
     /* of what jobs wrote, in all (0: none is kept), and what stays free beside it */

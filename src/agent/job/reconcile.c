@@ -13,7 +13,7 @@
  *   CHECKPOINT, (id, n) equal   busy, the barrier has moved         BARRIER
  *   CHECKPOINT, not above       any                                 -
  *   TERMINATE                   run not ended yet, not stopping    TERMINATE
- *   TERMINATE                   nothing is known, and it is early   LATER
+ *   TERMINATE                   nothing is known of a run of before  LATER
  *   the part is not named       of this run one runs               END (but for TERMINATE)
  *   a second one of its kind    any                                 IGNORE
  */
@@ -170,8 +170,10 @@ static bool withdrawn(const struct hand *hand, const Ckpt__V1__OrderSet *set)
 }
 
 static enum step_kind step_of_terminate(const Ckpt__V1__OrderSet *set, const Ckpt__V1__Order *order,
-                                        const struct hand *hand, bool early)
+                                        const struct hand *hand, uint64_t early_until)
 {
+    const bool early = early_until != 0 && order->run <= early_until;
+
     CHECK(order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE);
     if (hand == NULL)
         return early ? STEP_LATER : STEP_TERMINATE;
@@ -184,13 +186,13 @@ static enum step_kind step_of_terminate(const Ckpt__V1__OrderSet *set, const Ckp
 }
 
 static enum step_kind step_of(const Ckpt__V1__OrderSet *set, const Ckpt__V1__Order *order,
-                              const struct hand *hand, bool early)
+                              const struct hand *hand, uint64_t early_until)
 {
     CHECK(hand == NULL || strcmp(order->allocation_id, hand->allocation_id) == 0);
     if (hand != NULL && reconcile_late(set, order->run, hand->run))
         return 0;
     if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE)
-        return step_of_terminate(set, order, hand, early);
+        return step_of_terminate(set, order, hand, early_until);
     if (hand == NULL)
         return STEP_START;
     if (attempt_above(order, hand))
@@ -261,7 +263,7 @@ static bool hand_unwanted(const struct hand *hand, const Ckpt__V1__OrderSet *set
 }
 
 size_t reconcile(const struct hand *hands, size_t hand_count, const Ckpt__V1__OrderSet *set,
-                 bool early, struct step *ret_steps)
+                 uint64_t early_until, struct step *ret_steps)
 {
     Ckpt__V1__Order *const *orders = set->orders;
     size_t order_count = set->n_orders;
@@ -285,7 +287,7 @@ size_t reconcile(const struct hand *hands, size_t hand_count, const Ckpt__V1__Or
             ret_steps[count++] = (struct step){STEP_IGNORE, order->allocation_id, order, wrong};
             continue;
         }
-        kind = step_of(set, order, hand_of(hands, hand_count, order->allocation_id), early);
+        kind = step_of(set, order, hand_of(hands, hand_count, order->allocation_id), early_until);
         if (kind != 0)
             ret_steps[count++] = (struct step){kind, order->allocation_id, order, NULL};
     }

@@ -76,11 +76,11 @@ struct step {
 /* NULL: nothing. */
 const char *reconcile_order_wrong(const Ckpt__V1__Order *order);
 
-/* early: the agent has just started, and a ckpt-run may be about to attach what the journal does
- * not know. ret_steps has room for 2 * (n_orders + hand_count). Cancels come first, ends last.
- * Returns how many. */
+/* early_until: the agent has just started, and a ckpt-run may be about to attach an application
+ * that the journal does not know, of a run up to this one. 0: it has not, or none can be. ret_steps
+ * has room for 2 * (n_orders + hand_count). Cancels come first, ends last. Returns how many. */
 size_t reconcile(const struct hand *hands, size_t hand_count, const Ckpt__V1__OrderSet *set,
-                 bool early, struct step *ret_steps);
+                 uint64_t early_until, struct step *ret_steps);
 
 /* What the set says of `run` is not meant for the later `own` run (0: none yet). A set of a later
  * epoch is right all the same: the cluster was restored, and the state knows of no later run. */

@@ -7,7 +7,7 @@ static char job[] = "job-1";
 static char path[] = "/scratch/t/p/job-1/checkpoints/1-42";
 static char prefix[] = "/scratch";
 static uint64_t set_epoch = 1;
-static bool set_early;
+static uint64_t set_early;
 
 static size_t reconcile_orders(const struct hand *hands, size_t hand_count,
                                Ckpt__V1__Order **orders, size_t order_count, struct step *ret_steps)
@@ -277,7 +277,7 @@ static const char *steps_of_set(const struct hand *hand, uint64_t named, uint64_
     set.runs_until = runs_until;
     set.parts = parts;
     set.n_parts = named != 0;
-    count = reconcile(hand, 1, &set, false, steps);
+    count = reconcile(hand, 1, &set, 0, steps);
     assert_true(count <= 1);
     return count == 0 ? "" : steps[0].kind == STEP_END ? "END" : "other";
 }
@@ -367,7 +367,7 @@ static void an_order_to_terminate_waits_for_who_may_come(void **state)
     Ckpt__V1__Order order = terminate_order();
 
     (void)state;
-    set_early = true;
+    set_early = UINT64_MAX;
     assert_string_equal(steps_of(NULL, &order, NULL), "LATER");
     assert_string_equal(steps_of(&hand, &order, NULL), "LATER");
     hand.runs = true;
@@ -375,7 +375,12 @@ static void an_order_to_terminate_waits_for_who_may_come(void **state)
     hand.runs = false;
     hand.ended = true;
     assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
-    set_early = false;
+    order.run = run_make(1, 400); /* it began in this agent's life */
+    set_early = run_make(1, 399);
+    assert_string_equal(steps_of(NULL, &order, NULL), "TERMINATE");
+    set_early = run_make(1, 400);
+    assert_string_equal(steps_of(NULL, &order, NULL), "LATER");
+    set_early = 0;
     assert_string_equal(steps_of(NULL, &order, NULL), "TERMINATE");
 }
 
@@ -392,11 +397,11 @@ static void what_an_order_ends_is_not_ended_once_more(void **state)
     order.run = hand.run;
     set.epoch = 1;
     set.runs_until = run_make(1, 500);
-    assert_uint_equal(reconcile(&hand, 1, &set, false, steps), 1);
+    assert_uint_equal(reconcile(&hand, 1, &set, 0, steps), 1);
     assert_int_equal(steps[0].kind, STEP_END);
     set.orders = orders;
     set.n_orders = 1;
-    assert_uint_equal(reconcile(&hand, 1, &set, false, steps), 1);
+    assert_uint_equal(reconcile(&hand, 1, &set, 0, steps), 1);
     assert_int_equal(steps[0].kind, STEP_TERMINATE);
 }
 
