@@ -17,8 +17,11 @@
 #include "src/base/crc32c.h"
 #include "src/base/log.h"
 #include "src/broker/broker.h"
+#include "src/broker/health/probe_area.h"
 
 enum { BITMAP_BYTES = NODE_PROBE_WINDOW / 8, HOST_BYTES = NODE_PROBE_ADDRESS_BYTES };
+
+_Static_assert((int)HOST_BYTES == (int)PROBE_HOST_BYTES, "an address's host");
 
 _Static_assert((int)NODE_PROBE_WORDS_BYTES <= (int)REPLICA_WORDS_BYTES,
                "the words go along with Raft's messages");
@@ -28,7 +31,7 @@ struct probe_flight;
 
 struct probe_record {
     uint64_t made; /* of whom all this is: the slot may be another node's later */
-    char address[NODE_PROBE_ADDRESS_BYTES];
+    char address[NODE_PROBE_ADDRESS_BYTES], host[HOST_BYTES];
     struct probe_flight *flight;         /* NULL: none is on its way */
     uint64_t started_us;                 /* of the last try; 0: none yet */
     bool local;                          /* it is on this very host */
@@ -37,8 +40,8 @@ struct probe_record {
     uint32_t misses;                     /* in a row */
     uint64_t missed_since_us, missed_us; /* the first and the last of them */
     bool said;    /* the last words had it as silent: they are to be taken back */
-    bool pending; /* the last miss: no other node has answered since */
-    /* so many misses in a row were each followed by an answer of another node, the last one then */
+    bool pending; /* the last miss: no neighbour has answered since */
+    /* so many misses in a row were each followed by an answer of a neighbour, the last one then */
     uint32_t confirmed;
     uint64_t confirmed_us;
 };
@@ -61,14 +64,10 @@ struct node_probe {
     struct probe_record *records;
     uint32_t count;
     uint32_t in_flight;
-    uint32_t next_slot;   /* the next look begins here */
-    bool missing;         /* as of the last look: a doubtful one did not answer */
-    uint32_t next_window; /* the next words are of it, or of one after it */
-    /* the newest answers of two hosts, which a miss is compared with */
-    struct {
-        char host[HOST_BYTES];
-        uint64_t answer_us;
-    } controls[2];
+    uint32_t next_slot;       /* the next look begins here */
+    bool missing;             /* as of the last look: a doubtful one did not answer */
+    uint32_t next_window;     /* the next words are of it, or of one after it */
+    struct probe_areas areas; /* with the answers that misses are compared with: of each look */
     struct probe_testimony testimonies[TESTIMONIES_MAX];
 };
 
@@ -117,6 +116,14 @@ static struct probe_record *record_at(struct node_probe *probe, uint32_t slot)
     return &probe->records[slot];
 }
 
+static void host_of(const char *address, char host[HOST_BYTES])
+{
+    uint64_t port;
+
+    if (address_split(address, host, HOST_BYTES, &port) != 0)
+        host[0] = '\0';
+}
+
 /* Of another node in the slot, or of another address, nothing is known. */
 static struct probe_record *record_of(struct node_probe *probe, const struct fsm_node *node)
 {
@@ -126,6 +133,7 @@ static struct probe_record *record_of(struct node_probe *probe, const struct fsm
     if (record->made != node->made || strcmp(record->address, node->probe) != 0) {
         *record = (struct probe_record){.made = node->made, .flight = flight};
         snprintf(record->address, sizeof(record->address), "%s", node->probe);
+        host_of(record->address, record->host);
     }
     return record;
 }
@@ -139,14 +147,6 @@ static const struct probe_record *record_find(const struct node_probe *probe,
         return NULL;
     record = &probe->records[node->slot];
     return record->made == node->made && strcmp(record->address, node->probe) == 0 ? record : NULL;
-}
-
-static void host_of(const char *address, char host[HOST_BYTES])
-{
-    uint64_t port;
-
-    if (address_split(address, host, HOST_BYTES, &port) != 0)
-        host[0] = '\0';
 }
 
 /* ---- tries ---- */
@@ -171,24 +171,12 @@ static void take_miss(struct node_probe *probe, struct probe_record *record,
         record->answered = false;
 }
 
-static void take_answer(struct node_probe *probe, struct probe_record *record,
-                        const struct fsm_node *node)
+static void take_answer(struct probe_record *record, const struct fsm_node *node)
 {
-    char host[HOST_BYTES];
-    size_t place;
-
     record->misses = record->confirmed = 0;
     record->pending = false;
     record->answer_us = record->started_us;
     record->answered |= fsm_node_silent_since_ms(node) == 0;
-    host_of(record->address, host);
-    place = strcmp(probe->controls[0].host, host) == 0 ? 0
-            : strcmp(probe->controls[1].host, host) == 0 ||
-                    probe->controls[1].answer_us < probe->controls[0].answer_us
-                ? 1
-                : 0;
-    snprintf(probe->controls[place].host, HOST_BYTES, "%s", host);
-    probe->controls[place].answer_us = record->answer_us;
 }
 
 static void on_done(void *data, enum probe_result result)
@@ -207,7 +195,7 @@ static void on_done(void *data, enum probe_result result)
         return; /* it was of another node, or of another address */
     record->local = result == PROBE_LOCAL;
     if (result == PROBE_ANSWER)
-        take_answer(probe, record, node);
+        take_answer(record, node);
     else if (result == PROBE_SILENCE)
         take_miss(probe, record, node, monotonic_us(probe));
 }
@@ -224,22 +212,23 @@ static void try_node(struct node_probe *probe, const struct fsm_node *node,
     flight->attempt = probe->ops.start(probe->ops.context, record->address, on_done, flight);
 }
 
-/* An answer that came from a try after the last miss, of another host: then it is not this member
- * that is cut off. Each miss needs one of its own, before the next miss: a member whose cut has
- * just ended would else believe all that it saw in it. */
-static void confirm_miss(const struct node_probe *probe, struct probe_record *record,
-                         uint64_t now_us)
+/* An answer of a neighbour that came from a try after the last miss: then neither this member is
+ * cut off, nor its way to the node's part of the network. Each miss needs one of its own, before
+ * the next miss: a member whose cut has just ended would else believe all that it saw in it. A node
+ * without a neighbour that is known to answer is compared with any other one. */
+static void confirm_miss(struct node_probe *probe, const struct fsm_node *node,
+                         struct probe_record *record, uint64_t now_us)
 {
-    char host[HOST_BYTES];
+    const struct probe_area *area =
+        probe_areas_at(&probe->areas, probe_area_key(node->domain, record->host));
 
-    host_of(record->address, host);
-    for (size_t i = 0; i < 2; i++)
-        if (record->pending && probe->controls[i].answer_us > record->missed_us &&
-            strcmp(probe->controls[i].host, host) != 0) {
-            record->pending = false;
-            record->confirmed += record->confirmed < UINT32_MAX;
-            record->confirmed_us = now_us;
-        }
+    if (!probe_area_has_other(area, record->host))
+        area = &probe->areas.all;
+    if (!record->pending || !probe_area_answered(area, record->host, record->missed_us))
+        return;
+    record->pending = false;
+    record->confirmed += record->confirmed < UINT32_MAX;
+    record->confirmed_us = now_us;
 }
 
 static uint64_t pace_ms(const struct node_probe *probe, uint64_t divisor, uint64_t most_ms)
@@ -280,18 +269,30 @@ static bool is_young(const struct probe_record *record)
     return !record->answered && record->misses < NODE_PROBE_YOUNG_MISSES;
 }
 
+/* One to compare with, of the part of the network where something is missing or of any. */
+static bool is_compared(const struct probe_record *record, struct probe_area *area,
+                        struct look *look)
+{
+    uint32_t *allowed = area->missing && area->allowed > 0 ? &area->allowed : &look->controls;
+
+    if (*allowed == 0 || !record->answered || record->local || record->misses > 0)
+        return false;
+    --*allowed;
+    return true;
+}
+
 /* Doubtful ones, and while there is a miss some others to compare with, are tried often. */
 static void look_at(struct node_probe *probe, const struct fsm_node *node, struct look *look)
 {
     struct probe_record *record = record_of(probe, node);
+    struct probe_area *area =
+        probe_areas_at(&probe->areas, probe_area_key(node->domain, record->host));
     bool doubtful = is_doubtful(probe, node, record, look->now_us);
-    bool compared = !doubtful && look->controls > 0 && record->answered && !record->local &&
-                    record->misses == 0;
+    bool compared = !doubtful && is_compared(record, area, look);
 
     if (record->misses > 0)
-        confirm_miss(probe, record, look->now_us);
+        confirm_miss(probe, node, record, look->now_us);
     look->missing |= doubtful && record->misses > 0;
-    look->controls -= compared;
     if (node->probe[0] != '\0' && probe->in_flight < NODE_PROBE_IN_FLIGHT_MAX &&
         is_due(record,
                doubtful           ? look->silent_ms * (record->pending ? 2 : 1)
@@ -300,6 +301,31 @@ static void look_at(struct node_probe *probe, const struct fsm_node *node, struc
                                   : NODE_PROBE_WELL_MS,
                look->now_us))
         try_node(probe, node, record, look->now_us);
+}
+
+/* The answers so far, and where something is missing, as of this look. A node that ever answered is
+ * a neighbour for good, until it is off: one that is cut off for long would else be forgotten with
+ * all of its rack. */
+static void survey_areas(struct node_probe *probe, uint64_t now_us)
+{
+    const struct fsm *fsm = state_of(probe);
+    uint32_t slots = fsm_node_slots(fsm);
+
+    probe_areas_begin(&probe->areas, slots, NODE_PROBE_CONTROLS);
+    for (uint32_t slot = 0; slot < slots; slot++) {
+        const struct fsm_node *node = fsm_node_find_slot(fsm, slot);
+        const struct probe_record *record = node == NULL ? NULL : record_of(probe, node);
+        struct probe_area *area;
+
+        if (record == NULL || record->host[0] == '\0' || record->answer_us == 0)
+            continue;
+        area = probe_areas_at(&probe->areas, probe_area_key(node->domain, record->host));
+        area->missing |= record->misses > 0 && is_doubtful(probe, node, record, now_us);
+        if (record->local || node->off_at_ms != 0)
+            continue;
+        probe_area_add(area, record->host, record->answer_us);
+        probe_area_add(&probe->areas.all, record->host, record->answer_us);
+    }
 }
 
 static void on_timer(void *data)
@@ -318,6 +344,7 @@ static void on_timer(void *data)
         1000 * (look.control_ms < NODE_PROBE_LOOK_MS ? look.control_ms : NODE_PROBE_LOOK_MS));
     if (fsm_level(fsm) < 2)
         return;
+    survey_areas(probe, look.now_us);
     for (uint32_t i = 0; i < slots; i++, slot = slot + 1 < slots ? slot + 1 : 0) {
         const struct fsm_node *node = fsm_node_find_slot(fsm, slot);
 
@@ -547,6 +574,7 @@ void node_probe_free(struct node_probe *probe)
         free(probe->records[slot].flight);
     }
     probe->broker->clock.timer_free(probe->timer);
+    probe_areas_free(&probe->areas);
     free(probe->records);
     free(probe);
 }

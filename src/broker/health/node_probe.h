@@ -9,8 +9,10 @@
  * Rules    A member witnesses only
  *          - where it got an answer itself while the agent was well, lately;
  *          - after NODE_PROBE_MISSES tries in a row without an answer, the last one just now;
- *          - where another node's address, on another host, answered it after each of these tries
- *            and before the next one: a member that is cut off itself reaches nobody;
+ *          - where a neighbour of the node (probe_area.h), on another host, answered it after each
+ *            of these tries and before the next one. A member that is cut off itself reaches
+ *            nobody, and one that is cut off from a rack reaches nobody there. A node without a
+ *            neighbour that is known to answer is compared with any other node;
  *          - of a node that is on another host than itself.
  *          Members on two hosts are a witness. A member that has just been started, or was never
  *          answered, is none.
@@ -51,7 +53,7 @@ enum {
     NODE_PROBE_FRESH_MS = 15 * 1000,      /* so old may be an answer or a miss that counts */
     NODE_PROBE_YOUNG_MISSES = 10,         /* until it counts as one that never answers */
     NODE_PROBE_WORDS_MS = 5000, /* so long another member's words count: they are said again */
-    NODE_PROBE_CONTROLS = 8,    /* other nodes that are tried while one is silent */
+    NODE_PROBE_CONTROLS = 8, /* other nodes that are tried while one is silent, and of its area */
     NODE_PROBE_IN_FLIGHT_MAX = 64,
     NODE_PROBE_WINDOW = 128,
     NODE_PROBE_WORDS_BYTES = 24,

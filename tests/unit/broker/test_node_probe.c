@@ -1,5 +1,6 @@
 /* The second witness of a silent node, and members that are none. S3-060, V-003 */
 #include "src/broker/health/node_probe.h"
+#include "src/broker/health/probe_area.h"
 #include "tests/unit/broker/fake_probe.h"
 
 #define STATE(name) CKPT__LOG__V1__NODE_STATE__NODE_STATE_##name
@@ -120,6 +121,69 @@ static void a_member_that_is_cut_off_is_no_witness(void **state)
     fake_advance_ms(scene.fake, 15000); /* the others answer, and a does not */
     assert_true(node_probe_witnesses(scene.probe, scene.a));
     end(&scene);
+}
+
+/* A switch cuts members from the nodes of one rack alone: others answer them, and say nothing of
+ * the way there. One neighbour that answers does. V-003 */
+static void a_rack_that_answers_nobody_has_no_such_witness(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    fake_probe_seen(scene.fake, "c", STATE(READY), "10.0.1.1:22");
+    fake_advance_ms(scene.fake, 5000);
+    scene.tries.silent[0] = A;
+    scene.tries.silent[1] = B;
+    fall_silent(&scene, 50000);
+    assert_string_equal(node_probe_word(scene.probe, scene.a), "no answer");
+    assert_false(node_probe_witnesses(scene.probe, scene.a));
+    scene.tries.silent[1] = NULL;
+    fake_advance_ms(scene.fake, 30000);
+    assert_true(node_probe_witnesses(scene.probe, scene.a));
+    scene.tries.silent[1] = B;
+    for (int i = 0; i < 60; i++) { /* also when it is no more known to answer */
+        fake_advance_ms(scene.fake, i == 0 ? 20000 : 10000);
+        assert_false(node_probe_witnesses(scene.probe, scene.a));
+    }
+    end(&scene);
+}
+
+/* Nobody is near it: any other node has to do. */
+static void a_node_without_neighbours_is_compared_with_any(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    fake_probe_seen(scene.fake, "b", STATE(READY), "10.0.1.2:22");
+    fake_advance_ms(scene.fake, 5000);
+    scene.tries.silent[0] = A;
+    fall_silent(&scene, 20000);
+    assert_true(node_probe_witnesses(scene.probe, scene.a));
+    end(&scene);
+}
+
+static void neighbours_are_of_one_domain_or_of_one_subnet(void **state)
+{
+    static const struct {
+        const char *domain[2], *host[2];
+        bool near;
+    } rows[] = {
+        {{"", ""}, {"10.0.0.1", "10.0.0.254"}, true},
+        {{"", ""}, {"10.0.0.1", "10.0.1.1"}, false},
+        {{"", ""}, {"fd00::1:2", "fd00::3:4"}, true},
+        {{"", ""}, {"fd00::1", "fd00:0:0:1::1"}, false},
+        {{"rack-1", "rack-1"}, {"10.0.0.1", "10.9.0.1"}, true},
+        {{"rack-1", "rack-2"}, {"10.0.0.1", "10.0.0.2"}, false},
+        {{"rack-1", ""}, {"10.0.0.1", "10.0.0.2"}, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_int_equal(probe_area_key(rows[i].domain[0], rows[i].host[0]) ==
+                             probe_area_key(rows[i].domain[1], rows[i].host[1]),
+                         rows[i].near);
 }
 
 /* A node of the same host as the silent one proves nothing of this member's network. */
@@ -326,6 +390,9 @@ int main(void)
         cmocka_unit_test(members_on_two_hosts_are_a_witness),
         cmocka_unit_test(two_members_on_one_host_are_one),
         cmocka_unit_test(a_member_that_is_cut_off_is_no_witness),
+        cmocka_unit_test(a_rack_that_answers_nobody_has_no_such_witness),
+        cmocka_unit_test(a_node_without_neighbours_is_compared_with_any),
+        cmocka_unit_test(neighbours_are_of_one_domain_or_of_one_subnet),
         cmocka_unit_test(another_address_of_the_silent_host_is_no_comparison),
         cmocka_unit_test(a_node_that_never_answered_has_no_such_witness),
         cmocka_unit_test(an_address_that_stopped_answering_while_the_agent_was_well_is_forgotten),
