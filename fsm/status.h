@@ -235,7 +235,11 @@
     X(86, NOT_HUNG, 9,                                                                             \
       "the job was quiet for {c} ms and hangs after {l} ms, or something is under way, or a node " \
       "is not heard",                                                                              \
-      "nothing: the leader looks again")
+      "nothing: the leader looks again")                                                           \
+    X(99, NOT_RERUNNABLE, 9,                                                                       \
+      "the job writes no checkpoints (strategy none) and may not run again (requeue never): to "   \
+      "move it is to end it",                                                                      \
+      "leave it where it is, or end it: ckptctl end JOB")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,
