@@ -193,7 +193,8 @@ def a_reload_takes_what_needs_no_restart():
     with Cluster(members=1) as cluster:
         cluster.start()
         member, text = cluster.members[0], cluster.config.read_text()
-        for content, answer in ((text.replace("log_level: info", "log_level: debug"), "log level, certificates, object stores, telemetry and health were read, other changes need a restart"),
+        for content, answer in ((text.replace("log_level: info", "log_level: debug"), "log level, certificates, object stores, telemetry and health were read"),
+                                (text + "htcondor: {MAX_DISCARDED_RUN_TIME: 60}\n", "key=htcondor.MAX_DISCARDED_RUN_TIME text=\"it needs a restart"),
                                 (text + "no_such_key: 1\n", "event=reload_failed")):
             cluster.config.write_text(content)
             member.kill(signal.SIGHUP)
@@ -201,7 +202,7 @@ def a_reload_takes_what_needs_no_restart():
         cluster.config.write_text(text)
         before = status(cluster, member).leader_since_ms
         member.kill(signal.SIGHUP)
-        wait_until("the level is back", lambda: member.log.read_text().count("event=reloaded") == 2, 5)
+        wait_until("the level is back", lambda: member.log.read_text().count("event=reloaded") == 3, 5)
         assert status(cluster, member).leader_since_ms == before, "a reload is no restart"
 
 
