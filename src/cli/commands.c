@@ -89,6 +89,7 @@ static const struct option_spec events_options[] = {
      .kind = OPTION_FLAG,
      .help = "go on with what happens, across failovers"},
     STALE,
+    FLAG("current", "first what holds now, then what happens"),
     COUNT("after", "SEQUENCE", "only events after this one", 0, UINT64_MAX),
     COUNT("max", "N", "end after so many events", 1, UINT32_MAX),
     {0}};
