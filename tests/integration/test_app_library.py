@@ -727,7 +727,7 @@ def test_what_is_installed_serves_a_program():
 
 
 def test_the_example_of_the_header_compiles():
-    """What ckptapp.h shows is what a compiler takes, with the calls that it has. V-014."""
+    """What ckptapp.h shows is what a compiler takes, with the calls that it has."""
     shown, inside = [], False
     for line in (ROOT / "src" / "app" / "ckptapp.h").read_text().splitlines():
         inside = line.startswith(" *     ") and (inside or line[7] != " ")  # other lines that are indented go on with a section's text

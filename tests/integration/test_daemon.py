@@ -206,6 +206,18 @@ def a_reload_takes_what_needs_no_restart():
         assert status(cluster, member).leader_since_ms == before, "a reload is no restart"
 
 
+def an_agents_reload_names_what_needs_a_restart():
+    """A changed key is taken, as the log level is, or told. S2-020."""
+    with Cluster(members=1, agents=("a",)) as cluster:
+        cluster.start()
+        agent = cluster.agents["a"]
+        agent.config.write_text(agent.config.read_text() + "htcondor: {CkptServer: elsewhere}\n")
+        agent.kill(signal.SIGHUP)
+        wait_until("the changed key is told", lambda: "key=htcondor.CkptServer text=\"it needs a restart\"" in agent.log.read_text(), 10)
+        wait_until("what follows from it as well", lambda: "key=domain text=" in agent.log.read_text(), 5)
+        assert "event=reloaded" in agent.log.read_text() and "key=brokers" not in agent.log.read_text(), agent.log.read_text()
+
+
 def a_member_without_standard_streams_works_and_stops():
     """Its log goes nowhere, and not into a pipe or a file of its own that has their numbers. V-011."""
     with Cluster(members=1) as cluster:
@@ -224,5 +236,5 @@ if __name__ == "__main__":
     sys.exit(tap([a_stopped_member_is_not_reachable, versions_of_members_that_led_are_told,
                   an_unkillable_worker_does_not_hold_the_end_up, a_folder_of_another_user_is_left_alone,
                   ten_thousand_agents_fit, a_low_limit_of_open_files_is_told_at_the_start,
-                  a_reload_takes_what_needs_no_restart, a_client_that_does_not_read_is_told,
+                  a_reload_takes_what_needs_no_restart, an_agents_reload_names_what_needs_a_restart, a_client_that_does_not_read_is_told,
                   a_member_without_standard_streams_works_and_stops]))

@@ -82,7 +82,7 @@ static bool stream_awaits(const struct app_stream *stream)
     return waits_for_restart;
 }
 
-/* U-001: a job that has failed does not start because its ckpt-run stays (--stay); what was never
+/* A job that has failed does not start because its ckpt-run stays (--stay); what was never
  * here does, as a spare. */
 static void a_job_whose_ckpt_run_only_waits_is_not_starting(void **state)
 {

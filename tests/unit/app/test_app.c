@@ -704,7 +704,7 @@ static void make_folders(const char *base, const char *const *names)
     }
 }
 
-/* V-014: what Python's restored() gives: each rank with its folder, those of a part or of all. */
+/* As restored() of the Python module: each rank with its folder, those of a part or of all. */
 static void each_restored_rank_is_told_with_its_folder(void **state)
 {
     static const char *const of_part[] = {"rank-00010", "rank-2", "rank-x", "other", NULL};

@@ -44,7 +44,7 @@ static bool take_line(const char *line, size_t length)
     return true;
 }
 
-/* S2-013: what was changed since the start is taken, or told key by key with what takes it. */
+/* S2-020: each key that was changed since the start is taken, or told with what takes it. */
 static void a_changed_key_that_no_reload_takes_is_told(void **state)
 {
     struct config *started = take(HEAD ONE "htcondor: {CKPT_SERVER_DIR: /a}\n", &n1);

@@ -122,7 +122,7 @@ static void expect_plan_asks(struct scene *s, const char *words, bool unended)
                      unended);
 }
 
-/* P-024: the plan counts no job that has ended. One that is named is told of all the same. */
+/* The plan counts no job that has ended. One that is named is told of all the same. */
 static void the_plan_is_made_of_jobs_that_have_not_ended(void **state)
 {
     struct scene s;

@@ -420,7 +420,7 @@ static void a_job_that_moved_does_not_come_back_to_its_node(void **unused)
     script_close(&script);
 }
 
-/* S3-056: nothing of it can be saved, and it may run again: it begins anew on the new node. */
+/* S3-053: nothing of it can be saved, and it may run again: it begins anew on the new node. */
 static void a_job_without_checkpoints_moves_by_beginning_anew(void **unused)
 {
     struct script script;

@@ -60,7 +60,7 @@ static const struct row rows[] = {
       "choose j1 nodes=n1"}},
     {"NODE_DISABLED", {"node n1 ready", "drain n1 disable", "register j1 nodes=n1"}}, /* L-003 */
     {"NOT_RERUNNABLE",
-     {"register j1 nodes=n1 strategy=none requeue=never", "migrate j1"}}, /* S3-056 */
+     {"register j1 nodes=n1 strategy=none requeue=never", "migrate j1"}}, /* S3-053 */
     {"NODE_LEFT",                                                         /* S1-022 */
      {"node n1 ready", "register j1 nodes=n1", "migrate j1", "grant 1-1",
       "report n1 shard_verified j1 ckpt=1-1", "report n1 terminated j1", "choose j1 nodes=n1"}},
