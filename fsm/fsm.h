@@ -74,6 +74,7 @@ struct fsm_outcome {
     uint64_t current;
     uint64_t limit;      /* ... and the allowed one */
     const char *subject; /* of the numbers, a static text, not kept for retries; NULL: by status */
+    char found[FSM_FOUND_BYTES]; /* by fsm_outcome_found(); not kept for retries either */
     uint32_t victim_count;
     struct fsm_victim victims[FSM_VICTIMS_MAX];
 };

@@ -1,6 +1,6 @@
-/* The catalogue of statuses: append only. Number, name, gRPC status, what happened ({c} = current,
- * {l} = limit, {s} and {p} = current as the state of an allocation or a checkpoint), what to do
- * next.
+/* The catalogue of statuses: append only. Number, name, gRPC status, what happened, and what to do.
+ * Marks in both texts: {c} = current, {l} = limit, {s} and {p} = current as the state of an
+ * allocation or a checkpoint, {t} = the text that was found.
  * Docs, CLI text and metrics come from it. gRPC numbers: 3 INVALID_ARGUMENT, 5 NOT_FOUND, 6
  * ALREADY_EXISTS, 8 RESOURCE_EXHAUSTED, 9 FAILED_PRECONDITION, 10 ABORTED, 12 UNIMPLEMENTED, 13
  * INTERNAL, 14 UNAVAILABLE. */
@@ -13,7 +13,8 @@
 
 #define FSM_STATUSES(X)                                                                            \
     X(0, OK, 0, "done", "")                                                                        \
-    X(1, INVALID_ID, 3, "it is not 1 to 128 characters of A-Z a-z 0-9 . _ - (found {c} bytes)",    \
+    X(1, INVALID_ID, 3,                                                                            \
+      "\"{t}\" is not 1 to 128 characters of A-Z a-z 0-9 . _ - (it has {c} bytes)",                \
       "correct the id; it must be usable as a file name")                                          \
     X(2, INVALID_ARGUMENT, 3, "a value is out of range (found {c}, limit {l})",                    \
       "correct the request and send it again with a new request id")                               \
@@ -73,8 +74,8 @@
     X(30, UNIMPLEMENTED, 12, "this version cannot do that", "see the release notes")               \
     X(31, REQUEST_ID_MISSING, 3, "a mutating request needs a request id",                          \
       "set request_id to a new unique value and keep it for retries")                              \
-    X(32, REQUEST_ID_REUSED, 3, "this request id was used for another kind of request",            \
-      "use a new id for each request")                                                             \
+    X(32, REQUEST_ID_REUSED, 3, "this request id was used for {t}",                                \
+      "ckptctl request ID says what that came to; use a new id for each request")                  \
     X(33, CHECKPOINTING, 9, "the allocation is being checkpointed or stopped (it is {s})",         \
       "repeat after that ended")                                                                   \
     X(34, OUTCOME_UNKNOWN, 14,                                                                     \
@@ -239,7 +240,11 @@
       "a node of the job's last run has not said for {c} s that it has ended there: its "          \
       "processes may run on, and would compute beside the new ones",                               \
       "wait until they have ended, and try again; when the machine is off, say so once its agent " \
-      "is silent: ckptctl node down NODE --is-off; ckptctl job JOB names the node")
+      "is silent: ckptctl node down NODE --is-off; ckptctl job JOB names the node")                \
+    X(88, NOT_RERUNNABLE, 9,                                                                       \
+      "the job writes no checkpoints (strategy none) and may not run again (requeue never): to "   \
+      "move it is to end it",                                                                      \
+      "leave it where it is, or end it: ckptctl end JOB")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,
@@ -247,11 +252,19 @@ enum fsm_status {
 #undef X
 };
 
+enum { FSM_FOUND_BYTES = 80 };
+
+struct fsm_outcome;
+
 /* "UNKNOWN" for a number that is not in the catalogue. */
 const char *fsm_status_name(enum fsm_status status);
 int fsm_status_grpc(enum fsm_status status);
 const char *fsm_status_text(enum fsm_status status);
 const char *fsm_status_next(enum fsm_status status);
 size_t fsm_status_count(void);
+/* The part of a request that is refused, for {t}: cut where its room ends, and printable. */
+void fsm_outcome_found(struct fsm_outcome *outcome, const char *text);
+/* The first of the two texts, without the subject. Returns text. */
+char *fsm_outcome_what(const struct fsm_outcome *outcome, char *text, size_t size);
 
 #endif

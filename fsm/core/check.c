@@ -209,6 +209,7 @@ static void check_stopping(struct checker *checker, const struct allocation *all
     check_expect(checker,
                  view->walltime_ms == 0 || !fsm_allocation_runs(allocation) || view->terminating ||
                      allocation->timer.at_ms == view->started_at_ms + view->walltime_ms ||
+                     allocation->timer.at_ms == fsm_walltime_due_ms(checker->fsm, view) ||
                      ((view->leaving || !list_empty(&allocation->in_reads)) &&
                       allocation->timer.at_ms < view->started_at_ms + view->walltime_ms),
                  "I33 the walltime's deadline stands", view->id, allocation->timer.at_ms);

@@ -90,6 +90,8 @@ void fsm_event_fill(struct fsm *fsm, Ckpt__V1__Event *event, const Ckpt__V1__Eve
     *event = *source;
     event->allocation_id = event_text(event_allocation(fsm, source->allocation_id));
     event->subject = event_text(event_subject(fsm, source->subject));
+    event->path = empty_text; /* a watch gives it to what it sends */
+    event->current = false;
 }
 
 /* The ids of events that will be overwritten soon were not touched for a while (ahead.c). */

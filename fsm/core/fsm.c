@@ -146,6 +146,28 @@ static void outcome_hash(struct fsm *fsm, const struct fsm_outcome *outcome)
     fsm->state_hash = hash;
 }
 
+/* The contents of the first are not kept, only whether they were the same. */
+static void name_reuse(const struct past_request *past, uint32_t number,
+                       struct fsm_outcome *outcome)
+{
+    const char *words[] = {past->command == number ? "another " : "",
+                           fsm_command_info(past->command)->name,
+                           past->command == number ? ", with other fields" : ", and this is ",
+                           past->command == number ? "" : fsm_command_info(number)->name};
+    char text[FSM_FOUND_BYTES] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < ARRAY_COUNT(words); i++) {
+        size_t length = strlen(words[i]);
+
+        CHECK(used + length < sizeof(text));
+        memcpy(text + used, words[i], length + 1);
+        used += length;
+    }
+    fsm_outcome_found(outcome, text);
+    outcome->current = 0;
+}
+
 /* A known request id: the first outcome again, or a refusal when it names another request. */
 static bool apply_repeat(struct fsm *fsm, const struct decoded *decoded, uint32_t number,
                          struct fsm_outcome *outcome)
@@ -158,6 +180,8 @@ static bool apply_repeat(struct fsm *fsm, const struct decoded *decoded, uint32_
         outcome->status = FSM_REQUEST_ID_REUSED;
     else
         fsm_past_request_outcome(past, outcome);
+    if (!outcome->repeated)
+        name_reuse(past, number, outcome);
     return true;
 }
 

@@ -90,8 +90,59 @@ static void line_add_number(struct line *line, uint64_t number)
     line_add(line, digits + at, sizeof(digits) - at);
 }
 
+void fsm_outcome_found(struct fsm_outcome *outcome, const char *text)
+{
+    struct line line = {outcome->found, sizeof(outcome->found), 0};
+
+    CHECK(text != NULL);
+    outcome->current = strlen(text);
+    line_add_text(&line, text);
+    for (char *at = outcome->found; *at != '\0'; at++)
+        *at = *at >= ' ' && *at <= '~' ? *at : '?';
+    if (outcome->current >= sizeof(outcome->found))
+        memcpy(outcome->found + sizeof(outcome->found) - sizeof("..."), "...", sizeof("..."));
+}
+
+/* Adds the mark or the one character at `at`; returns the rest behind it. */
+static const char *line_add_mark(struct line *line, const char *at,
+                                 const struct fsm_outcome *outcome)
+{
+    if (strncmp(at, "{c}", 3) == 0)
+        line_add_number(line, outcome->current);
+    else if (strncmp(at, "{l}", 3) == 0)
+        line_add_number(line, outcome->limit);
+    else if (strncmp(at, "{t}", 3) == 0)
+        line_add_text(line, outcome->found);
+    else if (strncmp(at, "{s}", 3) == 0)
+        line_add_text(line, fsm_allocation_state_name((Ckpt__V1__AllocationState)outcome->current));
+    else if (strncmp(at, "{p}", 3) == 0)
+        line_add_text(line, fsm_checkpoint_state_name((Ckpt__V1__CheckpointState)outcome->current));
+    else {
+        line_add(line, at, 1);
+        return at + 1;
+    }
+    return at + 3;
+}
+
 /* The marks of the catalogue are replaced by hand: the compiler cannot check a format that comes
  * from a table. */
+static void line_add_marked(struct line *line, const char *text, const struct fsm_outcome *outcome)
+{
+    CHECK(text != NULL);
+    while (*text != '\0')
+        text = line_add_mark(line, text, outcome);
+}
+
+char *fsm_outcome_what(const struct fsm_outcome *outcome, char *text, size_t size)
+{
+    struct line line = {text, size, 0};
+
+    CHECK(text != NULL && size > 0);
+    text[0] = '\0';
+    line_add_marked(&line, status_row(outcome->status)->text, outcome);
+    return text;
+}
+
 char *fsm_outcome_text(const struct fsm_outcome *outcome, char *text, size_t size)
 {
     const struct status_row *row = status_row(outcome->status);
@@ -105,28 +156,10 @@ char *fsm_outcome_text(const struct fsm_outcome *outcome, char *text, size_t siz
         line_add_text(&line, outcome->subject);
         line_add_text(&line, ": ");
     }
-    for (const char *at = row->text; *at != '\0';) {
-        if (strncmp(at, "{c}", 3) == 0) {
-            line_add_number(&line, outcome->current);
-            at += 3;
-        } else if (strncmp(at, "{l}", 3) == 0) {
-            line_add_number(&line, outcome->limit);
-            at += 3;
-        } else if (strncmp(at, "{s}", 3) == 0) {
-            line_add_text(&line,
-                          fsm_allocation_state_name((Ckpt__V1__AllocationState)outcome->current));
-            at += 3;
-        } else if (strncmp(at, "{p}", 3) == 0) {
-            line_add_text(&line,
-                          fsm_checkpoint_state_name((Ckpt__V1__CheckpointState)outcome->current));
-            at += 3;
-        } else {
-            line_add(&line, at++, 1);
-        }
-    }
+    line_add_marked(&line, row->text, outcome);
     if (row->next[0] != '\0') {
         line_add_text(&line, "; ");
-        line_add_text(&line, row->next);
+        line_add_marked(&line, row->next, outcome);
     }
     return text;
 }

@@ -27,7 +27,7 @@ static enum fsm_status check_id_of(const char *field, const char *text, struct f
     if (outcome->status != FSM_OK || (text != NULL && id_valid(text)))
         return outcome->status;
     outcome->subject = field;
-    outcome->current = text == NULL ? 0 : strlen(text);
+    fsm_outcome_found(outcome, text == NULL ? "" : text);
     outcome->status = FSM_INVALID_ID;
     return outcome->status;
 }

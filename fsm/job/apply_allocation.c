@@ -412,6 +412,7 @@ enum fsm_status fsm_apply_update(struct fsm *fsm, const fsm_command *command,
     if (request->walltime_ms != 0 || update_zero(request, UPDATE_WALLTIME)) {
         allocation->view.walltime_ms = request->walltime_ms;
         allocation->view.walltime_asked = false;
+        allocation->view.walltime_warned = false;
         fsm_allocation_changed(fsm, allocation);
     }
     if (request->period_ms != 0 || update_zero(request, UPDATE_PERIOD))

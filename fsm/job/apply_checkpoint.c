@@ -7,6 +7,7 @@
 #include "fsm/core/registry.h"
 #include "fsm/hang.h"
 #include "fsm/job/job.h"
+#include "fsm/level.h"
 
 #define AFTER(name)   CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_##name
 #define PURPOSE(name) CKPT__V1__PURPOSE__PURPOSE_##name
@@ -31,6 +32,26 @@ enum fsm_status fsm_apply_request_checkpoint(struct fsm *fsm, const fsm_command 
     return fsm_checkpoint_ask(fsm, allocation, &ask, outcome);
 }
 
+/* A job that nobody can checkpoint begins anew elsewhere, as one does whose drained node's time is
+ * over, unless it may not run again. */
+static enum fsm_status migrate_anew(struct fsm *fsm, struct allocation *allocation,
+                                    struct fsm_outcome *outcome)
+{
+    const struct fsm_allocation *view = &allocation->view;
+
+    CHECK(view->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE);
+    outcome->current = view->state;
+    if (!fsm_allocation_runs(allocation))
+        return FSM_ALLOCATION_ENDED;
+    if (view->terminating || view->leaving)
+        return FSM_CHECKPOINTING;
+    if (view->requeue_policy == CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_NEVER)
+        return FSM_NOT_RERUNNABLE;
+    outcome->current = 0;
+    fsm_leave_begin(fsm, allocation);
+    return FSM_OK;
+}
+
 /* S3-056: checkpoint, stop, start elsewhere. */
 enum fsm_status fsm_apply_migration(struct fsm *fsm, const fsm_command *command,
                                     struct fsm_outcome *outcome)
@@ -43,6 +64,8 @@ enum fsm_status fsm_apply_migration(struct fsm *fsm, const fsm_command *command,
     CHECK(outcome != NULL);
     if (allocation == NULL)
         return FSM_ALLOCATION_NOT_FOUND;
+    if (fsm_level(fsm) >= 2 && allocation->view.strategy == CKPT__V1__STRATEGY__STRATEGY_NONE)
+        return migrate_anew(fsm, allocation, outcome);
     return fsm_checkpoint_ask(fsm, allocation, &ask, outcome);
 }
 

@@ -67,6 +67,8 @@ static enum fsm_status choice_check(const struct fsm *fsm, const struct allocati
                 : fsm_restart_node_status(fsm, &allocation->view, &node->view, fsm->now_ms);
 
         outcome->subject = choice->nodes[i]->node_id;
+        outcome->current = i + 1;
+        outcome->limit = choice->n_nodes;
         if (status != FSM_OK)
             return status;
         others += fsm_restart_place(&allocation->view, &node->view) == allocation->view.node_count;

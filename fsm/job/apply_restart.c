@@ -36,7 +36,7 @@ static void restart_clear(struct fsm *fsm, struct allocation *allocation)
     allocation->grace_end_ms = 0;
     allocation->terminate_deadline_ms = 0;
     view->terminate_reason = CKPT__V1__REASON__REASON_NONE;
-    view->walltime_asked = false;
+    view->walltime_asked = view->walltime_warned = false;
     view->waited_ms = fsm_add(view->waited_ms, fsm_since(fsm, view->state_since_ms));
     view->started_at_ms = fsm->now_ms;
     view->scaled_at_ms = fsm->now_ms;

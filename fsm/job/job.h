@@ -90,6 +90,10 @@ const char *fsm_node_broken(const struct node *node);
 void fsm_node_adopt(struct fsm *fsm, struct node *node);
 void fsm_node_live(struct fsm *fsm, struct node *node, Ckpt__Log__V1__NodeState contact);
 void fsm_allocation_changed(struct fsm *fsm, const struct allocation *allocation);
+/* Of a job that has a walltime: when it ends, or that this is soon is to be told. */
+uint64_t fsm_walltime_due_ms(const struct fsm *fsm, const struct fsm_allocation *view);
+/* Tells that the walltime ends soon, once in a run; false: that is not due. */
+bool fsm_walltime_warns(struct fsm *fsm, struct allocation *allocation);
 void fsm_allocation_arm(struct fsm *fsm, struct allocation *allocation); /* due.c */
 uint64_t fsm_allocation_grace_ms(const struct fsm *fsm, const struct allocation *allocation);
 /* Of the stop that is under way. */

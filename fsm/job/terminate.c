@@ -282,6 +282,8 @@ void fsm_terminate_due(struct fsm *fsm, struct allocation *allocation)
     } else if (allocation->view.walltime_ms != 0 &&
                fsm->now_ms >= allocation->view.started_at_ms + allocation->view.walltime_ms) {
         fsm_terminate_begin(fsm, allocation, walltime);
+    } else if (fsm_walltime_warns(fsm, allocation)) {
+        fsm_allocation_arm(fsm, allocation);
     } else { /* what it was armed for is due later now, or never: no end of the job */
         fsm_allocation_arm(fsm, allocation);
     }

@@ -101,6 +101,7 @@
     FIELD(bool, profile_named, true)                 /* its registration named the profile */      \
     FIELD(Ckpt__V1__Reason, terminate_reason, RECORD_ANY)                                          \
     FIELD(bool, walltime_asked, true)                /* the walltime's checkpoint was requested */ \
+    FIELD(bool, walltime_warned, true)               /* its end soon was announced */              \
     FIELD(bool, terminating, true)                   /* a terminate order stands */                \
     FIELD(bool, leaving, true)                                                                     \
         /* the scale-down's checkpoint has ended, and the leaving parts are terminated */

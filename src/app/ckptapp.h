@@ -1,7 +1,7 @@
 /* Checkpoints of a job that runs under ckpt-run.
  *
  *     struct ckpt *ckpt = ckpt_open(NULL);   // NULL: not under ckpt-run; all calls accept it
- *     for (step = restored_step() + 1; step <= last; step++) {
+ *     for (step = ckpt_restored_step(ckpt) + 1; step <= last; step++) {   // 1: from scratch
  *         if (ckpt_barrier(ckpt, step) == CKPT_NOW) {   // at the same step in all ranks of the job
  *             ok = save(ckpt_directory(ckpt), step, &bytes);
  *             if (!ok || (ckpt_done(ckpt, step, bytes) != 0 && errno != ESTALE))
@@ -78,6 +78,7 @@
 #ifndef CKPTAPP_H
 #define CKPTAPP_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -182,6 +183,17 @@ const char *ckpt_restore_uri(const struct ckpt *ckpt);
 /* The count of its parts, and its label (the step); 0 and NULL: none. */
 uint32_t ckpt_restore_parts(const struct ckpt *ckpt);
 const char *ckpt_restore_label(const struct ckpt *ckpt);
+/* The label as a number; 0: from scratch, or a label that is none. */
+uint64_t ckpt_restored_step(const struct ckpt *ckpt);
+/* The ranks of which files are to be restored here, one after the other: the lowest above `rank`
+ * (-1: the first one), with its folder. These are the ranks of this part, or those of all parts
+ * (`all` and `path`). -1 and ENOENT: there is no further one. Else -1 and errno: ENOTSUP, the URI
+ * is no file:///; ERANGE, the folder's name needs more than size bytes.
+ *
+ *     for (rank = -1; (rank = ckpt_restored_next(ckpt, rank, folder, sizeof(folder))) >= 0;)
+ *         load(rank, folder);
+ */
+int64_t ckpt_restored_next(const struct ckpt *ckpt, int64_t rank, char *folder, size_t size);
 
 /* The last error, one line; "": none. */
 const char *ckpt_error(const struct ckpt *ckpt);

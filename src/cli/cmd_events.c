@@ -96,13 +96,17 @@ enum cli_exit command_events(struct cli *cli)
     struct watch_options options = {.after_sequence = cli_number(cli, "after", 0),
                                     .allocation_id = cli_argument(cli, 0),
                                     .follow = cli_flag(cli, "follow"),
-                                    .stale = cli_flag(cli, "stale")};
+                                    .stale = cli_flag(cli, "stale"),
+                                    .current = cli_flag(cli, "current")};
     struct printer printer = {.left = cli_number(cli, "max", 0)};
     enum cli_exit code;
 
     if (options.stale && options.follow)
         return cli_fail(cli, CLI_USAGE, "one of the two",
                         "events: --follow goes on at the leader, --stale asks any member");
+    if (options.current && options.after_sequence != 0)
+        return cli_fail(cli, CLI_USAGE, "one of the two",
+                        "events: --current begins with what holds now, --after with an event");
     if (options.follow && cli->repeat_ms != 0)
         return cli_fail(cli, CLI_USAGE, "ckptctl events --follow",
                         "--watch asks again and --follow never ends: give one of them");

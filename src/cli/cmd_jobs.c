@@ -12,6 +12,7 @@
 #include "src/cli/job_waits.h"
 #include "src/cli/nodes_option.h"
 #include "src/cli/output.h"
+#include "src/cli/period.h"
 #include "src/cli/spec.h"
 
 static const struct output_column columns[] = {
@@ -308,6 +309,7 @@ enum cli_exit command_update(struct cli *cli)
     struct nodes_option nodes;
     char what[160];
     enum cli_exit code;
+    uint64_t floor_ms;
 
     code = nodes_option_parse(cli, "node", &nodes);
     if (code != CLI_OK)
@@ -326,8 +328,11 @@ enum cli_exit command_update(struct cli *cli)
     cli_set_text(cli, "target", &request.target_id);
     snprintf(what, sizeof(what), "update job %.128s", request.allocation_id);
     code = nodes_check_agents(cli, nodes.shares, nodes.count);
+    floor_ms = period_floor_ms(cli, request.period_ms, false);
     if (code == CLI_OK)
         code = call_mutate_simple(cli, what, "BrokerService/UpdateAllocation", &request.base);
+    if (code == CLI_OK)
+        period_note(cli, request.period_ms, floor_ms);
     nodes_option_free(&nodes);
     return code;
 }

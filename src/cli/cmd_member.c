@@ -16,6 +16,7 @@ enum {
     MEMBER_ATTEMPT_MS = 4000,   /* the leader asks the new member's address before it answers */
     TRANSFER_ATTEMPT_MS = 3000, /* it answers when it is known who leads afterwards */
     MEMBER_POLL_MS = 250,
+    MEMBER_CONTACT_MS = 3000, /* a leader has reached by then whom it was told of just now */
     MEMBER_WAIT_MS = 600000,
     MEMBER_CAUGHT_UP_ENTRIES = 100
 };
@@ -203,6 +204,7 @@ struct progress {
     bool unknown; /* there is none of that name or id */
     bool caught_up;
     bool reachable;
+    bool contacted;       /* the leader has had the time to reach it */
     uint64_t needs_index; /* what the leader had at the first look; 0: none answered yet */
     uint64_t lag;         /* UINT64_MAX: no leader answered yet */
 };
@@ -238,15 +240,19 @@ static void progress_tell(struct cli *cli, const char *member, const struct prog
 {
     char text[HUMAN_BYTES];
 
-    if (now->lag != UINT64_MAX && (now->lag != before->lag || now->reachable != before->reachable))
+    if (now->lag != UINT64_MAX && (now->lag != before->lag || now->reachable != before->reachable ||
+                                   (!now->reachable && now->contacted != before->contacted)))
         cli_note(cli, "%s is %s entries behind%s", member, human_count(now->lag, text),
-                 now->reachable ? "" : " and not reachable: start it");
+                 now->reachable   ? ""
+                 : now->contacted ? " and not reachable: start it"
+                                  : ", the leader is making contact with it");
 }
 
 /* `id`: of the one that was added, 0: `member` says it. */
 static enum cli_exit wait_caught_up(struct cli *cli, const char *member, uint64_t id)
 {
     uint64_t limit_ms = now_ms() + cli_number(cli, "wait-for", MEMBER_WAIT_MS);
+    const uint64_t begun_ms = now_ms();
     struct progress progress = {.lag = UINT64_MAX};
     char text[HUMAN_BYTES], next[200];
 
@@ -256,6 +262,7 @@ static enum cli_exit wait_caught_up(struct cli *cli, const char *member, uint64_
         uint64_t lag;
 
         progress_ask(cli, member, id, &progress);
+        progress.contacted = now_ms() - begun_ms >= MEMBER_CONTACT_MS;
         lag = progress.lag;
         if (progress.unknown)
             return cli_fail(cli, CLI_NOT_FOUND, "ckptctl member list",

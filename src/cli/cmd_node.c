@@ -157,10 +157,24 @@ enum cli_exit command_node_disable(struct cli *cli)
     return call_mutate_simple(cli, what, "OperatorService/DrainNode", &request.base);
 }
 
+/* Of the jobs on it: how they leave, and how they stay. */
+static const char *drain_plan(const Ckpt__V1__DrainNodeRequest *request)
+{
+    if (request->urgent)
+        return "; each job on it that can write a checkpoint now is asked for one, and runs on";
+    if (request->move)
+        return "; each job on it leaves with a checkpoint, of now where it can write one now; a "
+               "job "
+               "of strategy none stays";
+    if (request->at_next_checkpoint)
+        return "; each job on it leaves with its next checkpoint; a job of strategy none stays";
+    return "; what runs there runs on";
+}
+
 enum cli_exit command_node_drain(struct cli *cli)
 {
     Ckpt__V1__DrainNodeRequest request = CKPT__V1__DRAIN_NODE_REQUEST__INIT;
-    char what[160], plan[384], after[HUMAN_BYTES];
+    char what[160], plan[512], after[HUMAN_BYTES];
     enum cli_exit code;
 
     request.node_id = cli_argument(cli, 0);
@@ -171,13 +185,10 @@ enum cli_exit command_node_drain(struct cli *cli)
     code = drain_options_check(cli);
     if (code != CLI_OK)
         return code;
-    snprintf(plan, sizeof(plan), "plan: drain node %.128s%s%s%s", request.node_id,
-             request.urgent               ? "; every job on it is checkpointed now"
-             : request.move               ? "; every job on it is checkpointed now and leaves it"
-             : request.at_next_checkpoint ? "; every job leaves it with its next checkpoint"
-                                          : "",
-             request.deadline_ms > 0 ? "; what is there is ended after " : "",
-             request.deadline_ms > 0 ? human_duration(request.deadline_ms, after) : "");
+    snprintf(
+        plan, sizeof(plan), "plan: drain node %.128s%s%s%s", request.node_id, drain_plan(&request),
+        request.deadline_ms > 0 ? "; what is there is ended, with its last checkpoint, after " : "",
+        request.deadline_ms > 0 ? human_duration(request.deadline_ms, after) : "");
     code = call_confirm(cli, plan);
     if (code != CLI_OK)
         return code;

@@ -87,11 +87,14 @@ static const char *why_no_victim(const Ckpt__V1__RequestPreemptionRequest *reque
     return useful_nodes(request, job) == 0 ? "no node of use" : NULL;
 }
 
-static enum cli_exit fetch_jobs(struct cli *cli, ProtobufCMessage **ret_message)
+/* A job that has ended can be no victim, and would take the place of one that can: a page is all
+ * that is looked at. Named ones are told of in any case. */
+static enum cli_exit fetch_jobs(struct cli *cli, bool named, ProtobufCMessage **ret_message)
 {
     Ckpt__V1__ListAllocationsRequest request = CKPT__V1__LIST_ALLOCATIONS_REQUEST__INIT;
 
     request.page_size = 1000;
+    request.unended = !named;
     return call_read(cli, "plan the preemption", "BrokerService/ListAllocations", &request.base,
                      &ckpt__v1__list_allocations_reply__descriptor, ret_message);
 }
@@ -222,7 +225,7 @@ static enum cli_exit confirm_plan(struct cli *cli,
 {
     struct buf plan;
     ProtobufCMessage *jobs = NULL;
-    enum cli_exit code = fetch_jobs(cli, &jobs);
+    enum cli_exit code = fetch_jobs(cli, request->n_candidates > 0, &jobs);
 
     if (code != CLI_OK)
         return code;

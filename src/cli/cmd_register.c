@@ -9,6 +9,7 @@
 #include "src/cli/commands.h"
 #include "src/cli/document.h"
 #include "src/cli/nodes_option.h"
+#include "src/cli/period.h"
 #include "src/cli/reflect.h"
 #include "src/cli/spec.h"
 
@@ -17,12 +18,16 @@ static enum cli_exit send_spec(struct cli *cli, Ckpt__V1__AllocationSpec *spec)
     Ckpt__V1__RegisterAllocationRequest request = CKPT__V1__REGISTER_ALLOCATION_REQUEST__INIT;
     char what[160];
     enum cli_exit code = nodes_check_agents(cli, spec->nodes, spec->n_nodes);
+    uint64_t floor_ms;
 
     if (code != CLI_OK)
         return code;
+    floor_ms = period_floor_ms(cli, spec->period_ms, spec->sensitive);
     request.spec = spec;
     snprintf(what, sizeof(what), "register job %.128s", spec->allocation_id);
     code = call_mutate_simple(cli, what, "BrokerService/RegisterAllocation", &request.base);
+    if (code == CLI_OK)
+        period_note(cli, spec->period_ms, floor_ms);
     if (code == CLI_OK && spec->owner[0] == '\0')
         cli_note(cli, "it has no owner: root alone can start it on a node, unless the policy has "
                       "owner_rule=first; --owner USER gives it one");

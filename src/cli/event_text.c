@@ -9,7 +9,7 @@
 #include "src/base/check.h"
 #include "src/cli/human.h"
 
-enum { ID_BYTES = 129, DETAIL_BYTES = 201 };
+enum { ID_BYTES = 129, DETAIL_BYTES = 201, PATH_TEXT_BYTES = 385 };
 
 static const char *state_move_text(const ProtobufCEnumDescriptor *type,
                                    const Ckpt__V1__Event *event, char text[2 * HUMAN_BYTES])
@@ -17,7 +17,7 @@ static const char *state_move_text(const ProtobufCEnumDescriptor *type,
     char before[HUMAN_BYTES], after[HUMAN_BYTES];
 
     human_enum(type, (int)event->new_state, after);
-    if (event->old_state == 0) {
+    if (event->old_state == 0 || event->current) {
         snprintf(text, 2 * HUMAN_BYTES, "%s", after);
     } else {
         snprintf(text, 2 * HUMAN_BYTES, "%s → %s", human_enum(type, (int)event->old_state, before),
@@ -61,19 +61,22 @@ static void checkpoint_line(const Ckpt__V1__Event *event, char *text, size_t siz
 {
     char job[ID_BYTES], id[HUMAN_BYTES], moves[2 * HUMAN_BYTES], why[HUMAN_BYTES + 3];
     char attempt[32] = "", account[3 * HUMAN_BYTES] = "", detail[DETAIL_BYTES];
-    char bytes[HUMAN_BYTES], duration[HUMAN_BYTES];
+    char bytes[HUMAN_BYTES], duration[HUMAN_BYTES], path[PATH_TEXT_BYTES] = "";
 
+    if (event->new_state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE)
+        human_safe(event->path, path, sizeof(path));
     if (event->number > 0)
         snprintf(attempt, sizeof(attempt), " attempt %" PRIu64, event->number);
     if (event->new_state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE)
         snprintf(account, sizeof(account), ", %s in %s", human_size(event->size_bytes, bytes),
                  human_duration(event->duration_ms, duration));
-    snprintf(text, size, "%s checkpoint %s %s%s%s%s%s%s",
+    snprintf(text, size, "%s checkpoint %s %s%s%s%s%s%s%s%s",
              human_safe(event->allocation_id, job, sizeof(job)),
              human_checkpoint(event->checkpoint_id, id),
              state_move_text(&ckpt__v1__checkpoint_state__descriptor, event, moves), attempt,
              account, reason_text(event, why), event->subject[0] != '\0' ? ": " : "",
-             human_safe(event->subject, detail, sizeof(detail)));
+             human_safe(event->subject, detail, sizeof(detail)), path[0] != '\0' ? ", at " : "",
+             path);
 }
 
 static void job_line(const Ckpt__V1__Event *event, const char *what, char *text, size_t size)
@@ -134,7 +137,9 @@ static void storage_line(const Ckpt__V1__Event *event, char *text, size_t size)
 {
     char what[96] = "unavailable";
 
-    if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_UP) {
+    if (event->current && event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_UP)
+        snprintf(what, sizeof(what), "available");
+    else if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_UP) {
         snprintf(what, sizeof(what), "available: %" PRIu64 " paused checkpoints resume",
                  event->number);
     }
@@ -258,6 +263,15 @@ static void restart_chosen_line(const Ckpt__V1__Event *event, char *text, size_t
     snprintf(text, size, "job %s is restarted by the broker (%" PRIu64 " since progress) on %s",
              human_safe(event->allocation_id, job, sizeof(job)), event->number,
              human_safe(event->subject, subject, sizeof(subject)));
+}
+
+static void walltime_line(const Ckpt__V1__Event *event, char *text, size_t size)
+{
+    char job[ID_BYTES], left[HUMAN_BYTES];
+
+    snprintf(
+        text, size, "job %s ends in %s, by its walltime: ckptctl update JOB --walltime, or save",
+        human_safe(event->allocation_id, job, sizeof(job)), human_duration(event->number, left));
 }
 
 static void hang_line(const Ckpt__V1__Event *event, char *text, size_t size)
@@ -419,6 +433,12 @@ static void event_sentence(const Ckpt__V1__Event *event, struct event_history *h
     case CKPT__V1__EVENT_KIND__EVENT_KIND_HUNG:
     case CKPT__V1__EVENT_KIND__EVENT_KIND_HANG_OVER:
         hang_line(event, text, size);
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_WALLTIME_WARNING:
+        walltime_line(event, text, size);
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_CURRENT_END:
+        snprintf(text, size, "this holds now; what happens follows");
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_CONTINUED:
         continued_line(event, text, size);

@@ -7,7 +7,7 @@
 
 #include "ckpt/v1/broker.pb-c.h"
 
-enum { EVENT_TEXT_BYTES = 512 };
+enum { EVENT_TEXT_BYTES = 1024 };
 
 /* Who led before, so that a change names both. Zero at the start. */
 struct event_history {

@@ -74,18 +74,39 @@ static const char *scale_units(uint64_t value, unsigned base, const char *const 
     return text;
 }
 
+static const char *const binary_units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", NULL};
+static const char *const decimal_units[] = {"B", "kB", "MB", "GB", "TB", "PB", NULL};
+
+enum exactness { SHOWN_ROUNDED, SHOWN_IN_TENTHS, SHOWN_WHOLE };
+
+/* Of a thousand at least: nobody gives fewer bytes in a unit. */
+static enum exactness exactness_in(uint64_t value, unsigned base)
+{
+    uint64_t unit = base;
+
+    if (value < 1000 || value > UINT64_MAX / 10)
+        return SHOWN_ROUNDED;
+    while (unit <= value / base)
+        unit *= base;
+    if (value % unit == 0)
+        return SHOWN_WHOLE;
+    return value * 10 % unit == 0 ? SHOWN_IN_TENTHS : SHOWN_ROUNDED;
+}
+
+/* 500GB is read as 500 GB again, and 500GiB as 500 GiB: the one of the two that shows a number more
+ * exactly is how it was given. A measured size is exact in neither. */
 const char *human_size(uint64_t bytes, char text[HUMAN_BYTES])
 {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", NULL};
-
-    return scale_units(bytes, 1024, units, "", text);
+    if (exactness_in(bytes, 1000) > exactness_in(bytes, 1024))
+        return scale_units(bytes, 1000, decimal_units, "", text);
+    return scale_units(bytes, 1024, binary_units, "", text);
 }
 
 const char *human_rate(uint64_t bytes_per_s, char text[HUMAN_BYTES])
 {
-    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB", NULL};
-
-    return scale_units(bytes_per_s, 1000, units, "/s", text);
+    if (exactness_in(bytes_per_s, 1024) > exactness_in(bytes_per_s, 1000))
+        return scale_units(bytes_per_s, 1024, binary_units, "/s", text);
+    return scale_units(bytes_per_s, 1000, decimal_units, "/s", text);
 }
 
 const char *human_share(uint64_t ppm, char text[HUMAN_BYTES])

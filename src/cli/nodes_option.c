@@ -22,7 +22,9 @@ static int parse_share(char *text, Ckpt__V1__NodeShare *share, struct err *err)
     uint64_t number;
 
     if (!id_valid(node))
-        return err_set(err, ERR_INVALID, "a node is 1 to 128 characters of A-Z a-z 0-9 . _ -");
+        return err_set(err, ERR_INVALID,
+                       "a node is 1 to 128 characters of A-Z a-z 0-9 . _ -; \"%.140s\" is not",
+                       node);
     share->node_id = node;
     if (gpus == NULL)
         return err_set(err, ERR_INVALID, "%s: the form is NODE:GPUS[:MEMORY[:borrowed[:HOME]]]",

@@ -248,7 +248,9 @@ static enum cli_exit apply_globals(struct cli *cli)
             return CLI_OK;
         if (!id_valid(request_id)) {
             return cli_fail(cli, CLI_USAGE, NULL,
-                            "--request-id: not 1 to 128 characters of A-Z a-z 0-9 . _ -");
+                            "--request-id: not 1 to 128 characters of A-Z a-z 0-9 . _ -: "
+                            "\"%.140s\"",
+                            request_id);
         }
         snprintf(cli->request_id, sizeof(cli->request_id), "%s", request_id);
     }

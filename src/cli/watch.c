@@ -56,7 +56,11 @@ static void on_message(struct rpc_client_call *call, void *data, const uint8_t *
         cli_note(watch->cli, "remark: events go on after %" PRIu64, watch->last_sequence);
         watch->lost = false;
     }
-    if (!watch->ended && event->sequence > watch->last_sequence) {
+    if (!watch->ended && event->current && watch->last_sequence == 0) {
+        watch->last_sequence = event->sequence; /* 0 but of the last one */
+        if (!watch->on_event(watch->cli, watch->data, event))
+            end_watch(watch, CLI_OK);
+    } else if (!watch->ended && event->sequence > watch->last_sequence) {
         watch->last_sequence = event->sequence;
         if (!watch->on_event(watch->cli, watch->data, event))
             end_watch(watch, CLI_OK);
@@ -104,6 +108,7 @@ static void open_stream(uv_timer_t *timer)
     request.after_sequence = watch->last_sequence;
     request.follow = watch->options->follow;
     request.stale = watch->options->stale;
+    request.current = watch->options->current && watch->last_sequence == 0;
     request.allocation_id = watch->options->allocation_id;
     length = ckpt__v1__watch_request__get_packed_size(&request);
     bytes = check_alloc(length + 1);

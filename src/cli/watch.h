@@ -16,7 +16,8 @@ struct watch_options {
     uint64_t after_sequence;
     char *allocation_id; /* "": all */
     bool follow;
-    bool stale; /* from the member that knows most; not with follow */
+    bool stale;   /* from the member that knows most; not with follow */
+    bool current; /* begins with the present state; not with after_sequence */
 };
 
 /* false ends the watch. */

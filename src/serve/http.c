@@ -120,6 +120,7 @@ static unsigned write_metrics(void *data, bool verbose, struct buf *body)
 static const struct http_page own_pages[] = {
     {"/metrics", "text/plain; version=0.0.4; charset=utf-8", write_metrics},
     {"/livez", HTTP_TEXT, write_alive},
+    {"/healthz", HTTP_TEXT, write_alive}, /* the name that many probes ask for */
     {NULL, NULL, NULL},
 };
 

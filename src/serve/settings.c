@@ -195,6 +195,36 @@ void settings_print(const struct settings *settings, FILE *stream)
     }
 }
 
+static bool value_differs(const struct settings *before, const struct settings *after, size_t row,
+                          size_t item)
+{
+    const struct settings_kind *kind = before->table->rows[row].kind;
+    const unsigned section = before->table->rows[row].section;
+    char was[2048], is[2048];
+
+    if (item >= items_of(before, section) || item >= items_of(after, section))
+        return true;
+    kind->show(value_place(before, row, item), was, sizeof(was));
+    kind->show(value_place(after, row, item), is, sizeof(is));
+    return strcmp(was, is) != 0;
+}
+
+void settings_compare(const struct settings *before, const struct settings *after,
+                      settings_changed_fn *changed, void *data)
+{
+    char path[SETTINGS_NAME_BYTES];
+
+    CHECK(before->table == after->table);
+    for (size_t i = 0; i < before->table->row_count; i++) {
+        const struct settings_row *row = &before->table->rows[i];
+
+        for (size_t item = 0;
+             item < items_of(before, row->section) || item < items_of(after, row->section); item++)
+            if (value_differs(before, after, i, item))
+                changed(data, row->section, row->name, settings_name(before, i, item, path));
+    }
+}
+
 void settings_init(struct settings *settings, const struct settings_table *table, void *values,
                    const char *path)
 {

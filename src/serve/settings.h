@@ -124,6 +124,11 @@ int settings_complain(const struct settings *settings, unsigned section, const c
                       size_t item, struct err *err, const char *text);
 /* One line per value: key, value, source (default, file, flag). */
 void settings_print(const struct settings *settings, FILE *stream);
+/* Tells of each key whose value differs in the two, which have the same table: of a list that has
+ * become longer or shorter, of those that one of them lacks as well. */
+typedef void settings_changed_fn(void *data, unsigned section, const char *key, const char *path);
+void settings_compare(const struct settings *before, const struct settings *after,
+                      settings_changed_fn *changed, void *data);
 /* Also for a struct of zeros. */
 void settings_close(struct settings *settings);
 

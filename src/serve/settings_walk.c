@@ -65,7 +65,8 @@ static const char *section_name(const struct walk *walk, unsigned section)
 static int walk_unknown(struct walk *walk, unsigned section)
 {
     return err_set(walk->err, ERR_INVALID,
-                   "%s, line %u: unknown key '%.64s'%s%s; the nearest known key is '%s'",
+                   "%s, line %u: unknown key '%.64s'%s%s, perhaps of a newer release; the nearest "
+                   "known key is '%s'",
                    walk->settings->path, walk_line(walk), walk_text(walk),
                    section == 0 ? "" : " in ", section_name(walk, section),
                    settings_nearest(walk->settings, section, walk_text(walk)));

@@ -193,7 +193,8 @@ def a_reload_takes_what_needs_no_restart():
     with Cluster(members=1) as cluster:
         cluster.start()
         member, text = cluster.members[0], cluster.config.read_text()
-        for content, answer in ((text.replace("log_level: info", "log_level: debug"), "log level, certificates, object stores, telemetry and health were read, other changes need a restart"),
+        for content, answer in ((text.replace("log_level: info", "log_level: debug"), "log level, certificates, object stores, telemetry and health were read"),
+                                (text + "htcondor: {MAX_DISCARDED_RUN_TIME: 60}\n", "key=htcondor.MAX_DISCARDED_RUN_TIME text=\"it needs a restart"),
                                 (text + "no_such_key: 1\n", "event=reload_failed")):
             cluster.config.write_text(content)
             member.kill(signal.SIGHUP)
@@ -201,8 +202,20 @@ def a_reload_takes_what_needs_no_restart():
         cluster.config.write_text(text)
         before = status(cluster, member).leader_since_ms
         member.kill(signal.SIGHUP)
-        wait_until("the level is back", lambda: member.log.read_text().count("event=reloaded") == 2, 5)
+        wait_until("the level is back", lambda: member.log.read_text().count("event=reloaded") == 3, 5)
         assert status(cluster, member).leader_since_ms == before, "a reload is no restart"
+
+
+def an_agents_reload_names_what_needs_a_restart():
+    """A changed key is taken, as the log level is, or told. S2-020."""
+    with Cluster(members=1, agents=("a",)) as cluster:
+        cluster.start()
+        agent = cluster.agents["a"]
+        agent.config.write_text(agent.config.read_text() + "htcondor: {CkptServer: elsewhere}\n")
+        agent.kill(signal.SIGHUP)
+        wait_until("the changed key is told", lambda: "key=htcondor.CkptServer text=\"it needs a restart\"" in agent.log.read_text(), 10)
+        wait_until("what follows from it as well", lambda: "key=domain text=" in agent.log.read_text(), 5)
+        assert "event=reloaded" in agent.log.read_text() and "key=brokers" not in agent.log.read_text(), agent.log.read_text()
 
 
 def a_member_without_standard_streams_works_and_stops():
@@ -223,5 +236,5 @@ if __name__ == "__main__":
     sys.exit(tap([a_stopped_member_is_not_reachable, versions_of_members_that_led_are_told,
                   an_unkillable_worker_does_not_hold_the_end_up, a_folder_of_another_user_is_left_alone,
                   ten_thousand_agents_fit, a_low_limit_of_open_files_is_told_at_the_start,
-                  a_reload_takes_what_needs_no_restart, a_client_that_does_not_read_is_told,
+                  a_reload_takes_what_needs_no_restart, an_agents_reload_names_what_needs_a_restart, a_client_that_does_not_read_is_told,
                   a_member_without_standard_streams_works_and_stops]))

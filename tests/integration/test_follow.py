@@ -119,6 +119,34 @@ def a_watch_resumes_after_a_failover_without_gap_or_repeat():
         assert {e.allocation_id for e in rest} >= {f"b{i}" for i in range(20)}
 
 
+def a_watch_that_asks_for_it_begins_with_what_is_current():
+    """All jobs, each once, up to CURRENT_END; what follows it is new. With a checkpoint's events comes its path. O-002."""
+    with Cluster(members=1) as cluster:
+        cluster.start()
+        leader = cluster.wait_leader()
+        for i in range(20):
+            cluster.register(f"a{i}", [("n", 1, 1 << 30)])
+        cluster.ctl("end", "a0", "--yes")
+        stub = broker_pb2_grpc.BrokerServiceStub(cluster.client.channel(leader.api))
+        told = stub.Watch(broker_pb2.WatchRequest(current=True, follow=True), timeout=20)
+        current = []
+        for event in told:
+            current.append(event)
+            if event.kind == broker_pb2.EVENT_KIND_CURRENT_END:
+                break
+        jobs = [e.allocation_id for e in current if e.kind == broker_pb2.EVENT_KIND_ALLOCATION_STATE]
+        assert sorted(jobs) == sorted(f"a{i}" for i in range(1, 20)), jobs
+        assert all(e.current for e in current) and current[-1].sequence == cluster.events()[-1].sequence, current[-1]
+        cluster.register("new", [("n", 1, 1 << 30)])
+        event = next(told)
+        assert event.allocation_id == "new" and not event.current and event.sequence == current[-1].sequence + 1, event
+        told.cancel()
+        text = cluster.ctl("events", "--current", "a1").stdout
+        assert "a1 STARTING" in text and text.rstrip().endswith("this holds now; what happens follows"), text
+        refused = cluster.ctl("events", "--current", "--after", "3", check=False)
+        assert refused.returncode == 2 and "--current begins with what holds now" in refused.stderr, refused
+
+
 def health_and_reflection_answer():
     with Cluster() as cluster:
         cluster.start()
@@ -138,4 +166,4 @@ def health_and_reflection_answer():
 
 if __name__ == "__main__":
     sys.exit(tap([registrations_survive_leader_kills_and_are_applied_once, reads_are_labelled_or_linearizable,
-                  a_watch_resumes_after_a_failover_without_gap_or_repeat, health_and_reflection_answer]))
+                  a_watch_resumes_after_a_failover_without_gap_or_repeat, a_watch_that_asks_for_it_begins_with_what_is_current, health_and_reflection_answer]))

@@ -238,7 +238,7 @@ def a_job_of_ranks_reads_of_its_part_and_its_ranks():
         assert "ranks:" not in status(cluster, "b"), "nobody has looked for them"
         identifier = checkpoint_text(hint(cluster, "job"))
         asked = wait_until("rank 2 is done", lambda: (lambda text: text if "is done" in text else None)(status(cluster, "b")), 20)
-        assert re.search(r"  part 1 of 2\n  ranks: 2 \(pid \d+, is done, step 127\), 3 \(pid \d+, is asked\)\n"
+        assert re.search(r"  part 1 of 2\n  ranks: 2 \(pid \d+, is done, last heard step 127\), 3 \(pid \d+, is asked\)\n"
                          rf"  asked now: checkpoint {identifier}, it is asked, for \S+, and has \S+ left\n", asked), asked
         for job, numbers in zip(jobs, ("0, 1", "2, 3")):
             says(job, rf"ckpt-run: ranks {numbers} of the job are on this node \(sh, pid \d+, is their launcher: not signalled\)")

@@ -101,7 +101,7 @@ def what_was_read_is_read_again_or_the_job_is_not_started_again():
                 wait_until("it has failed", lambda: "ckpt-run: not started again: " in jobs[name].log.read_text(), 20)
             else:
                 assert jobs[name].process.wait(20) == code, (name, jobs[name].log.read_text())
-            text = "".join(line for line in out.read_text().splitlines(True) if not line.startswith("ckpt-run: "))
+            text = "".join(line for line in out.read_text().splitlines(True) if not re.match(r"\S+ \S+ ckpt-run: ", line))
             assert text == (written or whole), (name, out.read_text())
             allocation_in(cluster, name, COMPLETED if code == 0 else ENDED_FAILED)
             if code:

@@ -502,6 +502,27 @@ static void checkpoint_check(struct answer *answer, const char *job_id, uint64_t
                      1);
 }
 
+/* Without a checkpoint it moves only where nobody can write one, and where it may run again. */
+static void migration_check(struct answer *answer, const char *job_id, uint64_t checkpoint_id)
+{
+    const struct world_job *job = job_find(answer->world, job_id);
+    const struct series *series = &answer->world->done->jobs[job - answer->world->jobs];
+    const struct job_item *now = series_at(series, answer->index),
+                          *before = series_at(series, answer->index - 1);
+
+    if (checkpoint_id != 0) {
+        checkpoint_check(answer, job_id, checkpoint_id,
+                         CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_MIGRATE);
+        return;
+    }
+    answer->of = job->id;
+    if (now == NULL ||
+        (now->strategy != CKPT__V1__STRATEGY__STRATEGY_NONE &&
+         (before == NULL || before->strategy != CKPT__V1__STRATEGY__STRATEGY_NONE)) ||
+        now->requeue_policy == CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_NEVER)
+        nothing_done(answer, "checkpoint of it, nor a reason to move it without one");
+}
+
 static void preemption_check(struct answer *answer, const Ckpt__V1__RequestPreemptionReply *reply)
 {
     const struct series *series = &answer->world->done->victims;
@@ -673,8 +694,7 @@ void done_check(struct world *world, const char *what, const ProtobufCMessage *r
         checkpoint_check(&answer, own->allocation_id, mutation->checkpoint_id, own->after);
     } else if (type == &ckpt__v1__request_migration_request__descriptor) {
         const Ckpt__V1__RequestMigrationRequest *own = (const void *)request;
-        checkpoint_check(&answer, own->allocation_id, mutation->checkpoint_id,
-                         CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_MIGRATE);
+        migration_check(&answer, own->allocation_id, mutation->checkpoint_id);
     } else if (type == &ckpt__v1__report_queue_request__descriptor)
         queue_check(&answer, (const void *)request);
     else if (type == &ckpt__v1__set_policy_request__descriptor)

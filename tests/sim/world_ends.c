@@ -356,7 +356,11 @@ static void cause_check(struct world *world, const struct fsm *fsm,
     case REASON(PREEMPTED):
         holds = saved || (taken && cheap(world, allocation, index));
         break;
-    case REASON(MIGRATED):
+    case REASON(MIGRATED): /* a job that nobody can checkpoint begins anew */
+        holds = saved ||
+                (allocation->requeue_policy != CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_NEVER &&
+                 victims_strategy(world, allocation, CKPT__V1__STRATEGY__STRATEGY_NONE));
+        break;
     case REASON(ENDED_BY_SCHEDULER):
         holds = saved;
         break;

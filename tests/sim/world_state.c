@@ -389,10 +389,17 @@ static void event_keep(struct state_checks *checks, const Ckpt__V1__Event *event
     checks->events[event->sequence] = (struct kept_event){event_hash(event), checks->index};
 }
 
+/* The state keeps no path: a watch adds it while the checkpoint is known. */
 bool state_checks_event_is(const struct world *world, const Ckpt__V1__Event *event)
 {
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+    const char *name = strrchr(event->path, '/');
+    Ckpt__V1__Event kept = *event;
+
+    kept.path = (char *)(uintptr_t) "";
     return event->sequence < world->state->event_count &&
-           world->state->events[event->sequence].hash == event_hash(event);
+           world->state->events[event->sequence].hash == event_hash(&kept) &&
+           (name == NULL || strcmp(name + 1, checkpoint_id_format(event->checkpoint_id, id)) == 0);
 }
 
 uint64_t state_checks_events_by(const struct world *world, uint64_t index)

@@ -19,7 +19,9 @@ static bool hello_right(struct app_stream *stream, const Ckpt__V1__AttachHello *
 
     if (!id_valid(hello->allocation_id))
         app_stream_refuse(stream,
-                          "the allocation id must be 1 to 128 characters of A-Z a-z 0-9 . _ -");
+                          "the allocation id \"%.140s\" must be 1 to 128 characters of A-Z a-z 0-9 "
+                          ". _ -",
+                          hello->allocation_id);
     else if (ask_find(hello->profile) == NULL)
         app_stream_refuse(stream, "the profile \"%.64s\" is unknown; there are: %s", hello->profile,
                           ask_profiles(profiles));

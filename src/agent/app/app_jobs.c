@@ -42,6 +42,18 @@ static bool is_listed(const struct allocation *allocation, uid_t uid)
     return app_jobs_seen(allocation, uid) || waits_here(allocation, uid);
 }
 
+/* Its ckpt-run is about to start it. One that waits for a restart of what has run here is not: that
+ * run has ended, and the cluster says whether another one comes. */
+static bool is_starting(const struct allocation *allocation)
+{
+    const struct caller_ops *callers = allocation->agent->callers;
+
+    if (allocation->entry.restart_awaited)
+        return true;
+    return allocation->stream != NULL && callers->starts(allocation->stream) &&
+           (allocation->entry.started_at_ms == 0 || !callers->awaits(allocation->stream));
+}
+
 Ckpt__V1__OwnJobState app_jobs_state(const struct allocation *allocation)
 {
     const struct ledger_entry *entry = &allocation->entry;
@@ -53,8 +65,7 @@ Ckpt__V1__OwnJobState app_jobs_state(const struct allocation *allocation)
                    ? CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_BEING_CHECKPOINTED
                    : CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_RUNNING;
     }
-    if (entry->restart_awaited ||
-        (allocation->stream != NULL && allocation->agent->callers->starts(allocation->stream)))
+    if (is_starting(allocation))
         return CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_STARTING;
     return entry->started_at_ms == 0 && !entry->ended
                ? CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_NOT_STARTED
@@ -97,9 +108,22 @@ static void tell_ranks(const struct allocation *allocation, struct told *told)
     told->job.ranks = told->rank_list;
 }
 
-const char *app_jobs_asked_state(enum attempt_state state)
+/* Files do not go because of a failure alone: also a verified checkpoint leaves some here. */
+static const char *cleaning_text(const struct attempt *attempt)
 {
-    switch (state) {
+    switch (attempt->outcome.kind) {
+    case CKPT__V1__REPORT_KIND__REPORT_KIND_CHECKPOINT_FAILED:
+        return "it has failed, and what was written is removed";
+    case CKPT__V1__REPORT_KIND__REPORT_KIND_STOPPED_WRITING:
+        return "it is withdrawn, and what was written is removed";
+    default:
+        return "it is written and verified, and the files that it leaves on this node are removed";
+    }
+}
+
+const char *app_jobs_asked_state(const struct attempt *attempt)
+{
+    switch (attempt->state) {
     case ATTEMPT_WAITING:
     case ATTEMPT_STAGING:
     case ATTEMPT_STAGED:
@@ -116,10 +140,11 @@ const char *app_jobs_asked_state(enum attempt_state state)
     case ATTEMPT_STILL:
         return "it is written, and the job stands still until it is ended";
     case ATTEMPT_BROKEN:
+        return "the call that asks it has ended without an answer";
     case ATTEMPT_HALTING:
     case ATTEMPT_ABANDONING:
     case ATTEMPT_REMOVING:
-        return "it has failed, and what was written is removed";
+        return cleaning_text(attempt);
     case ATTEMPT_NONE:
     case ATTEMPT_STATE_COUNT:
         break;
@@ -137,7 +162,7 @@ static void tell_asked(const struct allocation *allocation, Ckpt__V1__OwnJob *jo
                  entry->asked_at_us != 0 && entry->asked_at_us <= now_us;
 
     job->asked_checkpoint_id = attempt->checkpoint_id;
-    job->asked_state = text_message(app_jobs_asked_state(attempt->state));
+    job->asked_state = text_message(app_jobs_asked_state(attempt));
     job->agreed_step = attempt->agreed_step;
     if (!asked)
         return;

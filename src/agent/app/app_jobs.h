@@ -17,6 +17,7 @@ void app_jobs_serve(struct rpc_server *server, struct agent *agent);
  * known to own it. */
 bool app_jobs_seen(const struct allocation *allocation, uid_t uid);
 Ckpt__V1__OwnJobState app_jobs_state(const struct allocation *allocation);
-const char *app_jobs_asked_state(enum attempt_state state); /* of what is asked for, in words */
+const char *app_jobs_asked_state(
+    const struct attempt *attempt); /* of what is asked for, in words */
 
 #endif

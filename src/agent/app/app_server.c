@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/agent/app/app_end.h"
 #include "src/agent/app/app_jobs.h"
 #include "src/agent/app/app_register.h"
 #include "src/agent/app/app_stream.h"
@@ -27,6 +28,7 @@
 #include "src/base/buf.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/base/text.h"
 
 #define ATTACH_METHOD "/ckpt.v1.AppService/Attach"
 
@@ -211,10 +213,11 @@ void app_stream_send_end(struct app_stream *stream, Ckpt__V1__Reason reason)
 {
     Ckpt__V1__AttachDown down = CKPT__V1__ATTACH_DOWN__INIT;
     Ckpt__V1__AttachEnd end = CKPT__V1__ATTACH_END__INIT;
-    char text[WORDS_BYTES];
+    char text[APP_END_BYTES], why[WORDS_BYTES];
 
-    words_enum(&ckpt__v1__reason__descriptor, (int)reason, text);
-    end.reason = text;
+    end.reason = stream->allocation != NULL
+                     ? text_message(app_end_text(stream->allocation, reason, text))
+                     : text_message(words_enum(&ckpt__v1__reason__descriptor, (int)reason, why));
     end.for_good = reason == CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED;
     down.body_case = CKPT__V1__ATTACH_DOWN__BODY_END;
     down.end = &end;

@@ -130,7 +130,9 @@ static int read_config(struct agent_config *config, const struct flags *flags, s
         return err_set(err, ERR_INVALID, "--name NODE is missing");
     if (!id_valid(flags->name))
         return err_set(err, ERR_INVALID,
-                       "--name must be this node's name, 1 to 128 characters of A-Z a-z 0-9 . _ -");
+                       "--name must be this node's name, 1 to 128 characters of A-Z a-z 0-9 . _ -; "
+                       "it is \"%.140s\"",
+                       flags->name);
     return agent_config_check(config, err);
 }
 
@@ -249,8 +251,15 @@ static void daemon_stop(uv_signal_t *handle, int number)
     uv_unref((uv_handle_t *)&daemon->stop_timer);
 }
 
-/* Certificates and object stores can change without a restart. The whole file is checked first: a
- * mistake in it changes nothing of the stores. */
+static void warn_untaken(void *data, unsigned section, const char *key, const char *path)
+{
+    (void)data;
+    if (section != AGENT_STORES && (section != AGENT_ROOT || strcmp(key, "log_level") != 0))
+        log_warning("reload_ignored_key", "key=%s text=\"it needs a restart\"", path);
+}
+
+/* Log level, certificates and object stores can change without a restart. The whole file is checked
+ * first: a mistake in it changes nothing of the others. */
 static void daemon_reload(uv_signal_t *handle, int number)
 {
     struct daemon *daemon = handle->data;
@@ -262,9 +271,11 @@ static void daemon_reload(uv_signal_t *handle, int number)
     if (read_config(&config, &daemon->flags, &err) != 0 ||
         credentials_open_stores(&config, &err) != 0)
         log_error("reload_failed", "text=\"%s\"", err.text);
-    else
-        log_info("reloaded", "text=\"certificates and object stores were read, other changes need "
-                             "a restart\"");
+    else {
+        log_set_level(config.log_level);
+        settings_compare(&daemon->config.settings, &config.settings, warn_untaken, NULL);
+        log_info("reloaded", "text=\"log level, certificates and object stores were read\"");
+    }
     agent_config_close(&config);
 }
 

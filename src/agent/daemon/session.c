@@ -25,8 +25,16 @@ enum {
     HURRY_US = 20000,
     RETRY_MIN_MS = 50,
     RETRY_MAX_MS = 1000,
+    ENDS_TOLD_US = 60000000, /* in an outage */
     MESSAGE_MAX_BYTES = 4 << 20,
     PROBE_LEVEL = 2 /* from which a cluster asks where its nodes are probed */
+};
+
+/* Of streams, since the last one that was welcomed, or that welcome. */
+struct session_ends {
+    uint64_t count; /* 0: none */
+    uint64_t since_us, told_us;
+    uint64_t untold;
 };
 
 struct session {
@@ -42,6 +50,7 @@ struct session {
     uint64_t heartbeat_sequence;
     uint64_t sent_sequence; /* of reports, on this stream */
     uint64_t retry_ms;
+    struct session_ends ends;
     struct vitals vitals;
 };
 
@@ -64,13 +73,45 @@ static void timer_start(struct session *session, uint64_t delay_us)
 
 /* ---- ends ---- */
 
+/* The first one is told at once, those that follow without a welcome by their number, each minute:
+ * an outage is one piece of news. */
+static void note_end(struct session *session, const struct rpc_end *end)
+{
+    struct session_ends *ends = &session->ends;
+    const uint64_t now_us = agent_now_us(session->agent);
+
+    if (ends->count++ == 0) {
+        ends->since_us = ends->told_us = now_us;
+        log_info("session_ended", "endpoint=%s status=%s text=\"%s\"", session_address(session),
+                 rpc_status_name(end->status), end->message);
+        return;
+    }
+    ends->untold++;
+    if (now_us - ends->told_us < ENDS_TOLD_US)
+        return;
+    log_info("sessions_ended",
+             "count=%" PRIu64 " outage_s=%" PRIu64 " endpoint=%s status=%s text=\"%s\"",
+             ends->untold, (now_us - ends->since_us) / 1000000, session_address(session),
+             rpc_status_name(end->status), end->message);
+    ends->told_us = now_us;
+    ends->untold = 0;
+}
+
+static void note_welcome(struct session *session)
+{
+    struct session_ends *ends = &session->ends;
+
+    if (ends->count > 1)
+        log_info("session_outage_over", "count=%" PRIu64 " outage_s=%" PRIu64, ends->count,
+                 (agent_now_us(session->agent) - ends->since_us) / 1000000);
+    *ends = (struct session_ends){0};
+}
+
 static void session_ended(struct session *session, const struct rpc_end *end)
 {
     uint64_t delay_ms = RETRY_MAX_MS;
 
-    log_info("session_ended", "endpoint=%s status=%s text=\"%s\"",
-             rpc_channel_address(rpc_follow_channel(session->follow)), rpc_status_name(end->status),
-             end->message);
+    note_end(session, end);
     session->call = NULL;
     if (session->welcomed)
         session->agent->leader_left_us = agent_now_us(session->agent);
@@ -329,6 +370,7 @@ static void take_welcome(struct session *session, const Ckpt__V1__AgentWelcome *
     if (ledger_align(session->agent->ledger, welcome->acknowledged_report_sequence, &err) != 0)
         agent_journal_failed(session->agent, &err);
     session->welcomed = true;
+    note_welcome(session);
     session->agent->cluster_mark = mark_of(welcome->cluster_id);
     session->agent->feature_level = welcome->feature_level;
     session->agent->leader_left_us = 0;

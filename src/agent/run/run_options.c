@@ -247,7 +247,10 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options, st
     if (options.allocation_id == NULL || !id_valid(options.allocation_id))
         return err_set(err, ERR_INVALID,
                        "--alloc must be the allocation's id, 1 to 128 characters of A-Z a-z 0-9 . "
-                       "_ -");
+                       "_ -; it is %s%.140s%s",
+                       options.allocation_id == NULL ? "missing" : "\"",
+                       options.allocation_id == NULL ? "" : options.allocation_id,
+                       options.allocation_id == NULL ? "" : "\"");
     if (optind == argc)
         return err_set(err, ERR_INVALID, "the command is missing; it goes behind --");
     return 0;

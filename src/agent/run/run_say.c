@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "src/agent/run/run_output.h"
+#include "src/agent/run/words.h"
 #include "src/base/check.h"
 #include "src/cli/owner.h"
 
@@ -32,13 +33,13 @@ static uint64_t monotonic_ms(void)
  * have no key for. */
 static void say_line(const char *format, va_list arguments)
 {
-    char text[LINE_BYTES], *line = NULL;
+    char text[LINE_BYTES], at[WORDS_BYTES], *line = NULL;
     size_t length = 0;
     FILE *out = open_memstream(&line, &length);
 
     CHECK(out != NULL);
     vsnprintf(text, sizeof(text), format, arguments);
-    fputs("ckpt-run: ", out);
+    fprintf(out, "%s ckpt-run: ", words_now(at));
     owner_words(out, text);
     fputc('\n', out);
     fclose(out);

@@ -118,7 +118,7 @@ static void print_ranks(const Ckpt__V1__OwnJob *job)
             printf("pid %" PRIu32 ", ", rank->pid);
         printf("%s", rank->state);
         if (rank->step != 0)
-            printf(", step %" PRIu64, rank->step);
+            printf(", last heard step %" PRIu64, rank->step);
         printf(")%s", i + 1 == job->n_ranks ? "\n" : "");
     }
     if (job->asked_checkpoint_id == 0)
@@ -334,6 +334,7 @@ static int parse(int argc, char **argv, struct status_options *ret_options)
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     struct status_options options = {.allocation_id = "", .socket = RUN_DEFAULT_SOCKET};
+    char text[256];
     int option;
 
     while ((option = getopt_long(argc, argv, "o:", table, NULL)) != -1) {
@@ -341,8 +342,12 @@ static int parse(int argc, char **argv, struct status_options *ret_options)
             fputs(usage, stdout);
             return EXIT_SUCCESS;
         }
-        if (option == 'a' && !id_valid(optarg))
-            return wrong("--alloc must be 1 to 128 characters of A-Z a-z 0-9 . _ -");
+        if (option == 'a' && !id_valid(optarg)) {
+            snprintf(text, sizeof(text),
+                     "--alloc must be 1 to 128 characters of A-Z a-z 0-9 . _ -; it is \"%.140s\"",
+                     optarg);
+            return wrong(text);
+        }
         if (option == 'o' && strcmp(optarg, "json") != 0 && strcmp(optarg, "text") != 0)
             return wrong("-o must be text or json");
         if (option == 'a')

@@ -87,3 +87,16 @@ const char *words_clock(uint64_t at_ms, char text[WORDS_BYTES])
                    &at);
     return text;
 }
+
+const char *words_now(char text[WORDS_BYTES])
+{
+    time_t now_s = time(NULL);
+    struct tm now;
+
+    if (localtime_r(&now_s, &now) == NULL) {
+        snprintf(text, WORDS_BYTES, "-");
+        return text;
+    }
+    (void)strftime(text, WORDS_BYTES, "%Y-%m-%d %H:%M:%S", &now);
+    return text;
+}

@@ -17,5 +17,7 @@ const char *words_size(uint64_t bytes, char text[WORDS_BYTES]);
 const char *words_cut(const char *text, char *to, size_t bytes);
 /* Local time; with the date unless it is today. */
 const char *words_clock(uint64_t at_ms, char text[WORDS_BYTES]);
+/* Date and time of this moment. */
+const char *words_now(char text[WORDS_BYTES]);
 
 #endif

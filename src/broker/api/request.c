@@ -2,6 +2,7 @@
 #include "src/broker/api/request.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,17 @@ void request_refuse(struct request *request, enum fsm_status status, uint64_t cu
     outcome.limit = limit;
     if (request->stale)
         outcome.subject = request_age(request, age);
+    answer_outcome(request->call, &outcome);
+}
+
+void request_refuse_id(struct request *request, const char *field, const char *text)
+{
+    struct fsm_outcome outcome;
+
+    memset(&outcome, 0, offsetof(struct fsm_outcome, victims));
+    outcome.status = FSM_INVALID_ID;
+    outcome.subject = field;
+    fsm_outcome_found(&outcome, text);
     answer_outcome(request->call, &outcome);
 }
 

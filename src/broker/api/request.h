@@ -60,6 +60,9 @@ const char *request_age(struct request *request, char text[REQUEST_AGE_BYTES]);
 void request_refuse(struct request *request, enum fsm_status status, uint64_t current,
                     uint64_t limit);
 
+/* ... an id of it that is none. */
+void request_refuse_id(struct request *request, const char *field, const char *text);
+
 /* How many items a page may have: `asked` as in the request, 0 for METHOD_PAGE_DEFAULT. False: the
  * number is over METHOD_PAGE_MAX, and the call is refused and ended. */
 bool request_page_size(struct request *request, uint32_t asked, uint32_t *ret_size);

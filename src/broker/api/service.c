@@ -360,7 +360,9 @@ static void service_on_message(struct rpc_call *call, void *data, const uint8_t 
     }
     if (texts_hold_nul(method->type, bytes, length)) {
         message_free(state, message);
-        answer_status(call, FSM_INVALID_ID, 0, 0);
+        snprintf(text, sizeof(text), "%s: a text of the request holds a NUL byte; %s",
+                 fsm_status_name(FSM_INVALID_ID), fsm_status_next(FSM_INVALID_ID));
+        rpc_call_finish(call, RPC_INVALID_ARGUMENT, text);
         return;
     }
     if (method->allowed != NULL &&

@@ -29,6 +29,18 @@ static bool failed_by_cause(const struct fsm_allocation *allocation)
             allocation->reason == CKPT__V1__REASON__REASON_NODE_DOWN);
 }
 
+static const char *what_text(enum fsm_status status, uint64_t current, uint64_t limit,
+                             char text[ANSWER_TEXT_BYTES])
+{
+    struct fsm_outcome outcome;
+
+    memset(&outcome, 0, offsetof(struct fsm_outcome, victims));
+    outcome.status = status;
+    outcome.current = current;
+    outcome.limit = limit;
+    return fsm_outcome_what(&outcome, text, ANSWER_TEXT_BYTES);
+}
+
 /* The leader knows who waits for its restart; the state does not. */
 static void fill_restart(const struct broker *broker, const struct fsm_allocation *allocation,
                          struct scratch *scratch, Ckpt__V1__Allocation *reply)
@@ -37,6 +49,7 @@ static void fill_restart(const struct broker *broker, const struct fsm_allocatio
     struct restarter_wait waits[RESTART_WAITS_SHOWN];
     struct restarter_refusal refusal;
     Ckpt__V1__RestartWait *items;
+    char text[ANSWER_TEXT_BYTES];
 
     if (reply->restart_at_ms == 0)
         return;
@@ -44,7 +57,7 @@ static void fill_restart(const struct broker *broker, const struct fsm_allocatio
         reply->restart_refused_at_ms = refusal.at_ms;
         reply->restart_refused =
             scratch_printf(scratch, "%s: %s, %s", refusal.choice, fsm_status_name(refusal.status),
-                           fsm_status_text(refusal.status));
+                           what_text(refusal.status, refusal.current, refusal.limit, text));
     }
     reply->restart_needed = fsm_restart_nodes(fsm, allocation).fewest;
     if (reply->excluded_until_ms <= replica_state_ms(broker->replica))
@@ -58,7 +71,8 @@ static void fill_restart(const struct broker *broker, const struct fsm_allocatio
         ckpt__v1__restart_wait__init(&items[i]);
         items[i].node_id = text_message(fsm_node_name(fsm, waits[i].node_slot));
         if (waits[i].status != FSM_OK)
-            items[i].refusal = text_message(fsm_status_text(waits[i].status));
+            items[i].refusal = scratch_printf(
+                scratch, "%s", what_text(waits[i].status, i + 1, reply->n_restart_waits, text));
         reply->restart_waits[i] = &items[i];
     }
 }
@@ -475,7 +489,7 @@ static void get_request(struct request *request, struct scratch *scratch)
     char *text;
 
     if (!id_valid(asked->request_id)) {
-        request_refuse(request, FSM_INVALID_ID, strlen(asked->request_id), ID_MAX_BYTES);
+        request_refuse_id(request, "request_id", asked->request_id);
         return;
     }
     if (!fsm_request_find(fsm, asked->request_id, &found)) {

@@ -244,8 +244,11 @@ static bool add_refused(struct request *request, const Ckpt__V1__MemberRequest *
     char what[ANSWER_TEXT_BYTES];
 
     if (!id_valid(asked->name)) {
-        members_refuse(request, RPC_INVALID_ARGUMENT, "INVALID_ARGUMENT",
-                       "the name of a member is 1 to 128 characters of A-Z a-z 0-9 . _ -");
+        snprintf(what, sizeof(what),
+                 "the name of a member is 1 to 128 characters of A-Z a-z 0-9 . _ -, it is "
+                 "\"%.140s\"",
+                 asked->name);
+        members_refuse(request, RPC_INVALID_ARGUMENT, "INVALID_ARGUMENT", what);
         return true;
     }
     if (id_is_number(asked->name)) {

@@ -9,6 +9,7 @@
 #include "ckpt/v1/broker.pb-c.h"
 #include "src/base/check.h"
 #include "src/broker/api/answer.h"
+#include "src/broker/api/watch_current.h"
 
 /* All open calls, and the timer that sends to them: woken by each applied entry. */
 struct watch {
@@ -26,6 +27,7 @@ struct watch_call {
     bool follow;
     bool reading; /* replica_read() will come back */
     bool blocked; /* until on_writable */
+    struct watch_current current;
     char allocation_id[FSM_ID_BYTES];
 };
 
@@ -54,12 +56,35 @@ static bool watch_send(struct watch_call *call, const Ckpt__V1__Event *event)
     return more;
 }
 
+/* The same of what is current: the events follow it. */
+static bool watch_pump_current(struct watch_call *call, const struct fsm *fsm)
+{
+    struct watch_told told;
+
+    for (size_t i = 0; i < WATCH_TURN_EVENTS; i++) {
+        if (!watch_current_next(&call->current, fsm, call->allocation_id, &told))
+            continue;
+        if (told.event.kind == CKPT__V1__EVENT_KIND__EVENT_KIND_CURRENT_END)
+            call->after = told.event.sequence;
+        if (!watch_send(call, &told.event)) {
+            call->blocked = true;
+            return false;
+        }
+        if (!watch_current_left(&call->current))
+            break;
+    }
+    return true;
+}
+
 /* Sends what there is and what the buffer takes. true: there is more for the next turn. May free
  * the call. */
 static bool watch_pump(struct watch_call *call)
 {
     const struct fsm *fsm = replica_fsm(call->watch->broker->replica);
+    char path[WATCH_PATH_BYTES];
 
+    if (watch_current_left(&call->current))
+        return watch_pump_current(call, fsm);
     for (size_t i = 0; i < WATCH_TURN_EVENTS; i++) {
         bool gap = false;
         const Ckpt__V1__Event *event = fsm_event_after(fsm, call->after, &gap);
@@ -79,6 +104,7 @@ static bool watch_pump(struct watch_call *call)
             continue;
         copy = *event;
         copy.gap = gap;
+        copy.path = watch_path(fsm, event->checkpoint_id, path);
         if (!watch_send(call, &copy)) {
             call->blocked = true;
             return false;
@@ -147,6 +173,8 @@ static void watch_begin(struct watch *watch, struct rpc_call *rpc,
     call->call = rpc;
     call->after = asked->after_sequence;
     call->follow = asked->follow != 0;
+    if (asked->current)
+        watch_current_begin(&call->current);
     memcpy(call->allocation_id, asked->allocation_id, strlen(asked->allocation_id) + 1);
     broker->counters.watchers++;
     rpc_call_set_data(rpc, call);
@@ -178,6 +206,11 @@ static void watch_on_message(struct rpc_call *rpc, void *data, const uint8_t *by
     if (asked == NULL || strlen(asked->allocation_id) >= FSM_ID_BYTES) {
         rpc_call_finish(rpc, RPC_INVALID_ARGUMENT,
                         "UNDECODABLE: the request is no ckpt.v1.WatchRequest");
+    } else if (asked->current && asked->after_sequence != 0) {
+        rpc_call_finish(
+            rpc, RPC_INVALID_ARGUMENT,
+            "CURRENT_AFTER: what is current comes before all events; ask for one of the "
+            "two, current or after_sequence");
     } else if (asked->stale && asked->follow) {
         rpc_call_finish(rpc, RPC_INVALID_ARGUMENT,
                         "STALE_FOLLOW: a watch that goes on is the leader's; ask for one of the "

@@ -18,6 +18,7 @@
 #include "src/broker/api/service.h"
 #include "src/broker/api/watch.h"
 #include "src/broker/broker.h"
+#include "src/broker/daemon/config_reload.h"
 #include "src/broker/daemon/credentials.h"
 #include "src/broker/daemon/hook.h"
 #include "src/broker/daemon/http_pages.h"
@@ -400,11 +401,12 @@ static void daemon_reload(struct daemon *daemon)
     telemetry_configure(daemon->broker.telemetry, config);
     if (credentials_open_stores(config, &err) != 0)
         log_error("s3_keys_failed", "text=\"%s; the stores of before stay in use\"", err.text);
+    (void)config_warn_untaken(daemon->broker.config, config);
     config_free(config);
     credentials_reload(daemon->broker.credentials);
     log_info("reloaded",
              "path=%s text=\"log level, certificates, object stores, telemetry and health were "
-             "read, other changes need a restart\"",
+             "read\"",
              path);
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "src/base/log.h"
+#include "src/base/text.h"
 #include "src/broker/broker.h"
 #include "src/broker/decide/evaluator_actions.h"
 #include "src/broker/health/nodes.h"
@@ -109,7 +110,6 @@ static bool any_job(const void *context, const Ckpt__V1__WaitingJob *job)
     return true;
 }
 
-/* Work that cannot be saved is not ended for a claim of our own. */
 static bool all_targets_up(const struct fsm *fsm)
 {
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++) {
@@ -127,7 +127,7 @@ void evaluator_claims_begin(struct evaluator_claims *claims, const struct fsm *f
 {
     memset(claims, 0, offsetof(struct evaluator_claims, in_flight));
     claims->cycle_ms = cycle->now_ms;
-    claims->wanted = cycle->policy.pressure > EVALUATOR_DEEP_QUEUE && all_targets_up(fsm) &&
+    claims->wanted = cycle->policy.pressure > EVALUATOR_DEEP_QUEUE &&
                      most_urgent(claims, fsm, cycle->now_ms, any_job, NULL) != NULL;
 }
 
@@ -149,7 +149,7 @@ static void note_start(struct evaluator_claims *claims, const struct fsm *fsm,
 void evaluator_claims_look(struct evaluator_claims *claims, const struct fsm *fsm,
                            const struct fsm_allocation *allocation)
 {
-    uint32_t gpus = allocation->gpu_count;
+    uint32_t gpus = allocation->gpu_count, slot = allocation->slot;
     uint64_t cost;
 
     if (!claims->wanted)
@@ -157,15 +157,18 @@ void evaluator_claims_look(struct evaluator_claims *claims, const struct fsm *fs
     claims->gpus += allocation->gpu_count;
     claims->nodes += allocation->node_count;
     note_start(claims, fsm, allocation);
-    if (fsm_victim_outlook(fsm, allocation, &cost) != FSM_OK)
+    if (!fsm_destination_available(fsm, allocation) ||
+        fsm_victim_outlook(fsm, allocation, &cost) != FSM_OK)
         return;
     for (size_t i = 0; i < FSM_VICTIMS_MAX; i++) {
-        uint32_t smaller = claims->largest[i];
+        uint32_t smaller = claims->largest[i], its_slot = claims->slots[i];
 
         if (smaller >= gpus)
             continue;
         claims->largest[i] = gpus;
+        claims->slots[i] = slot;
         gpus = smaller;
+        slot = its_slot;
     }
 }
 
@@ -201,22 +204,36 @@ static bool is_lacking(const void *context, const Ckpt__V1__WaitingJob *job)
     return job->gpu_count > supply->idle && job->gpu_count - supply->idle <= supply->victims;
 }
 
+/* Work that cannot be saved is not ended for a claim of our own. The destination is asked again at
+ * the end of the cycle, since it may have gone down meanwhile. NULL: not the i-th. */
+static const struct fsm_allocation *possible_victim(const struct evaluator_claims *claims,
+                                                    const struct fsm *fsm, uint32_t i)
+{
+    const struct fsm_allocation *allocation =
+        claims->largest[i] == 0 ? NULL : fsm_allocation_find_slot(fsm, claims->slots[i]);
+
+    return allocation != NULL && fsm_destination_available(fsm, allocation) ? allocation : NULL;
+}
+
 /* At most max_victims allocations are stopped by one decision, so that the largest ones count. */
 static struct supply supply_of(const struct evaluator_claims *claims, const struct fsm *fsm)
 {
     struct supply supply = {0, 0};
     uint32_t max = fsm_policy(fsm)->max_victims;
 
-    for (uint32_t i = 0; i < max && i < FSM_VICTIMS_MAX; i++)
+    for (uint32_t i = 0, count = 0; count < max && i < FSM_VICTIMS_MAX; i++) {
+        if (possible_victim(claims, fsm, i) == NULL)
+            continue;
         supply.victims += claims->largest[i];
+        count++;
+    }
     supply.idle = claims->idle_gpus;
     if (claims->nodes > 0)
         supply.idle += (claims->idle_nodes * claims->gpus + claims->nodes - 1) / claims->nodes;
     return supply;
 }
 
-/* NULL: nobody. The targets are asked again at the end of the cycle, since one may have gone down
- * meanwhile. */
+/* NULL: nobody. */
 static const Ckpt__V1__WaitingJob *choose_job(const struct evaluator_claims *claims,
                                               const struct fsm *fsm,
                                               const struct evaluator_cycle *cycle,
@@ -225,7 +242,7 @@ static const Ckpt__V1__WaitingJob *choose_job(const struct evaluator_claims *cla
     const Ckpt__V1__WaitingJob *job;
     struct supply supply;
 
-    if (!claims->wanted || claims->in_flight || !all_targets_up(fsm))
+    if (!claims->wanted || claims->in_flight)
         return NULL;
     supply = supply_of(claims, fsm);
     job = most_urgent(claims, fsm, cycle->now_ms, is_lacking, &supply);
@@ -251,6 +268,22 @@ static void claim_done(void *data, const struct err *failed, const struct fsm_ou
     claims->refused_count++;
 }
 
+/* Whom the state machine may choose from while a destination is down: a sensitive claim would have
+ * others killed too. None: all. */
+static size_t name_candidates(const struct evaluator_claims *claims, const struct fsm *fsm,
+                              char *candidates[FSM_VICTIMS_MAX])
+{
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < FSM_VICTIMS_MAX && !all_targets_up(fsm); i++) {
+        const struct fsm_allocation *allocation = possible_victim(claims, fsm, i);
+
+        if (allocation != NULL)
+            candidates[count++] = text_message(allocation->id);
+    }
+    return count;
+}
+
 /* By RequestPreemption, as a scheduler would: the state machine decides who yields. */
 static void propose_claim(struct evaluator_claims *claims, const struct broker *broker,
                           char *job_id, uint32_t gpus)
@@ -258,7 +291,7 @@ static void propose_claim(struct evaluator_claims *claims, const struct broker *
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__V1__RequestPreemptionRequest claim = CKPT__V1__REQUEST_PREEMPTION_REQUEST__INIT;
     struct consensus_status status;
-    char request_id[64];
+    char request_id[64], *candidates[FSM_VICTIMS_MAX];
 
     replica_get_status(broker->replica, &status);
     /* not by the state's clock, which may stand still: one process leads in a term */
@@ -268,6 +301,8 @@ static void propose_claim(struct evaluator_claims *claims, const struct broker *
     claim.preemption_class = FSM_CLASS_MAX;
     claim.gpus_needed = gpus;
     claim.for_job = job_id;
+    claim.n_candidates = name_candidates(claims, replica_fsm(broker->replica), candidates);
+    claim.candidates = candidates;
     claim.reason = CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_SENSITIVE;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_PREEMPTION;
     command.request_preemption = &claim;

@@ -8,11 +8,12 @@
  *          state machine decides: a sensitive claim has no price (fsm/RULES.md).
  * When     backlog pressure over a half, as wherever the model counts backlog; a fresh queue report
  *          names the job, as sensitive; what stands idle does not suffice; the allocations that may
- *          be victims do. Never while a destination is down: only somebody who asks may have work
- *          killed. Never for a job that runs meanwhile: by its name, or because a sensitive
- *          allocation of the same vCluster started after the report, which then does not count
- *          until the next one. One claim per cycle, and one per job and EVALUATOR_CLAIM_AGAIN_MS,
- *          its scheduler's own ones counted.
+ *          be victims do. Only somebody who asks may have work killed: a job whose own destination
+ *          is down is no victim of ours, and while any is down the claim names who may be. Never
+ *          for a job that runs meanwhile: by its name, or because a sensitive allocation of its
+ *          vCluster started after the report, which then does not count until the next one. One
+ *          claim per cycle, and one per job and EVALUATOR_CLAIM_AGAIN_MS, its scheduler's own ones
+ *          counted.
  * Refused  what is there is counted more coarsely than the state machine chooses: a job whose claim
  *          it refused is passed over for EVALUATOR_CLAIM_REFUSED_MS, so that the others have their
  *          turn. The next leader does not know, and asks once more.
@@ -53,6 +54,7 @@ struct evaluator_claims_refused {
 struct evaluator_claims {
     bool wanted;                       /* some sensitive job waits, and the queues are deep */
     uint32_t largest[FSM_VICTIMS_MAX]; /* GPUs of those that may be victims, falling */
+    uint32_t slots[FSM_VICTIMS_MAX];   /* ... and who they are */
     uint64_t gpus, nodes;              /* of all running allocations */
     uint64_t idle_gpus;                /* of nodes that told */
     uint64_t idle_nodes;               /* the others */

@@ -40,7 +40,7 @@ struct wait {
 /* A job whose choice the state has refused: it is not proposed again at once. */
 struct refused {
     char id[ID_MAX_BYTES + 1], choice[REASON_BYTES];
-    uint64_t at_ms;
+    uint64_t at_ms, current, limit;
     enum fsm_status status;
 };
 
@@ -321,7 +321,7 @@ static void tell_hook(const struct restarter *restarter, const struct choice *ch
 }
 
 static void remember_refused(struct restarter *restarter, const struct choice *choice,
-                             enum fsm_status status)
+                             const struct fsm_outcome *outcome)
 {
     struct refused *refused = &restarter->refused[restarter->refused_at];
 
@@ -329,7 +329,9 @@ static void remember_refused(struct restarter *restarter, const struct choice *c
     snprintf(refused->id, sizeof(refused->id), "%s", choice->id);
     snprintf(refused->choice, sizeof(refused->choice), "%s", choice->reason);
     refused->at_ms = replica_state_ms(restarter->broker->replica);
-    refused->status = status;
+    refused->status = outcome->status;
+    refused->current = outcome->current;
+    refused->limit = outcome->limit;
 }
 
 /* The newest one since the job stopped; NULL: none is remembered. */
@@ -366,7 +368,8 @@ bool restarter_refused(const struct restarter *restarter, const struct fsm_alloc
 
     if (refused == NULL)
         return false;
-    *ret_refusal = (struct restarter_refusal){refused->at_ms, refused->status, refused->choice};
+    *ret_refusal = (struct restarter_refusal){refused->at_ms, refused->current, refused->limit,
+                                              refused->status, refused->choice};
     return true;
 }
 
@@ -380,7 +383,7 @@ static void on_chosen(void *data, const struct err *failed, const struct fsm_out
                  outcome->checkpoint_id, choice->reason);
         tell_hook(restarter, choice, outcome->checkpoint_id);
     } else if (failed == NULL) {
-        remember_refused(restarter, choice, outcome->status);
+        remember_refused(restarter, choice, outcome);
         log_info("restart_refused", "allocation=%s status=%s text=\"%s\"", choice->id,
                  fsm_status_name(outcome->status), choice->reason);
     }

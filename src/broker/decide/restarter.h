@@ -69,6 +69,7 @@ size_t restarter_waits(const struct restarter *restarter, const struct fsm_alloc
  * The text lives until the next proposal. */
 struct restarter_refusal {
     uint64_t at_ms;
+    uint64_t current, limit; /* of the status */
     enum fsm_status status;
     const char *choice;
 };

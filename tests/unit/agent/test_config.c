@@ -248,7 +248,9 @@ static void tls_has_keys_below_it(void **state)
     assert_non_null(strstr(err.text, "all of ca, cert and key"));
     assert_int_equal(parse("brokers: \"a:1\"\ntls:\n  ca: /a\n  crt: /b\n"), -1);
     assert_string_equal(
-        err.text, "agent.yaml, line 4: unknown key 'crt' in tls; the nearest known key is 'cert'");
+        err.text,
+        "agent.yaml, line 4: unknown key 'crt' in tls, perhaps of a newer release; the nearest "
+        "known key is 'cert'");
     assert_int_equal(parse("tls: {ca: /a}\ntls: {ca: /b}\n"), -1);
     assert_non_null(strstr(err.text, "tls is given twice"));
     assert_int_equal(parse("tls: yes\n"), -1);
@@ -296,9 +298,9 @@ static void unknown_key_is_refused_with_line_and_nearest_key(void **state)
 {
     (void)state;
     assert_int_equal(parse("brokers: \"a:1\"\n\nheartbeats: 500\n"), -1);
-    assert_string_equal(
-        err.text,
-        "agent.yaml, line 3: unknown key 'heartbeats'; the nearest known key is 'heartbeat_ms'");
+    assert_string_equal(err.text, "agent.yaml, line 3: unknown key 'heartbeats', perhaps of a "
+                                  "newer release; the nearest known "
+                                  "key is 'heartbeat_ms'");
     assert_int_equal(parse("broker: x\n"), -1);
     assert_non_null(strstr(err.text, "nearest known key is 'brokers'"));
 }

@@ -1,5 +1,6 @@
 /* What an owner sees of the own jobs on a node: whose they are, their state, what is kept for
  * it. */
+#include "src/agent/app/app_end.h"
 #include "src/agent/app/app_jobs.h"
 #include "src/agent/durable/kept.h"
 #include "src/agent/job/restart_points.h"
@@ -67,6 +68,83 @@ static void the_state_is_that_of_the_application(void **state)
     assert_int_equal(app_jobs_state(job), CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_STARTING);
 }
 
+static bool starts_or_waits, waits_for_restart;
+
+static bool stream_starts(const struct app_stream *stream)
+{
+    (void)stream;
+    return starts_or_waits;
+}
+
+static bool stream_awaits(const struct app_stream *stream)
+{
+    (void)stream;
+    return waits_for_restart;
+}
+
+/* A job that has failed does not start because its ckpt-run stays (--stay); what was never
+ * here does, as a spare. */
+static void a_job_whose_ckpt_run_only_waits_is_not_starting(void **state)
+{
+    static const struct caller_ops ops = {.starts = stream_starts, .awaits = stream_awaits};
+    static char stream;
+
+    (void)state;
+    agent.callers = &ops;
+    job->stream = (struct app_stream *)(void *)&stream;
+    starts_or_waits = true;
+    waits_for_restart = false;
+    job->entry.started_at_ms = 1;
+    assert_int_equal(app_jobs_state(job), CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_STARTING);
+    waits_for_restart = true;
+    assert_int_equal(app_jobs_state(job), CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_ENDED);
+    job->entry.started_at_ms = 0;
+    assert_int_equal(app_jobs_state(job), CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_STARTING);
+    job->stream = NULL;
+}
+
+/* Each state has its own words; what is verified has not failed. */
+static void what_is_removed_has_failed_only_where_it_has(void **state)
+{
+    struct attempt attempt = {.state = ATTEMPT_REMOVING};
+
+    (void)state;
+    assert_string_equal(app_jobs_asked_state(&attempt),
+                        "it is written and verified, and the files that it leaves on this node are "
+                        "removed");
+    attempt.outcome.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_CHECKPOINT_FAILED;
+    assert_string_equal(app_jobs_asked_state(&attempt),
+                        "it has failed, and what was written is removed");
+    attempt.outcome.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_STOPPED_WRITING;
+    assert_string_equal(app_jobs_asked_state(&attempt),
+                        "it is withdrawn, and what was written is removed");
+    for (int i = ATTEMPT_NONE + 1; i < ATTEMPT_STATE_COUNT; i++) {
+        attempt = (struct attempt){.state = (enum attempt_state)i};
+        assert_true(strlen(app_jobs_asked_state(&attempt)) > 0);
+        assert_null(strstr(app_jobs_asked_state(&attempt), "failed"));
+    }
+}
+
+static void the_end_names_the_checkpoint_that_holds_the_work(void **state)
+{
+    char text[APP_END_BYTES];
+
+    (void)state;
+    assert_string_equal(app_end_text(job, CKPT__V1__REASON__REASON_PREEMPTED, text), "preempted");
+    job->entry.last_checkpoint = UINT64_C(1) << 40 | 42;
+    job->entry.last_at_ms = still_clock_now(NULL);
+    assert_non_null(strstr(app_end_text(job, CKPT__V1__REASON__REASON_PREEMPTED, text),
+                           "preempted; the last checkpoint that was written or restored here is "
+                           "1-42, of "));
+    job->entry.still = STANDING_STILL;
+    job->entry.checkpoint_id = job->entry.last_checkpoint;
+    assert_string_equal(app_end_text(job, CKPT__V1__REASON__REASON_PREEMPTED, text),
+                        "preempted; checkpoint 1-42 holds all of its work");
+    assert_string_equal(app_end_text(job, CKPT__V1__REASON__REASON_APPLICATION_EXITED, text),
+                        "application exited"); /* nothing of it is to go on */
+    job->entry.still = STANDING_NOT;
+}
+
 static void the_last_checkpoint_is_the_one_written_or_restored_last(void **state)
 {
     (void)state;
@@ -99,6 +177,9 @@ int main(void)
         TEST(a_job_is_seen_by_its_owner_and_by_root),
         TEST(what_nobody_is_known_to_own_is_seen_by_the_user_it_runs_as),
         TEST(the_state_is_that_of_the_application),
+        TEST(a_job_whose_ckpt_run_only_waits_is_not_starting),
+        TEST(what_is_removed_has_failed_only_where_it_has),
+        TEST(the_end_names_the_checkpoint_that_holds_the_work),
         TEST(the_last_checkpoint_is_the_one_written_or_restored_last),
     };
 

@@ -4,6 +4,7 @@
 #include "raft/uv_io.h"
 #include "src/agent/daemon/session.h"
 #include "src/agent/job/executor.h"
+#include "src/base/log.h"
 #include "src/rpc/server.h"
 #include "tests/unit/agent/still_agent.h"
 
@@ -225,6 +226,65 @@ static void a_node_says_what_it_is(void **state)
     assert_string_equal(hello->hello->os, "debian 12");
 }
 
+static unsigned first_ends, counted_ends, outages_over;
+static char last_count[128];
+
+static bool take_line(const char *line, size_t length)
+{
+    char text[1024];
+    const char *count;
+
+    snprintf(text, sizeof(text), "%.*s", (int)length, line);
+    count = strstr(text, "event=sessions_ended");
+    first_ends += strstr(text, "event=session_ended") != NULL;
+    counted_ends += count != NULL;
+    outages_over += strstr(text, "event=session_outage_over") != NULL;
+    if (count != NULL)
+        snprintf(last_count, sizeof(last_count), "%.100s", count);
+    return true;
+}
+
+/* One that nobody answers: each second it dials again. */
+static void outage(unsigned seconds)
+{
+    for (unsigned i = 0; i < seconds; i++) {
+        still_now_us += SECOND_US;
+        still_first_fire(agent.session); /* dials */
+        still_first_fire(agent.session); /* and has no welcome in time */
+        uv_run(&loop, UV_RUN_NOWAIT);
+    }
+}
+
+/* An outage of ten minutes is one line at once, one a minute and one at its end: not one for each
+ * of its attempts. */
+static void an_outage_is_told_once_a_minute(void **state)
+{
+    uint64_t end_us = uv_hrtime() / 1000 + WAIT_US;
+    char address[32];
+    struct err err;
+
+    (void)state;
+    first_ends = counted_ends = outages_over = 0;
+    log_set_sink(take_line);
+    snprintf(address, sizeof(address), "127.0.0.1:%d", rpc_server_port(broker, 0));
+    still_first_fire = NULL;
+    assert_int_equal(session_new(&agent, address, 1000, &agent.session, &err), 0);
+    outage(600);
+    assert_uint_equal(first_ends, 1);
+    assert_in_range(counted_ends, 8, 10);
+    assert_non_null(strstr(last_count, "count=60 "));
+    assert_uint_equal(outages_over, 0);
+    still_first_fire(agent.session);
+    while (!session_open(agent.session) && uv_hrtime() / 1000 < end_us) {
+        uv_run(&loop, UV_RUN_NOWAIT);
+        usleep(1000);
+    }
+    log_set_sink(NULL);
+    assert_true(session_open(agent.session));
+    assert_uint_equal(first_ends, 1);
+    assert_uint_equal(outages_over, 1);
+}
+
 /* 0 says that nothing is known. */
 static void an_age_is_rounded_up(void **state)
 {
@@ -358,6 +418,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SESSION_TEST(what_is_reported_is_told_with_its_age),
         SESSION_TEST(a_node_says_what_it_is),
+        SESSION_TEST(an_outage_is_told_once_a_minute),
         SESSION_TEST(an_age_is_rounded_up),
         SESSION_TEST(a_cluster_of_the_first_level_is_told_what_it_knows),
         SESSION_TEST(who_names_no_level_is_of_the_first),

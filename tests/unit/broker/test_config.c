@@ -345,7 +345,8 @@ static void tls_is_whole_or_not_at_all(void **state)
     refuse(HEAD ONE "tls: {cert: /t/a.crt, key: /t/a.key}\n", &n1,
            (const char *const[]){"tls.ca", "is missing", NULL});
     refuse(HEAD ONE "tls: {ca: /t/ca.crt, crt: /t/a.crt}\n", &n1,
-           (const char *const[]){"unknown key 'crt'", "nearest known key is 'cert'", NULL});
+           (const char *const[]){"unknown key 'crt'", "perhaps of a newer release",
+                                 "nearest known key is 'cert'", NULL});
     refuse(HEAD FAR, &n1, (const char *const[]){"line 3", "set tls", "insecure: yes", NULL});
     /* loopback is another address on each host */
     config = take(

@@ -2,6 +2,8 @@
 #include "src/broker/daemon/config_htcondor.h"
 
 #include "src/base/check.h"
+#include "src/base/log.h"
+#include "src/broker/daemon/config_reload.h"
 #include "tests/unit/broker/config_text.h"
 
 /* S2-013, S2-015, S2-017, S2-018, S2-023, S2-032, S2-007: what HTCondor calls otherwise. */
@@ -32,6 +34,38 @@ static void names_of_htcondor_become_settings(void **state)
     assert_string_equal(config->htcondor.CKPT_SERVER_LOG, "/var/log/ckpt");
     assert_uint_equal(config->log_max_bytes, 70000);
     config_free(config);
+}
+
+static char warned[1 << 14];
+
+static bool take_line(const char *line, size_t length)
+{
+    strncat(warned, line, length < sizeof(warned) - strlen(warned) - 1 ? length : 0);
+    return true;
+}
+
+/* S2-020: each key that was changed since the start is taken, or told with what takes it. */
+static void a_changed_key_that_no_reload_takes_is_told(void **state)
+{
+    struct config *started = take(HEAD ONE "htcondor: {CKPT_SERVER_DIR: /a}\n", &n1);
+    struct config *read =
+        take(HEAD ONE "htcondor: {CKPT_SERVER_DIR: /b, MAX_DISCARDED_RUN_TIME: 60, "
+                      "CKPT_SERVER_DEBUG: D_FULLDEBUG}\n"
+                      "health: {drain: yes}\n",
+             &n1);
+
+    (void)state;
+    log_set_sink(take_line);
+    assert_uint_equal(config_warn_untaken(started, started), 0);
+    assert_in_range(config_warn_untaken(started, read), 2, 4);
+    log_set_sink(NULL);
+    assert_contains(warned, "key=htcondor.CKPT_SERVER_DIR ");
+    assert_contains(warned, "key=htcondor.MAX_DISCARDED_RUN_TIME ");
+    assert_contains(warned, "ckptctl policy set");
+    assert_null(strstr(warned, "CKPT_SERVER_DEBUG"));
+    assert_null(strstr(warned, "key=health"));
+    config_free(started);
+    config_free(read);
 }
 
 /* S2-013: what is not said of it is what a target is without being told. */
@@ -225,6 +259,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_of_htcondor_become_settings),
+        cmocka_unit_test(a_changed_key_that_no_reload_takes_is_told),
         cmocka_unit_test(server_dir_of_htcondor_has_the_defaults_of_a_target),
         cmocka_unit_test(htcondor_s_limits_are_of_all_targets),
         cmocka_unit_test(what_htcondor_appends_to_each_job_is_the_rule_of_all),

@@ -232,6 +232,51 @@ static void nothing_is_claimed_in_an_outage(void **state)
     finish(fake);
 }
 
+static void put_down(struct fake *fake, char *name)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__PutTarget put = CKPT__LOG__V1__PUT_TARGET__INIT;
+    Ckpt__V1__TargetSpec target = CKPT__V1__TARGET_SPEC__INIT;
+    Ckpt__Log__V1__TargetAvailability change = CKPT__LOG__V1__TARGET_AVAILABILITY__INIT;
+
+    target.target_id = change.target_id = name;
+    target.kind = CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX;
+    target.prefix = (char[]){"/elsewhere"};
+    target.write_bytes_per_s = UINT64_C(10000000000);
+    command.request_id = (char[]){"put"};
+    put.spec = &target;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_PUT_TARGET;
+    command.put_target = &put;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+    command = (Ckpt__Log__V1__Command)CKPT__LOG__V1__COMMAND__INIT;
+    change.reason = CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_TARGET_AVAILABILITY;
+    command.target_availability = &change;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+static void writes_elsewhere(Ckpt__V1__AllocationSpec *spec)
+{
+    spec->target_id = (char *)(uintptr_t) "elsewhere";
+}
+
+/* S1-021: a target of others that is down stops no claim. S1-066: a job that writes there is
+ * cheaper to stop, and is not, as nothing of it could be saved. */
+static void a_target_of_others_that_is_down_stops_no_claim(void **state)
+{
+    struct fake *fake = busy_cluster();
+    struct waits waits = {"secret", GPUS, true, 100, "hpc"};
+
+    (void)state;
+    put_down(fake, (char[]){"elsewhere"});
+    assert_int_equal(fake_register(fake, "cheap", 4, 1, writes_elsewhere).status, FSM_OK);
+    fake_advance_ms(fake, 1000);
+    assert_uint_equal(claims_when(fake, &waits), 1);
+    assert_uint_equal(fsm_preemption_next(fake->replica.fsm, 0)->victim_count, 1);
+    assert_string_equal(fsm_preemption_next(fake->replica.fsm, 0)->victims[0].allocation_id, "low");
+    finish(fake);
+}
+
 /* The scheduler started it and has not reported since. */
 static void a_job_that_runs_is_not_claimed_for(void **state)
 {
@@ -454,6 +499,7 @@ int main(void)
         cmocka_unit_test(idle_nodes_come_first),
         cmocka_unit_test(what_cannot_be_won_is_not_asked_for),
         cmocka_unit_test(nothing_is_claimed_in_an_outage),
+        cmocka_unit_test(a_target_of_others_that_is_down_stops_no_claim),
         cmocka_unit_test(a_job_that_runs_is_not_claimed_for),
         cmocka_unit_test(a_running_job_s_own_name_suffices),
         cmocka_unit_test(a_start_in_another_vcluster_or_of_a_plain_job_does_not_matter),

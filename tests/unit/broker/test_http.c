@@ -141,6 +141,7 @@ static void readiness_names_its_checks_and_liveness_does_not_need_a_quorum(void 
     struct port *port = *state;
 
     assert_true(answers(get(&port->loop, port->http, "/livez"), 200, "alive"));
+    assert_true(answers(get(&port->loop, port->http, "/healthz"), 200, "alive")); /* K-010, B-006 */
     assert_true(answers(get(&port->loop, port->http, "/readyz"), 503, "[-] quorum"));
     fake_serve(port->fake);
     assert_true(answers(get(&port->loop, port->http, "/readyz"), 200, "ready"));

@@ -287,6 +287,8 @@ static void a_refused_choice_is_told_and_made_again(void **state)
     assert_int_equal(job_of(fake)->state, ALLOCATION(REQUEUED));
     assert_true(restarter_refused(fake->broker.restarter, job_of(fake), &refusal));
     assert_int_equal(refusal.status, FSM_NODE_DOWN);
+    assert_in_range(refusal.current, 1, 2); /* the place in the choice, for people */
+    assert_int_equal(refusal.limit, 2);
     assert_string_equal(refusal.choice, "its own node-1, node-2");
     fake_node_seen(fake, "node-2", NODE(READY));
     fake_advance_ms(fake, RESTARTER_REFUSED_MS - 500);

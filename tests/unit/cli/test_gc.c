@@ -140,7 +140,7 @@ static void a_shorter_retention_is_shown_before_it_is_set(void **state)
     assert_int_equal(harness_run(&h, "policy set retention=1h"), CLI_USAGE);
     assert_string_not_equal(h.last_method, "OperatorService/SetPolicy");
     assert_contains(h.error, "retention falls from 7d00h to 1h00m");
-    assert_contains(h.error, "2 checkpoints (9.3 GiB)");
+    assert_contains(h.error, "2 checkpoints (10.0 GB)");
     harness_close(&h);
     shorten_retention(&h, pages, &get, &policy, &done);
     assert_int_equal(harness_run(&h, "policy set retention=1h --yes"), CLI_OK);

@@ -248,6 +248,18 @@ static void a_replacement_promotes_whom_it_has_added(void **state)
     assert_int_equal(asked()->member_id, 5);
 }
 
+/* A leader has not reached yet whom it was told of just now: that is no reason to start it. */
+static void a_member_that_was_just_added_is_not_called_unreachable(void **state)
+{
+    (void)state;
+    scene.members[2].reachable = false;
+    expect_run(CLI_TIMEOUT, "member promote n4 --wait-for 100ms");
+    assert_contains(scene.h.error, "n4 is 40 entries behind, the leader is making contact with it");
+    assert_lacks(scene.h.error, "start it");
+    expect_run(CLI_TIMEOUT, "member promote n4 --wait-for 4s");
+    assert_contains(scene.h.error, "n4 is 40 entries behind and not reachable: start it");
+}
+
 /* What the plan of a removal shows is what is removed. */
 static void digits_are_an_id(void **state)
 {
@@ -353,6 +365,7 @@ int main(void)
         MEMBER_TEST(a_replacement_of_nobody_changes_nothing),
         MEMBER_TEST(a_member_is_not_replaced_by_itself),
         MEMBER_TEST(a_replacement_promotes_whom_it_has_added),
+        MEMBER_TEST(a_member_that_was_just_added_is_not_called_unreachable),
         MEMBER_TEST(digits_are_an_id),
         MEMBER_TEST(the_plan_of_a_replacement_has_numbers),
         MEMBER_TEST(a_replacement_stops_at_the_first_step_that_fails),

@@ -113,6 +113,27 @@ static void every_field_of_the_request_has_an_option(void **state)
     harness_close(&s.h);
 }
 
+static void expect_plan_asks(struct scene *s, const char *words, bool unended)
+{
+    s->h.input = "no\n"; /* the plan alone */
+    assert_int_equal(harness_run(&s->h, words), CLI_REFUSED);
+    assert_string_equal(s->h.last_method, "BrokerService/ListAllocations");
+    assert_int_equal(((const Ckpt__V1__ListAllocationsRequest *)s->h.last_request)->unended,
+                     unended);
+}
+
+/* The plan counts no job that has ended. One that is named is told of all the same. */
+static void the_plan_is_made_of_jobs_that_have_not_ended(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_open(&s, CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_RELEASED);
+    expect_plan_asks(&s, "preempt --class 5 --nodes 2", true);
+    expect_plan_asks(&s, "preempt --class 5 --nodes 2 --candidates a", false);
+    harness_close(&s.h);
+}
+
 /* P-006: a claim acts with class 10 and needs no --class */
 static void a_sensitive_claim_is_of_class_10(void **state)
 {
@@ -245,6 +266,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_field_of_the_request_has_an_option),
+        cmocka_unit_test(the_plan_is_made_of_jobs_that_have_not_ended),
         cmocka_unit_test(a_sensitive_claim_is_of_class_10),
         cmocka_unit_test(waiting_ends_when_every_victim_let_go_and_names_the_nodes),
         cmocka_unit_test(waiting_fails_when_the_preemption_expires),

@@ -132,6 +132,45 @@ static void a_queue_report_says_how_urgent_and_sensitive_a_job_is(void **state)
     harness_close(&h);
 }
 
+/* A period that never comes true is said when it is given; a policy that cannot be read is no
+ * reason to say anything. */
+static void a_period_below_the_policys_minimum_is_said(void **state)
+{
+    Ckpt__V1__MutationReply done = CKPT__V1__MUTATION_REPLY__INIT;
+    Ckpt__V1__GetPolicyReply reply = CKPT__V1__GET_POLICY_REPLY__INIT;
+    Ckpt__V1__Policy policy = CKPT__V1__POLICY__INIT;
+    struct harness h;
+    const char registered[] = "register --alloc a --tenant t --project p --owner o --new-node "
+                              "--node n1:8 --period ";
+    char words[160];
+
+    (void)state;
+    policy.min_interval_ms = 300000;
+    policy.sensitive_min_interval_ms = 600000;
+    reply.policy = &policy;
+    harness_init(&h);
+    harness_answer(&h, NULL, "BrokerService/RegisterAllocation", RPC_OK, NULL, &done.base);
+    harness_answer(&h, NULL, "BrokerService/UpdateAllocation", RPC_OK, NULL, &done.base);
+    snprintf(words, sizeof(words), "%s30s", registered);
+    assert_int_equal(harness_run(&h, words), CLI_OK);
+    assert_null(strstr(h.error, "period"));
+    assert_null(strstr(h.error, "policy"));
+    harness_answer(&h, NULL, "OperatorService/GetPolicy", RPC_OK, NULL, &reply.base);
+    assert_int_equal(harness_run(&h, words), CLI_OK);
+    assert_contains(h.error, "its period 30s is below the policy's minimal interval 5m00s: it is "
+                             "checkpointed at most once in 5m00s");
+    assert_string_equal(h.last_method, "BrokerService/RegisterAllocation");
+    assert_int_equal(harness_run(&h, "update a --period 299s"), CLI_OK);
+    assert_contains(h.error, "its period 4m59s is below");
+    snprintf(words, sizeof(words), "%s5m", registered);
+    assert_int_equal(harness_run(&h, words), CLI_OK);
+    assert_null(strstr(h.error, "period"));
+    snprintf(words, sizeof(words), "%s5m --sensitive", registered);
+    assert_int_equal(harness_run(&h, words), CLI_OK);
+    assert_contains(h.error, "minimal interval 10m00s");
+    harness_close(&h);
+}
+
 /* The limit is the state machine's. */
 static void a_number_beyond_its_limit_is_refused_before_it_is_sent(void **state)
 {
@@ -188,6 +227,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_field_is_an_option_and_shown),
+        cmocka_unit_test(a_period_below_the_policys_minimum_is_said),
         cmocka_unit_test(a_number_beyond_its_limit_is_refused_before_it_is_sent),
         cmocka_unit_test(the_help_of_a_field_is_its_comment),
         cmocka_unit_test(a_queue_report_says_how_urgent_and_sensitive_a_job_is),

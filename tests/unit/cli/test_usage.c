@@ -40,12 +40,14 @@ static void each_mistake_is_a_usage_error_that_says_what_to_do(void **state)
         {"checkpoint 1-x", "\"1-x\" is not a checkpoint id"},
         {"checkpoint 0-0", "is not a checkpoint id"},
         {"cancel ../etc", "is not a checkpoint id"},
-        {"hint j --request-id a/b", "--request-id: not 1 to 128 characters"},
+        {"hint j --request-id a/b",
+         "--request-id: not 1 to 128 characters of A-Z a-z 0-9 . _ -: \"a/b\""},
         {"register --alloc a", "needs --alloc and --node"},
         {"register --alloc a --node n1", "the form is NODE:GPUS"},
         {"register --alloc a --node n1:9999", "0 to 1024 are taken"},
         {"register --alloc a --node n1:8:-5", "\"-5\" is not a size"},
-        {"register --alloc a --node n/1:8", "a node is 1 to 128 characters"},
+        {"register --alloc a --node n/1:8",
+         "a node is 1 to 128 characters of A-Z a-z 0-9 . _ -; \"n/1\" is not"},
         {"register --alloc a --node n1:8:1GB:lent", "only \"borrowed\" or \"own\" may follow"},
         {"register --file x --alloc a", "--alloc cannot be given beside --file"},
         {"register --file /nonexistent/job.yaml", "cannot open /nonexistent/job.yaml"},
@@ -78,6 +80,24 @@ static void each_mistake_is_a_usage_error_that_says_what_to_do(void **state)
         assert_string_equal(h.out, "");
     }
     assert_uint_equal(h.call_count, 0);
+    harness_close(&h);
+}
+
+/* One rule for all: a script may say --yes to each change, also to one that does not ask. */
+static void every_change_takes_yes_and_no_other_command_does(void **state)
+{
+    struct harness h;
+    char words[128];
+
+    (void)state;
+    harness_init(&h);
+    for (const struct command *c = commands; c->name != NULL; c++) {
+        snprintf(words, sizeof(words), "%s --yes --help", c->name);
+        if (c->kind == COMMAND_CHANGES)
+            assert_int_equal(harness_run(&h, words), CLI_OK);
+        else if (harness_run(&h, words) == CLI_OK)
+            fail_msg("%s takes --yes and changes nothing", c->name);
+    }
     harness_close(&h);
 }
 
@@ -174,6 +194,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_mistake_is_a_usage_error_that_says_what_to_do),
+        cmocka_unit_test(every_change_takes_yes_and_no_other_command_does),
         cmocka_unit_test(options_stand_anywhere_and_in_each_form),
         cmocka_unit_test(help_and_completion_know_every_command_and_option),
         cmocka_unit_test(help_on_the_first_of_two_words_lists_what_it_holds),

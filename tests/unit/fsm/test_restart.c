@@ -420,6 +420,33 @@ static void a_job_that_moved_does_not_come_back_to_its_node(void **unused)
     script_close(&script);
 }
 
+/* S3-053: nothing of it can be saved, and it may run again: it begins anew on the new node. */
+static void a_job_without_checkpoints_moves_by_beginning_anew(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_open(&script);
+    expect_ok(&script, "init");
+    for (int i = 1; i <= 2; i++)
+        expect_ok(&script, "node n%d ready boot=b%d", i, i);
+    expect_ok(&script, "register j nodes=n1 strategy=none");
+    expect_ok(&script, "migrate j");
+    expect_status(&script, CHECKPOINTING, "migrate j"); /* under way */
+    expect_ok(&script, "report n1 terminated j");
+    expect_job(&script, "j", REQUEUED);
+    assert_int_equal(j_of(&script)->reason, CKPT__V1__REASON__REASON_MIGRATED);
+    assert_int_equal(j_of(&script)->requeue_count, 0); /* to move is no failure */
+    expect_status(&script, NODE_LEFT, "choose j nodes=n1");
+    expect_ok(&script, "choose j nodes=n2");
+    expect_job(&script, "j", STARTING);
+    assert_int_equal(j_of(&script)->last_complete_id, 0);
+    expect_ok(&script, "register k nodes=n1 strategy=none requeue=never");
+    expect_status(&script, NOT_RERUNNABLE, "migrate k");
+    expect_job(&script, "k", RUNNING);
+    script_close(&script);
+}
+
 /* Nodes that a preemption freed are for who comes next: not for a spare of a lower class, and not
  * for the victim. When nobody comes for five minutes they are free. */
 static void nodes_of_a_preemption_are_kept_for_who_is_to_come(void **unused)
@@ -688,6 +715,7 @@ int main(void)
         cmocka_unit_test(a_victim_waits_until_its_nodes_are_free_again),
         cmocka_unit_test(a_victim_does_not_come_back_when_another_one_goes),
         cmocka_unit_test(a_job_that_moved_does_not_come_back_to_its_node),
+        cmocka_unit_test(a_job_without_checkpoints_moves_by_beginning_anew),
         cmocka_unit_test(nodes_of_a_preemption_are_kept_for_who_is_to_come),
         cmocka_unit_test(a_victim_that_ends_later_frees_nothing_again),
         cmocka_unit_test(exits_of_peers_are_not_the_cause),

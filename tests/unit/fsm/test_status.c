@@ -62,7 +62,9 @@ static const struct row rows[] = {
      {"node n1 ready", "register j1 nodes=n1 requeue=always", "end j1 failed", "drain n1",
       "choose j1 nodes=n1"}},
     {"NODE_DISABLED", {"node n1 ready", "drain n1 disable", "register j1 nodes=n1"}}, /* L-003 */
-    {"NODE_LEFT",                                                                     /* S1-022 */
+    {"NOT_RERUNNABLE",
+     {"register j1 nodes=n1 strategy=none requeue=never", "migrate j1"}}, /* S3-053 */
+    {"NODE_LEFT",                                                         /* S1-022 */
      {"node n1 ready", "register j1 nodes=n1", "migrate j1", "grant 1-1",
       "report n1 shard_verified j1 ckpt=1-1", "report n1 terminated j1", "choose j1 nodes=n1"}},
     {"NODE_EXCLUDED", /* V-001 */
@@ -246,12 +248,12 @@ static void a_refusals_text_has_its_numbers_and_the_next_step(void **unused)
 static void a_refusal_names_the_field(void **unused)
 {
     static const char *const refused[][2] = {
-        {"register j1 nodes=n1 tenant=a/b",
-         "tenant: it is not 1 to 128 characters of A-Z a-z 0-9 . _ - (found 3 bytes); correct the "
-         "id; it must be usable as a file name"},
+        {"register j1 nodes=n1 tenant=a/b", "tenant: \"a/b\" is not 1 to 128 characters of A-Z a-z "
+                                            "0-9 . _ - (it has 3 bytes); correct "
+                                            "the id; it must be usable as a file name"},
         {"register j1 nodes=n1 project=",
-         "project: it is not 1 to 128 characters of A-Z a-z 0-9 . _ - (found 0 bytes); correct the "
-         "id; it must be usable as a file name"},
+         "project: \"\" is not 1 to 128 characters of A-Z a-z 0-9 . _ - (it has 0 bytes); correct "
+         "the id; it must be usable as a file name"},
         {"register j1 nodes=n1 class=11",
          "preemption_class: a value is out of range (found 11, limit 10); correct the request and "
          "send it again with a new request id"},
@@ -268,6 +270,66 @@ static void a_refusal_names_the_field(void **unused)
         assert_string_equal(fsm_outcome_text(&script.outcome, text, sizeof(text)), refused[i][1]);
         script_close(&script);
     }
+}
+
+/* U7: no mark of the catalogue reaches a reader, of whatever status. */
+static void every_mark_of_every_status_is_replaced(void **unused)
+{
+    char text[1024];
+
+    (void)unused;
+    for (size_t i = 0; i < fsm_status_count(); i++) {
+        struct fsm_outcome outcome = {.status = (enum fsm_status)i, .current = 1, .limit = 2};
+
+        fsm_outcome_text(&outcome, text, sizeof(text));
+        if (strpbrk(text, "{}") != NULL || strlen(text) + 1 == sizeof(text))
+            fail_msg("%s: %s", fsm_status_name(outcome.status), text);
+        fsm_outcome_what(&outcome, text, sizeof(text));
+        if (strpbrk(text, "{}") != NULL)
+            fail_msg("%s: %s", fsm_status_name(outcome.status), text);
+    }
+}
+
+/* U7: a text that is far too long, or drives a terminal, is shown as far as it can be. */
+static void what_was_found_is_shown_cut_and_printable(void **unused)
+{
+    struct fsm_outcome outcome = {.status = FSM_INVALID_ID};
+    char asked[300], text[512], wanted[FSM_FOUND_BYTES + 8] = "\"??[2J";
+
+    (void)unused;
+    memset(asked, 'x', sizeof(asked) - 1);
+    asked[sizeof(asked) - 1] = '\0';
+    memcpy(asked, "\n\033[2J", 5);
+    fsm_outcome_found(&outcome, asked);
+    memset(wanted + 6, 'x', FSM_FOUND_BYTES - 9);
+    strcpy(wanted + FSM_FOUND_BYTES - 3, "...\" is");
+    fsm_outcome_text(&outcome, text, sizeof(text));
+    assert_non_null(strstr(text, wanted));
+    assert_non_null(strstr(text, "it has 299 bytes"));
+}
+
+/* K-004: what differs between the two requests. */
+static void a_reused_request_id_names_what_differs(void **unused)
+{
+    static const char *const refused[][2] = {
+        {"request j1 id=x", "this request id was used for register_allocation, and this is "
+                            "request_checkpoint; ckptctl request ID says what that came to; use a "
+                            "new id for each request"},
+        {"register j2 nodes=n1 id=x",
+         "this request id was used for another register_allocation, with other fields; ckptctl "
+         "request ID says what that came to; use a new id for each request"}};
+    struct script script;
+    char text[256];
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1 id=x");
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        script_run(&script, "%s", refused[i][0]);
+        assert_string_equal(fsm_outcome_text(&script.outcome, text, sizeof(text)), refused[i][1]);
+    }
+    expect_ok(&script, "register j1 nodes=n1 id=x"); /* the same once more */
+    script_close(&script);
 }
 
 static void statuses_have_texts_and_grpc_numbers(void **unused)
@@ -290,6 +352,9 @@ int main(void)
         cmocka_unit_test(every_status_is_reached_or_listed),
         cmocka_unit_test(a_refusals_text_has_its_numbers_and_the_next_step),
         cmocka_unit_test(a_refusal_names_the_field),
+        cmocka_unit_test(every_mark_of_every_status_is_replaced),
+        cmocka_unit_test(what_was_found_is_shown_cut_and_printable),
+        cmocka_unit_test(a_reused_request_id_names_what_differs),
         cmocka_unit_test(statuses_have_texts_and_grpc_numbers),
     };
 
