@@ -45,7 +45,6 @@
 
 /* Of several commands. */
 #define STALE         FLAG("stale", "any member answers from what it has applied")
-#define YES           FLAG("yes", "do not ask")
 #define NODE(of_help) LIST("node", "NODE:GPUS[:MEMORY[:borrowed[:HOME]]]", of_help)
 #define NEW_NODE      FLAG("new-node", "also nodes from which no agent has ever spoken")
 #define PERIOD        DURATION("period", "fixed interval beside the model", 1)
@@ -123,7 +122,6 @@ static const struct option_spec end_options[] = {
     FLAG("failed", "it failed; without: COMPLETED"),
     FLAG("node-failure", "a node failed: the requeue policy applies"),
     CHOICE("reason", "REASON", "of the failure", reason),
-    YES,
     {0}};
 
 static const struct option_spec hint_options[] = {
@@ -146,7 +144,6 @@ static const struct option_spec preempt_options[] = {
     FLAG("forced", "terminate without a checkpoint when none can be written"),
     TEXT("for-job", "JOB", "who needs them; shown in events"),
     WAIT("until every victim let go; 0 only when RELEASED"),
-    YES,
     {0}};
 
 static const struct option_spec preemptions_options[] = {
@@ -193,23 +190,20 @@ static const struct option_spec tenant_put_options[] = {
     DURATION("retention", "how long older ones are kept; 0: as the policy has it", 0),
     {0}};
 
-/* It asks nothing, as --undo takes it back: a script may say --yes to all that changes. */
-static const struct option_spec target_drain_options[] = {
-    FLAG("undo", "back into use instead"), FLAG("yes", "taken as elsewhere: it never asks"), {0}};
+static const struct option_spec target_drain_options[] = {FLAG("undo", "back into use instead"),
+                                                          {0}};
 
 static const struct option_spec drain_options[] = {
     FLAG("urgent", "checkpoint every job on it now; they go on running"),
     FLAG("move", "the jobs leave it, each with a checkpoint that is made now"),
     FLAG("at-next-checkpoint", "the jobs leave it, each with its next checkpoint"),
     DURATION("deadline", "what is there after so long is ended (10m)", 1),
-    YES,
     {0}};
 
 static const struct option_spec node_down_options[] = {
     FLAG("is-off", "its machine is off, or cut from network and storage: nothing runs there"),
     CHOICE("by", "WITNESS", "who says so: OPERATOR (default), SCHEDULER or BMC", node_witness),
     TEXT("evidence", "TEXT", "what was seen, in a few words; at most 200 bytes"),
-    YES,
     {0}};
 
 static const struct option_spec queue_options[] = {
@@ -247,16 +241,13 @@ static const struct option_spec member_add_options[] = {
 static const struct option_spec member_promote_options[] = {
     MEMBER_WAIT, FLAG("no-wait", "refused at once when it lags"), {0}};
 
-static const struct option_spec yes_options[] = {YES, {0}};
-
 static const struct option_spec gc_run_options[] = {
-    FLAG("orphans", "what lies at targets without a record, as gc orphans lists it"), YES, {0}};
+    FLAG("orphans", "what lies at targets without a record, as gc orphans lists it"), {0}};
 
 static const struct option_spec gc_orphans_options[] = {
     FLAG("scan", "look through all targets anew, from now on"), {0}};
 
-static const struct option_spec member_replace_options[] = {
-    MEMBER_ADDRESSES, MEMBER_WAIT, YES, {0}};
+static const struct option_spec member_replace_options[] = {MEMBER_ADDRESSES, MEMBER_WAIT, {0}};
 
 static const struct option_spec losses_options[] = {
     TEXT("tenant", "TENANT", "only this tenant"), STALE, {0}};
@@ -292,7 +283,7 @@ const struct command commands[] = {
      command_checkpoint_unpin, NULL, COMMAND_CHANGES},
     {"checkpoint reject", "CHECKPOINT", 1, 1,
      "restarts pass over a checkpoint that its application cannot read", command_checkpoint_reject,
-     yes_options, COMMAND_CHANGES},
+     NULL, COMMAND_CHANGES},
     {"checkpoint", "CHECKPOINT", 1, 1, "one checkpoint with its shards", command_checkpoint,
      stale_options, COMMAND_READS},
     {"gc plan", "[JOB]", 0, 1, "what could be deleted now: checkpoints kept for their age alone",
@@ -328,7 +319,7 @@ const struct command commands[] = {
     {"target drain", "TARGET", 1, 1, "send new checkpoints elsewhere, before it is removed",
      command_target_drain, target_drain_options, COMMAND_CHANGES},
     {"target remove", "TARGET", 1, 1, "forget a storage target that nothing needs",
-     command_target_remove, yes_options, COMMAND_CHANGES},
+     command_target_remove, NULL, COMMAND_CHANGES},
     {"tenants", "", 0, 0, "tenants, the bytes of their checkpoints and their limits",
      command_tenants, stale_options, COMMAND_READS},
     {"tenant put", "TENANT", 1, 1, "limit the checkpoints of a tenant", command_tenant_put,
@@ -338,14 +329,14 @@ const struct command commands[] = {
     {"node", "NODE", 1, 1, "one node: how it is, and what would be lost with it now", command_node,
      stale_options, COMMAND_READS},
     {"node disable", "NODE", 1, 1, "take a node out of use at once: its jobs are ended",
-     command_node_disable, yes_options, COMMAND_CHANGES},
+     command_node_disable, NULL, COMMAND_CHANGES},
     {"node drain", "NODE", 1, 1, "take a node out of use", command_node_drain, drain_options,
      COMMAND_CHANGES},
     {"node undrain", "NODE", 1, 1, "take a drained or disabled node back into use",
      command_node_undrain, NULL, COMMAND_CHANGES},
     {"node down", "NODE", 1, 1, "a silent node is off: its jobs may restart elsewhere",
      command_node_down, node_down_options, COMMAND_CHANGES},
-    {"node remove", "NODE", 1, 1, "forget a node that is gone", command_node_remove, yes_options,
+    {"node remove", "NODE", 1, 1, "forget a node that is gone", command_node_remove, NULL,
      COMMAND_CHANGES},
     {"register", "", 0, 0, "register a job", command_register, register_options, COMMAND_CHANGES},
     {"update", "JOB", 1, 1, "change a job's nodes, walltime, period, strategy or target",
@@ -374,11 +365,10 @@ const struct command commands[] = {
      COMMAND_CHANGES},
     {"cluster adopt", "", 0, 0,
      "end the passive state of a cluster that began from a backup: it takes over jobs and targets",
-     command_cluster_adopt, yes_options, COMMAND_CHANGES},
+     command_cluster_adopt, NULL, COMMAND_CHANGES},
     {"policy get", "", 0, 0, "the cluster's policy", command_policy_get, NULL, COMMAND_READS},
     {"policy set", "KEY=VALUE...", 1, CLI_ARGUMENTS_MAX,
-     "change the policy: min_interval=5m max_victims=3", command_policy_set, yes_options,
-     COMMAND_CHANGES},
+     "change the policy: min_interval=5m max_victims=3", command_policy_set, NULL, COMMAND_CHANGES},
     {"transfer", "[MEMBER]", 0, 1, "hand leadership over", command_transfer, NULL, COMMAND_CHANGES},
     {"member list", "", 0, 0, "members, who votes, how far behind (any member)",
      command_member_list, NULL, COMMAND_READS},
@@ -386,8 +376,8 @@ const struct command commands[] = {
      command_member_add, member_add_options, COMMAND_CHANGES},
     {"member promote", "MEMBER", 1, 1, "give a learner its vote once it has caught up",
      command_member_promote, member_promote_options, COMMAND_CHANGES},
-    {"member remove", "MEMBER", 1, 1, "remove a member for ever", command_member_remove,
-     yes_options, COMMAND_CHANGES},
+    {"member remove", "MEMBER", 1, 1, "remove a member for ever", command_member_remove, NULL,
+     COMMAND_CHANGES},
     {"member replace", "OLD NEW", 2, 2, "add NEW, promote it, remove OLD", command_member_replace,
      member_replace_options, COMMAND_CHANGES},
     {"member transfer", "[MEMBER]", 0, 1, "hand leadership over", command_transfer, NULL,
