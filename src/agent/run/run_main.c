@@ -260,7 +260,7 @@ static void application_changed(int wait_status)
         run_terminal_changed(wait_status);
         return;
     }
-    if (WIFSIGNALED(wait_status))
+    if (WIFSIGNALED(wait_status) && !run.options.once)
         run_say("the application was ended by signal %d (%s)", WTERMSIG(wait_status),
                 strsignal(WTERMSIG(wait_status)));
     run_news_stop();
@@ -414,11 +414,12 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
     CHECK(proc_read_stat(run.pid, &stat) == 0);
     run.start_ticks = stat.start_ticks;
     run.run_number = ready->run;
-    run_say_started(ready, &(struct run_started){.pid = run.pid,
-                                                 .wants_restore = wants_restore(),
-                                                 .last = {.started_at_ms = run.started_at_ms,
-                                                          .ended_at_ms = run.ended_at_ms,
-                                                          .began_from = run.began_from}});
+    if (!run.options.once)
+        run_say_started(ready, &(struct run_started){.pid = run.pid,
+                                                     .wants_restore = wants_restore(),
+                                                     .last = {.started_at_ms = run.started_at_ms,
+                                                              .ended_at_ms = run.ended_at_ms,
+                                                              .began_from = run.began_from}});
     run.ran = true;
     run.parts = ready->parts;
     run.started_at_ms = run_wall_ms();
@@ -542,7 +543,7 @@ static void leave_with_cause(void)
 
 static void take_end(const Ckpt__V1__AttachEnd *end)
 {
-    bool stays = !end->for_good || run.options.stay;
+    bool stays = (!end->for_good || run.options.stay) && !run.options.once;
 
     if (run.state == RUN_ATTACHING && run_comeback_leaves())
         return;                                /* others still end it */
@@ -664,7 +665,7 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
         wait_ms(run.refused ? REFUSED_AGAIN_MS : ATTACH_AGAIN_MS, attach_fire);
     else if (run.will_restart && !run.ended_by_cluster)
         next_run();
-    else if (!run.ended_by_cluster && (run.ended || run.failed))
+    else if (!run.ended_by_cluster && (run.ended || run.failed || run.options.once))
         leave(run_exit_code(run.wait_status));
     else if (run.ended_by_cluster
                  ? run_input_again()
@@ -756,10 +757,10 @@ int main(int argc, char **argv)
 
     start_program(&run.found);
     run.child.keeper_fd = -1;
-    CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0); /* for an application whose keeper is killed */
-    run_input_open();
     if (run_answered(argc, argv, &run.options, &code))
         return code;
+    CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0); /* for an application whose keeper is killed */
+    run_input_open();
     run_say_quiet(run.options.quiet);
     run_inherited_name(run.options.command);
     signal(SIGPIPE, SIG_IGN);
