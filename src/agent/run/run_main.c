@@ -31,6 +31,7 @@
 #include "src/agent/run/run_linger.h"
 #include "src/agent/run/run_names.h"
 #include "src/agent/run/run_news.h"
+#include "src/agent/run/run_next.h"
 #include "src/agent/run/run_note.h"
 #include "src/agent/run/run_options.h"
 #include "src/agent/run/run_say.h"
@@ -111,6 +112,14 @@ __attribute__((noreturn)) static void leave(int code)
     run_input_close();
     fflush(NULL);
     _exit(code);
+}
+
+/* How the job goes on is said, unless its work is done. */
+__attribute__((noreturn)) static void leave_saying(int code)
+{
+    if (code != 0 && !run.options.quiet && !run.options.once)
+        run_next_say(run.options.socket, run.options.allocation_id);
+    leave(code);
 }
 
 /* ---- up ---- */
@@ -448,7 +457,7 @@ static void release_application(void)
 
 static void leave_waiting(void) /* no run will follow */
 {
-    leave(run.ran ? run_exit_code(run_comeback_status(run.wait_status)) : RUN_EXIT_SELF);
+    leave_saying(run.ran ? run_exit_code(run_comeback_status(run.wait_status)) : RUN_EXIT_SELF);
 }
 
 /* What runs well is not ended because its agent cannot have it: it is asked again, and the application goes on. */
@@ -476,7 +485,7 @@ static void take_refusal(const Ckpt__V1__AttachReady *ready)
         kill(-run.pid, SIGTERM);
     if (run.options.stay && run.state == RUN_ATTACHING)
         leave_waiting();
-    leave(RUN_EXIT_SELF);
+    leave_saying(RUN_EXIT_SELF);
 }
 
 static void take_ready(const Ckpt__V1__AttachReady *ready)
@@ -535,7 +544,7 @@ static void leave_with_cause(void)
 {
     CHECK(run.ran);
     if (run.parts == 1)
-        leave(run_exit_code(run.wait_status));
+        leave_saying(run_exit_code(run.wait_status));
     run_comeback_leave();
     begin_anew();
     wait_ms(0, attach_fire);
@@ -666,7 +675,7 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
     else if (run.will_restart && !run.ended_by_cluster)
         next_run();
     else if (!run.ended_by_cluster && (run.ended || run.failed || run.options.once))
-        leave(run_exit_code(run.wait_status));
+        leave_saying(run_exit_code(run.wait_status));
     else if (run.ended_by_cluster
                  ? run_input_again()
                  : run_input_unread() && (run.wait_status != 0 || /* for the last time here */
