@@ -4,6 +4,7 @@ becomes the users."""
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -11,9 +12,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import checkpoint_text, common_pb2, wait_until  # noqa: E402
 from isolate import main  # noqa: E402
 from test_owner import SAVES, leader_is_there, saved  # noqa: E402
-from test_users import ALICE, COMPLETED, RUNNING, Users  # noqa: E402
+from test_users import ALICE, BOB, COMPLETED, RUNNING, Users  # noqa: E402
 
 FAILED = common_pb2.ALLOCATION_STATE_FAILED
+COMPLETE = common_pb2.CHECKPOINT_STATE_COMPLETE
 REQUEUED = common_pb2.ALLOCATION_STATE_REQUEUED
 WHERE = ("--tenant", "physics", "--project", "heat", "--gpus", "1", "--grace", "1s")
 # as SAVES, and ends as the files say that somebody leaves in its work folder
@@ -121,8 +123,39 @@ def a_job_that_ended_says_how_to_go_on_and_the_line_works():
         cluster.debug_check()
 
 
+def bchkpnt_asks_for_jobs_that_can_be_checkpointed_and_refuses_others():
+    """S3-038: by that name; a job that was registered without checkpoints, as without LSF's -k, is refused with the reason, and so is another user's."""
+    with Users(owners_register="yes") as cluster:
+        cluster.start()
+        leader_is_there(cluster)
+        job = Runs(cluster, "job")
+        assert cluster.asks(ALICE, "register", "--alloc", "never", *WHERE, "--strategy", "none")[0] == 0
+        never = cluster.run_as(ALICE, "never", "sleep", "1000", node="a")
+        wait_until("it runs", lambda: cluster.allocation("never").state == RUNNING, 20)
+        cluster.register("bobs", [("a", 1, 1 << 20)], owner=BOB.pw_name)
+        script = cluster.dir / "bchkpnt"
+        shutil.copy(pathlib.Path(__file__).resolve().parents[2] / "deploy" / "lsf" / "bchkpnt", script)
+        script.chmod(0o755)
+
+        def bchkpnt(*words):
+            done = subprocess.run([str(script), *words], user=ALICE.pw_uid, group=ALICE.pw_gid, extra_groups=[], capture_output=True, text=True, timeout=60,
+                                  env={"PATH": f"{cluster.bin}:{os.environ['PATH']}", "CKPT_AGENT_SOCKET": str(cluster.agents["a"].socket)})
+            return done.returncode, done.stdout, done.stderr
+        code, out, error = bchkpnt("job")
+        assert code == 0 and out == "Job <job> is being checkpointed\n", (code, out, error)
+        wait_until("it is complete", lambda: [c.state for c in cluster.checkpoints("job")] == [COMPLETE, COMPLETE], 20)
+        code, out, error = bchkpnt("never", "bobs", "job")
+        assert code == 255 and out == "Job <job> is being checkpointed\n", (code, out, error)
+        assert "Job <never>: " in error and "NOT_CHECKPOINTABLE: the allocation declared strategy none" in error and "Job <bobs>: " in error and "NOT_YOURS" in error, error
+        for words, said in (((), "no job is named"), (("-p", "5", "job"), "ckptctl update JOB --period"), (("-k", "job"), "ckpt-run migrate"), (("-x",), "-x is not known")):
+            code, out, error = bchkpnt(*words)
+            assert code == 255 and out == "" and said in error, (words, code, out, error)
+        never.kill()
+        job.process.kill()
+
+
 if __name__ == "__main__":
     if os.geteuid() != 0:
         print("1..0 # skip it takes root to become a user")
         sys.exit(0)
-    sys.exit(main([a_job_that_ended_says_how_to_go_on_and_the_line_works]))
+    sys.exit(main([a_job_that_ended_says_how_to_go_on_and_the_line_works, bchkpnt_asks_for_jobs_that_can_be_checkpointed_and_refuses_others]))
