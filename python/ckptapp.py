@@ -25,7 +25,7 @@ failures       a save that fails ends no program. saving() and the helpers for P
                cannot write, of any Exception. What is no Exception (KeyboardInterrupt, SystemExit) goes on to the caller; with
                raises=True every exception does, after the agent was told. `error` has the text.
                done() itself raises: an OSError, as of a full disk, leaves the saving open for failed(), which ends it in any case.
-withdrawn      done(), failed(), defer() and progress() are False when what was asked for was withdrawn meanwhile (cancelled,
+withdrawn      done(), failed(), defer(), progress() and saved_at() are False when what was asked for was withdrawn meanwhile (cancelled,
                timed out, another rank failed, a destination that is away): compute on and write nothing more. The folder is
                removed then, also under who still writes into it, whose writes fail: saving() and the helpers for PyTorch take
                that for no error, with raises=True too.
@@ -40,6 +40,7 @@ import errno
 import importlib
 import os
 import pathlib
+import random
 import re
 import socket
 import sys
@@ -188,19 +189,17 @@ class Ckpt:
     def __init__(self, rank=None, ranks=None, local_rank=None, local_ranks=None):
         environment = os.environ.get
         self._socket_path = environment("CKPT_APP_SOCKET", "")
-        self._pid = os.getpid()
-        self.active = self._socket_path != ""
+        self._pid, self.active = os.getpid(), self._socket_path != ""
         self.error = ""  # one line about what went wrong last, also why the agent refused
         self.rank, self.part, self.parts, self.restore_parts = None, 0, 1, 0
         self.restore_dir = self.restore_uri = self.restore_label = None
         self._owner, self._turn = None, threading.Lock()
         self._stream, self._announced, self._greeted, self._received = None, False, False, b""
-        self._dial_at = 0.0
-        self._plain = self._barrier = False
+        self._dial_at, self._plain, self._barrier = 0.0, False, False
         self._asked, self._question, self._agreed = None, None, 0
         self._saving, self._saved, self._since, self._sign_at, self._answered = None, None, 0.0, 0.0, None
-        self._say_done = self._say_at = False
-        self._missed = None
+        self._state_ms = 0  # of what is being saved; 0: of the question
+        self._say_done, self._say_at, self._missed = False, False, None
         self._step, self._step_at, self._told_at, self._paces = None, 0.0, 0.0, []
         self._takes_steps, self._said_step, self._said_at = False, None, 0.0
         self._requests = environment("CKPT_APP_TAKES") == "request"
@@ -416,7 +415,7 @@ class Ckpt:
     # ---- is a checkpoint wanted ----
     def _take(self):
         self._asked, self._agreed, self._saving, self._saved = "taken", 0, "now", self._question
-        self._since, self._sign_at = time.monotonic(), 0.0
+        self._since, self._sign_at, self._state_ms = time.monotonic(), 0.0, 0
         with contextlib.suppress(OSError):  # who writes there finds out; it may have come after the question, so nobody else makes it
             os.mkdir(self.directory, 0o700)
         self._reserve()
@@ -535,9 +534,9 @@ class Ckpt:
         return self._saving == "now"
 
     def _write_answer(self, status, label, count):
-        stall_ms = int((time.monotonic() - self._since) * 1000)
+        stall_ms = int((time.monotonic() - self._since) * 1000) + 1  # 0 would say that it is not told
         lines = [f"hint={self._saved.hint}", f"bytes={count}", f"status={status}", *([f"step={label}"] if label else []),
-                 f"stall_ms={stall_ms}", ""]
+                 *([f"saved_at={self._state_ms}"] if self._state_ms else []), f"stall_ms={stall_ms}", ""]
         self._write("\n".join(lines).encode("utf-8", "surrogateescape"))
         os.rename(self._file(".done."), self._file("done."))
 
@@ -627,6 +626,16 @@ class Ckpt:
                 self._say("progress", self._saved.hint, int(part * 1000000))
             return wanted
 
+    def saved_at(self, seconds):
+        """Before done(), of files that were written earlier: of when their state is, in seconds since 1970. Losses count from then."""
+        if not 0 < seconds < 2**63 / 1000:
+            raise ValueError(f"{seconds} is no instant: seconds since 1970 are wanted")
+        with self._inside() as inside:
+            if not inside:
+                return self._outside()
+            self._state_ms = max(1, round(seconds * 1000))
+            return self._still_wanted()
+
     def _tell_failure(self, reason):
         text = re.sub(r"[\x00-\x1f\x7f]", " ", f"{type(reason).__name__}: {reason}")
         line = f"ckptapp: rank {self.rank}: checkpoint {self.hint} was not saved, and the program goes on: {text}\n"
@@ -693,7 +702,6 @@ def open(rank=None, ranks=None, local_rank=None, local_ranks=None):  # noqa: A00
 
 # ---- PyTorch: imported only here ----
 def _random_states(torch):
-    import random
     states = {"python": random.getstate(), "cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         states["cuda"] = torch.cuda.get_rng_state_all()
@@ -703,7 +711,6 @@ def _random_states(torch):
 
 
 def _random_states_set(torch, states):
-    import random
     random.setstate(states["python"])
     torch.set_rng_state(states["cpu"])
     if "cuda" in states and torch.cuda.is_available() and torch.cuda.device_count() == len(states["cuda"]):
@@ -713,16 +720,16 @@ def _random_states_set(torch, states):
         numpy.random.set_state(states["numpy"])
 
 
-def _own_state_set(torch, loaded, extra):
-    _random_states_set(torch, loaded["random"])
-    if extra is not None and loaded["extra"] is not None:
-        extra.update(loaded["extra"])
-
-
-def _whose(ckpt, saved):
-    """(the folder that this rank goes on from, whether it is its own)."""
+def _rank_load(torch, ckpt, saved, file, extra, map_location="cpu"):
+    """The rank's own file, with random numbers and extra; where it has none that of another rank, without them."""
     own = ckpt.rank in saved
-    return saved[ckpt.rank] if own else saved[sorted(saved)[ckpt.rank % len(saved)]], own
+    folder = saved[ckpt.rank] if own else saved[sorted(saved)[ckpt.rank % len(saved)]]
+    loaded = torch.load(os.path.join(folder, file), map_location=map_location, weights_only=False)
+    if own:
+        _random_states_set(torch, loaded["random"])
+        if extra is not None and loaded["extra"] is not None:
+            extra.update(loaded["extra"])
+    return loaded
 
 
 def torch_save(ckpt, step, extra=None, raises=False, **things):
@@ -741,12 +748,9 @@ def torch_load(ckpt, extra=None, map_location="cpu", **things):
     if not saved:
         return 0
     import torch
-    folder, own = _whose(ckpt, saved)
-    loaded = torch.load(os.path.join(folder, "state.pt"), map_location=map_location, weights_only=False)
+    loaded = _rank_load(torch, ckpt, saved, "state.pt", extra, map_location)
     for name, thing in things.items():
         thing.load_state_dict(loaded["state"][name])
-    if own:
-        _own_state_set(torch, loaded, extra)
     return loaded["step"]
 
 
@@ -793,8 +797,4 @@ def dcp_load(ckpt, state, extra=None):
             raise FileNotFoundError(f"no .metadata is among the files of ranks {sorted(saved)}, which were restored here: it takes those of"
                                     " all ranks; register the job with restore all or path")
         load(state, storage_reader=dcp.FileSystemReader(together))
-    folder, own = _whose(ckpt, saved)
-    loaded = torch.load(os.path.join(folder, "rank.pt"), map_location="cpu", weights_only=False)
-    if own:
-        _own_state_set(torch, loaded, extra)
-    return loaded["step"]
+    return _rank_load(torch, ckpt, saved, "rank.pt", extra)["step"]

@@ -87,7 +87,10 @@ int ckptapp_answer_write(struct ckpt *ckpt, const char *status, const char *labe
         ckptapp_put(&text, label);
         ckptapp_put(&text, "\n");
     }
-    put_line(&text, "stall_ms=", (ckptapp_now_ns() - ckpt->saving_since_ns) / 1000000);
+    if (ckpt->saved_at_ms != 0)
+        put_line(&text, "saved_at=", ckpt->saved_at_ms);
+    /* 0 would say that it is not told, and the time since the question would count */
+    put_line(&text, "stall_ms=", (ckptapp_now_ns() - ckpt->saving_since_ns) / 1000000 + 1);
     file = answer_open(ckpt);
     if (file < 0)
         return -1;

@@ -456,6 +456,20 @@ int ckpt_failed(struct ckpt *ckpt, const char *text)
     return saving_answer(ckpt, status, "", 0);
 }
 
+int ckpt_saved_at(struct ckpt *ckpt, uint64_t at_ms)
+{
+    int caller_errno = errno, failed;
+
+    if (at_ms == 0 || at_ms > INT64_MAX) {
+        errno = EINVAL;
+        return -1;
+    }
+    bool inside = saving_enter(ckpt, &failed);
+    if (inside && failed == 0)
+        ckpt->saved_at_ms = at_ms;
+    return saving_leave(ckpt, inside, failed, caller_errno);
+}
+
 static int say_about(struct ckpt *ckpt, const char *verb, uint64_t number)
 {
     char bytes[LINE_BYTES];

@@ -41,7 +41,7 @@
  *
  * Withdrawn   a checkpoint may be withdrawn at any time (cancelled, timed out, another rank
  *             failed). Before the saving, CKPT_NOW then does not come. During the saving,
- *             ckpt_progress() and the call that ends the saving return ESTALE, and
+ *             ckpt_progress(), ckpt_saved_at() and the call that ends the saving return ESTALE, and
  *             ckpt_deadline_ms() is 0. The program then computes on and writes nothing more. The
  *             folder is removed meanwhile, even while the program writes into it. A write that
  *             fails there is no reason to end: the program calls ckpt_failed(), and ckpt_failed()
@@ -154,6 +154,11 @@ uint64_t ckpt_deadline_ms(const struct ckpt *ckpt);
  * says "unordered" where the states of all ranks fit together whenever each was saved. */
 int ckpt_done(struct ckpt *ckpt, uint64_t step, uint64_t bytes);
 int ckpt_done_label(struct ckpt *ckpt, const char *label, uint64_t bytes);
+/* [signal] Before ckpt_done(), by a program that hands over files of before it was asked, such as
+ * its own last checkpoint: their state is of that instant, in ms since 1970. Losses and the cost
+ * model count from then; of several ranks the oldest counts. It holds for this saving alone. -1 and
+ * EINVAL: 0, or more than 2^63 - 1. */
+int ckpt_saved_at(struct ckpt *ckpt, uint64_t at_ms);
 /* [signal] The attempt fails as a whole, with this rank's number and the text (up to 200 bytes).
  * The saving has ended, unless errno is EAGAIN. */
 int ckpt_failed(struct ckpt *ckpt, const char *text);

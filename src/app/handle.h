@@ -97,6 +97,7 @@ struct ckpt {
     char directory[PATH_BYTES];
     uint64_t saving_since_ns;  /* for stall_ms of the answer */
     uint64_t sign_at_ns;       /* progress is told again then */
+    uint64_t saved_at_ms;      /* of the state, as the application says; 0: of the question */
     char answered[HINT_BYTES]; /* the last one that done or failed was said to */
 
     /* what is to be said as soon as the stream takes it */

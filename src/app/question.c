@@ -173,6 +173,7 @@ void ckptapp_take(struct ckpt *ckpt)
     ckpt->saved = ckpt->question;
     ckpt->saving_since_ns = ckptapp_now_ns();
     ckpt->sign_at_ns = 0;
+    ckpt->saved_at_ms = 0;
     ckptapp_put(&directory, ckpt->work); /* ckpt_open() has seen that both fit */
     ckptapp_put(&directory, "/");
     ckptapp_put(&directory, ckpt->saved.folder);

@@ -70,7 +70,7 @@ struct option_value {
 enum command_kind {
     COMMAND_READS,       /* may be repeated: takes --watch */
     COMMAND_WRITES_FILE, /* reads from members into a file, once */
-    COMMAND_CHANGES,     /* takes --request-id and --dry-run */
+    COMMAND_CHANGES,     /* takes --request-id, --dry-run and --yes */
     COMMAND_LOCAL        /* asks no member: needs no endpoints and no certificate */
 };
 

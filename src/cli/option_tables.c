@@ -52,7 +52,7 @@ const struct option_spec mutation_options[] = {
      .value = "ID",
      .help = "repeat a request safely: the first outcome is returned"},
     {.name = "dry-run", .kind = OPTION_FLAG, .help = "print the request, send nothing"},
-    {.name = "yes", .kind = OPTION_FLAG, .help = "do not ask, where it asks"},
+    {.name = "yes", .kind = OPTION_FLAG, .help = "do not ask, where it would ask first"},
     {0}};
 
 static size_t table_length(const struct option_spec *specs)

@@ -32,6 +32,8 @@ void owner_words(FILE *out, const char *text);
 /* How the cluster has the job, and the owner's next step. node_id: of an agent
  * where something of it is; "": it is asked elsewhere. */
 void owner_job_print(FILE *out, const Ckpt__V1__Allocation *job, const char *node_id);
+/* Of one that has stopped, in one line: what it is, and what is typed for it to go on. */
+void owner_job_next(FILE *out, const Ckpt__V1__Allocation *job);
 /* The line that registers a job which goes on from this one's last checkpoint. */
 void owner_continue_print(FILE *out, const Ckpt__V1__AllocationSpec *spec);
 

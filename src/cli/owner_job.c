@@ -49,12 +49,14 @@ static void print_choice(FILE *out, const char *name, const ProtobufCEnumDescrip
         fprintf(out, " --%s %s", name, human_enum(type, value, word));
 }
 
-void owner_continue_print(FILE *out, const Ckpt__V1__AllocationSpec *spec)
+/* The line that registers the same job under the next id. */
+static void print_register(FILE *out, const Ckpt__V1__AllocationSpec *spec, bool continues)
 {
     fputs("ckpt-run register --alloc ", out);
     print_next_id(out, spec->allocation_id);
-    fprintf(out, " --continues %s --tenant %s --project %s", spec->allocation_id, spec->tenant,
-            spec->project);
+    if (continues)
+        print_option(out, "continues", spec->allocation_id);
+    fprintf(out, " --tenant %s --project %s", spec->tenant, spec->project);
     print_option(out, "vcluster", spec->vcluster);
     print_duration(out, "walltime", spec->walltime_ms);
     if (spec->n_nodes > 0 && spec->nodes[0]->gpu_count != 0)
@@ -74,6 +76,11 @@ void owner_continue_print(FILE *out, const Ckpt__V1__AllocationSpec *spec)
     print_choice(out, "restore", &ckpt__v1__restore_mode__descriptor, (int)spec->restore,
                  CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN);
     print_choice(out, "staging", &ckpt__v1__staging__descriptor, (int)spec->staging, 0);
+}
+
+void owner_continue_print(FILE *out, const Ckpt__V1__AllocationSpec *spec)
+{
+    print_register(out, spec, true);
 }
 
 /* ---- the next step ---- */
@@ -105,8 +112,13 @@ static void print_continue(FILE *out, const Ckpt__V1__Allocation *job, const cha
         fprintf(out, "    job %s goes on from its checkpoints\n", job->continued_by);
         return;
     }
-    if (job->next_restart_checkpoint_id == 0)
+    if (job->next_restart_checkpoint_id == 0) {
+        fprintf(out, "    %sbegin anew under a new id, since no checkpoint of it is there:\n      ",
+                when);
+        print_register(out, job->spec, false);
+        fputs("\n      and then the same line with that --alloc\n", out);
         return;
+    }
     fprintf(out, "    %sgo on from checkpoint %s under a new id:\n      ", when,
             human_checkpoint(job->next_restart_checkpoint_id, id));
     owner_continue_print(out, job->spec);
@@ -135,6 +147,11 @@ static void print_next(FILE *out, const Ckpt__V1__Allocation *job, const char *n
                     "line on its nodes (",
                     id),
                 print_nodes(out, spec), fputs(")\n", out);
+        else if (job->reason == CKPT__V1__REASON__REASON_MIGRATED)
+            fprintf(out,
+                    "    on another node by the same ckpt-run line; where it was, after ckpt-run "
+                    "restart %s\n",
+                    id);
         fprintf(out, "    or end it for good: ckpt-run end %s\n", id);
         break;
     case CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED:
@@ -176,4 +193,50 @@ void owner_job_print(FILE *out, const Ckpt__V1__Allocation *job, const char *nod
     free(text);
     free(cli);
     print_next(out, job, node_id);
+}
+
+/* ---- in one line ---- */
+
+static void print_under_new_id(FILE *out, const Ckpt__V1__Allocation *job)
+{
+    char id[HUMAN_BYTES];
+
+    if (job->continued_by[0] != '\0') {
+        fprintf(out, "job %s goes on from its checkpoints", job->continued_by);
+        return;
+    }
+    if (job->next_restart_checkpoint_id != 0)
+        fprintf(out, "from checkpoint %s under a new id: ",
+                human_checkpoint(job->next_restart_checkpoint_id, id));
+    else
+        fputs("anew under a new id: ", out);
+    print_register(out, job->spec, job->next_restart_checkpoint_id != 0);
+    fputs(", and the same line with that --alloc", out);
+}
+
+void owner_job_next(FILE *out, const Ckpt__V1__Allocation *job)
+{
+    const char *id = job->spec->allocation_id;
+    char state[HUMAN_BYTES];
+
+    fprintf(out, "job %s is %s; ", id,
+            human_enum_words(&ckpt__v1__allocation_state__descriptor, (int)job->state, state));
+    if (job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED) {
+        print_under_new_id(out, job);
+    } else if (job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED) {
+        fprintf(out, "it goes on by ckpt-run restart %s and the same line, or ", id);
+        print_under_new_id(out, job);
+    } else if (job->restart_at_ms != 0 && job->reason == CKPT__V1__REASON__REASON_MIGRATED) {
+        fprintf(out,
+                "it goes on by the same line on another node; where it was, after ckpt-run restart "
+                "%s",
+                id);
+    } else if (job->restart_at_ms != 0) {
+        fputs("it goes on by the same line: the cluster restarts it when enough of its ckpt-runs "
+              "wait",
+              out);
+    } else {
+        fprintf(out, "it goes on by ckpt-run restart %s and the same line", id);
+    }
+    fputc('\n', out);
 }

@@ -61,8 +61,27 @@ static const struct option_spec explain_options[] = {
     STALE,
     {0}};
 
+static const struct option_spec jobs_options[] = {
+    {.name = "tenant", .kind = OPTION_TEXT, .value = "TENANT", .help = "that you are an admin of"},
+    {.name = "owner", .kind = OPTION_TEXT, .value = "USER", .help = "only this user's"},
+    {.name = "state",
+     .kind = OPTION_CHOICE,
+     .value = "STATE",
+     .help = "only those in this state",
+     .choices = &ckpt__v1__allocation_state__descriptor},
+    {.name = "node",
+     .kind = OPTION_TEXT,
+     .value = "NODE",
+     .help = "only those on this node, or that ran there last"},
+    {.name = "all", .kind = OPTION_FLAG, .help = "also those that have ended"},
+    STALE,
+    {0}};
+
 /* Each asks about a job of the caller's own, or a checkpoint of one. */
 static const struct command verbs[] = {
+    {"jobs", "", 0, 0,
+     "Lists the jobs of a tenant whose admin you are; the verbs that only look take their ids.",
+     command_jobs, jobs_options, COMMAND_READS},
     {"hint", "JOB", 1, 1, "Asks for a checkpoint of your job now.", command_hint, hint_options,
      COMMAND_CHANGES},
     {"restart", "JOB", 1, 1,

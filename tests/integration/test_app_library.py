@@ -63,7 +63,7 @@ class Agent:
 
     def done(self, rank=0):
         file = self.folder / f"done.{rank}"
-        return re.sub(r"stall_ms=\d+", "stall_ms=N", file.read_text()) if file.exists() else "nothing"
+        return re.sub(r"stall_ms=[1-9]\d*", "stall_ms=N", file.read_text()) if file.exists() else "nothing"
 
     def close(self):
         self.go()
@@ -136,6 +136,13 @@ def script_polls(d):
         d.call(call)
     d.hear()
     d.file()
+    d.call("saved_at 1700000000000")  # nothing is being saved
+    for number, call in enumerate(("saved_at 1700000000123", "saved_at 0", "tell")):  # of one saving alone
+        d.say(ask(f"1-45-{number + 1}"))
+        for line in ("poll", call, "done 128 1"):
+            d.call(line)
+        d.hear()
+        d.file()
     for number, text in enumerate(("0", "no room", "x" * 300, "tab\there", "")):
         d.say(ask(f"1-44-{number + 1}"))
         d.call("poll")
@@ -322,6 +329,7 @@ def test_both_answer_a_question_alike():
     log = both(script_polls)
     assert "< hello 1 j%251%20%C3%BC 3 0 0 1 1 plain" in log, log
     assert "hint=1-42-1\nbytes=4096\nstatus=0\nstep=127\nstall_ms=N" in log, log
+    assert [line for line in log if "saved_at=" in line] == ["hint=1-45-1\nbytes=1\nstatus=0\nstep=128\nsaved_at=1700000000123\nstall_ms=N"], log
 
 
 def test_both_hear_of_withdrawals_and_deferrals_alike():

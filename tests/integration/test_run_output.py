@@ -243,7 +243,7 @@ def a_job_of_ranks_reads_of_its_part_and_its_ranks():
         for job, numbers in zip(jobs, ("0, 1", "2, 3")):
             says(job, rf"ckpt-run: ranks {numbers} of the job are on this node \(sh, pid \d+, is their launcher: not signalled\)")
             says(job, rf"ckpt-run: checkpoint {identifier}: ranks {numbers} saved step 127; the part of this node, \S+ \S+, is written and verified in "
-                      r"\S+ at \S+/part-000\d; the application stood still for ")
+                      r"\S+ at \S+/part-000\d; the application was done \S+ after it was asked")
         wait_until("it is complete", lambda: cluster.checkpoints("job")[0].state == common_pb2.CHECKPOINT_STATE_COMPLETE, 10)
         after = json.loads(status(cluster, "a", "-o", "json"))["jobs"][0]
         assert (after["part"], after["parts"], after["asked_checkpoint"]) == (0, 2, ""), after

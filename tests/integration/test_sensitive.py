@@ -4,7 +4,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import Cluster, checkpoint_text, tap, wait_until  # noqa: E402
+from cluster import Cluster, checkpoint_text, free_port, http_get, metric, tap, wait_until  # noqa: E402
 from jobs import MIB, POLICY, all_run, complete, heat  # noqa: E402
 
 
@@ -39,5 +39,26 @@ def what_is_sensitive_stays_in_its_pool_and_is_wiped():
         cluster.debug_check()
 
 
+def metrics_tell_of_sensitive_jobs_in_sums_alone():
+    """N-005: whoever reads the metrics of a member or an agent learns sums, and of no single job whose or where it is."""
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        port = free_port()
+        cluster.agent_config.write_text(cluster.agent_config.read_text() + f'http: "127.0.0.1:{port}"\n')
+        cluster.start()
+        vault = cluster.dir / "vault"
+        vault.mkdir()
+        vault.chmod(0o1777)
+        cluster.ctl("target", "put", "vault", "--prefix", str(vault), "--write", "1GB/s", "--pool", "sensitive")
+        cluster.register("hidden-job", [("a", 1, MIB)], sensitive=True, tenant="hidden-tenant", project="hidden-project")
+        cluster.run_job("a", "hidden-job", heat(cluster, "hidden-job"))
+        all_run(cluster)
+        complete(cluster, "hidden-job")
+        api = cluster.members[0].http
+        wait_until("it is counted", lambda: metric(api, "ckpt_allocations") >= 1, 10)
+        for address in (api, f"127.0.0.1:{port}"):
+            status, text = http_get(address, "/metrics")
+            assert status == 200 and "ckpt_" in text and "hidden-" not in text, [line for line in text.splitlines() if "hidden-" in line]
+
+
 if __name__ == "__main__":
-    sys.exit(tap([what_is_sensitive_stays_in_its_pool_and_is_wiped]))
+    sys.exit(tap([what_is_sensitive_stays_in_its_pool_and_is_wiped, metrics_tell_of_sensitive_jobs_in_sums_alone]))

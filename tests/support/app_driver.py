@@ -41,6 +41,8 @@ def called(ckpt, verb, word):
         return result(ckpt.defer, int(word) / 1000)
     if verb == "progress":
         return result(ckpt.progress, int(word) / 1000000)
+    if verb == "saved_at":
+        return result(ckpt.saved_at, int(word) / 1000)
     if verb == "request":
         return "said" if ckpt.request() else "unheard"
     if verb == "restore":

@@ -66,6 +66,8 @@ int main(void)
             printf("%s\n", result_name(ckpt_defer(ckpt, number)));
         else if (strcmp(verb, "progress") == 0)
             printf("%s\n", result_name(ckpt_progress(ckpt, (uint32_t)number)));
+        else if (strcmp(verb, "saved_at") == 0)
+            printf("%s\n", result_name(ckpt_saved_at(ckpt, number)));
         else if (strcmp(verb, "request") == 0)
             printf("%s\n", ckpt != NULL && ckpt_request(ckpt) == 0 ? "said" : "unheard");
         else if (strcmp(verb, "restore") == 0)

@@ -17,6 +17,7 @@ struct own_call_row {
 };
 static const struct own_call_row rows[] = {
     {"/ckpt.v1.BrokerService/GetAllocation", &ckpt__v1__get_allocation_request__descriptor},
+    {"/ckpt.v1.BrokerService/ListAllocations", &ckpt__v1__list_allocations_request__descriptor},
     {"/ckpt.v1.BrokerService/ListCheckpoints", &ckpt__v1__list_checkpoints_request__descriptor},
     {"/ckpt.v1.BrokerService/Explain", &ckpt__v1__explain_request__descriptor},
     {"/ckpt.v1.BrokerService/RequestCheckpoint", &ckpt__v1__request_checkpoint_request__descriptor},
@@ -91,6 +92,7 @@ static void on_message(struct rpc_call *call, void *data, const uint8_t *bytes, 
     passed->up.ops = &ops;
     passed->up.path = method->row->path;
     passed->up.known = known;
+    passed->up.looks = true;
     buf_append(&passed->up.request, bytes, length);
     own_up_start(method->agent, call, &passed->up);
 }

@@ -8,12 +8,12 @@
 
 #include "ckpt/v1/app.pb-c.h"
 #include "ckpt/v1/broker.pb-c.h"
-#include "src/agent/app/own_tenant.h"
 #include "src/agent/app/own_up.h"
 #include "src/agent/job/allocation.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/text.h"
+#include "src/serve/tenant_table.h"
 
 #define REGISTER_OWN_JOB_METHOD        "/ckpt.v1.AppService/RegisterOwnJob"
 #define REGISTER_OWN_ALLOCATION_METHOD "/ckpt.v1.BrokerService/RegisterOwnAllocation"
@@ -141,8 +141,8 @@ static enum rpc_status request_named(struct own_up *up, const char *groups,
     struct own_request *own = (struct own_request *)up;
     const char *tenant = own->message->tenant;
 
-    if (up->uid != 0 &&
-        !own_tenant_is(tenant, up->owner, groups, own_asker_tenants(up->agent->own_asker))) {
+    if (up->uid != 0 && !tenant_is_named(tenant, up->owner, groups) &&
+        !tenant_table_gives(own_asker_tenants(up->agent->own_asker), tenant, up->owner, groups)) {
         snprintf(text, OWN_UP_TEXT_BYTES,
                  "TENANT_NOT_YOURS: tenant %.100s is neither your name nor one of your groups "
                  "(%.100s; %.150s), and owners_tenants in ckpt-agentd.yaml does not give it to "

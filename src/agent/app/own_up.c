@@ -98,7 +98,9 @@ struct rpc_client_call *own_asker_call(struct own_asker *asker, const struct own
         {"ckpt-owner-node", asker->agent->node_id},
         {"ckpt-owner", ask->owner[0] == '\0' ? uid : ask->owner},
         {"ckpt-owner-uid", uid},
-        {"ckpt-owner-known", ask->known ? "yes" : "no"}};
+        {"ckpt-owner-known", ask->known   ? "yes"
+                             : ask->looks ? "looks"
+                                          : "no"}};
 
     snprintf(uid, sizeof(uid), "%u", (unsigned)ask->uid);
     return rpc_channel_unary(rpc_follow_channel(asker->follow),
@@ -127,6 +129,7 @@ static void up_ask(void *data)
                                 .owner = up->owner,
                                 .uid = up->uid,
                                 .known = up->known,
+                                .looks = up->looks,
                                 .timeout_ms = CALL_TIMEOUT_MS};
 
     if (up->ops->says_owner)

@@ -40,6 +40,7 @@ struct own_up {
     const struct own_up_ops *ops;
     const char *path; /* of the leader's method */
     bool known;       /* the job is known here as this user's */
+    bool looks;       /* no file comes of it: an admin of the job's tenant may ask as well */
     struct buf request;
     /* own_up_start() sets: */
     struct list node;
@@ -56,8 +57,8 @@ struct own_up {
 
 /* The way to the cluster for all users of the node. */
 struct own_asker;
-/* tenants: the site's table for jobs that users register (own_tenant.h), which lives as long; NULL:
- * nobody may. Freed after the server, which ends its calls. */
+/* tenants: the site's table for jobs that users register (src/serve/tenant_table.h), which lives as
+ * long; NULL: nobody may. Freed after the server, which ends its calls. */
 int own_asker_new(struct agent *agent, const char *brokers, const char *tenants,
                   struct own_asker **ret_asker, struct err *err);
 void own_asker_free(struct own_asker *asker);
@@ -70,7 +71,7 @@ struct own_ask {
     const struct buf *request;
     const char *owner;
     uid_t uid;
-    bool known;
+    bool known, looks; /* as in struct own_up */
     uint64_t timeout_ms;
 };
 struct rpc_client_call *own_asker_call(struct own_asker *asker, const struct own_ask *ask,

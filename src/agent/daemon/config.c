@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/agent/app/own_tenant.h"
 #include "src/agent/daemon/config_htcondor.h"
 #include "src/agent/node/platform.h"
 #include "src/base/address.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/rpc/follow.h"
+#include "src/serve/tenant_table.h"
 
 enum {
     HEARTBEAT_MIN_MS = 100,
@@ -231,8 +231,8 @@ int agent_config_check(struct agent_config *config, struct err *err)
     if (check_platform("machine", config->machine, err) != 0 ||
         check_platform("os", config->os, err) != 0 || check_domain(config->domain, err) != 0 ||
         check_probe(config->node_probe, err) != 0 ||
-        own_tenants_check(config->owners_tenants, err) != 0 || check_memory(config, err) != 0 ||
-        check_stores(config, err) != 0)
+        tenant_table_check("owners_tenants", config->owners_tenants, err) != 0 ||
+        check_memory(config, err) != 0 || check_stores(config, err) != 0)
         return -1;
     return check_http(config, err);
 }

@@ -46,7 +46,7 @@ struct agent_config {
     char *machine, *os;   /* what the node is to be called; "": as its system says */
     char *domain;         /* whose target its checkpoints go to; "": none */
     char *node_probe;     /* where members probe the machine; "": port 22 */
-    char *owners_tenants; /* own_tenant.h */
+    char *owners_tenants; /* src/serve/tenant_table.h */
     uint64_t heartbeat_ms;
     uint64_t worker_idle_ms; /* how long a worker waits for a next task; 0: not at all */
     /* of what jobs wrote, kept on their node; 0: nothing is */

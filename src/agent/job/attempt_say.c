@@ -11,7 +11,11 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 
-enum { SAID_BYTES = 3072, SAVED_BYTES = JOB_DETAIL_BYTES + LABEL_MAX_BYTES + 32 };
+enum {
+    SAID_BYTES = 3072,
+    SAVED_BYTES = JOB_DETAIL_BYTES + LABEL_MAX_BYTES + 32,
+    STALL_BYTES = WORDS_BYTES + 64
+};
 
 static void say_failed(struct allocation *allocation, char said[SAID_BYTES])
 {
@@ -70,24 +74,37 @@ static void name_saved(const struct allocation *allocation, char ret_text[SAVED_
         snprintf(ret_text, SAVED_BYTES, "%s saved; ", ranks);
 }
 
+/* How long the application took, as far as it is known. Nobody but itself knows whether it stood
+ * still: until it comes to save, or while another thread of it saves, it may have computed. */
+static void name_stall(const struct attempt *attempt, uint64_t stall_ms, char ret_text[STALL_BYTES])
+{
+    char stall[WORDS_BYTES];
+
+    words_duration(stall_ms, stall);
+    if (stall_ms == 0)
+        snprintf(ret_text, STALL_BYTES, "how long the application took was not seen");
+    else if (attempt->stall_told)
+        snprintf(ret_text, STALL_BYTES, "the application saved for %s", stall);
+    else
+        snprintf(ret_text, STALL_BYTES, "the application was done %s after it was asked", stall);
+}
+
 static void say_verified(struct allocation *allocation, const Ckpt__V1__AgentReport *report,
                          char said[SAID_BYTES])
 {
-    char id[CHECKPOINT_ID_TEXT_BYTES], size[WORDS_BYTES], took[WORDS_BYTES], stall[WORDS_BYTES];
+    char id[CHECKPOINT_ID_TEXT_BYTES], size[WORDS_BYTES], took[WORDS_BYTES], stall[STALL_BYTES];
     char part[PART_NAME_BYTES], saved[SAVED_BYTES];
 
     CHECK(report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED);
     CHECK(report->checkpoint_id == allocation->attempt.checkpoint_id);
     name_saved(allocation, saved);
+    name_stall(&allocation->attempt, report->stall_ms, stall);
     snprintf(said, SAID_BYTES,
              "checkpoint %s: %sthe part of this node, %s, is written and verified in %s at %s/%s; "
-             "%s%s",
+             "%s",
              checkpoint_id_format(report->checkpoint_id, id), saved,
              words_size(report->size_bytes, size), words_duration(report->write_ms, took),
-             allocation->attempt.path, part_name_format(allocation->attempt.part, part),
-             report->stall_ms > 0 ? "the application stood still for "
-                                  : "how long the application stood still was not measured",
-             report->stall_ms > 0 ? words_duration(report->stall_ms, stall) : "");
+             allocation->attempt.path, part_name_format(allocation->attempt.part, part), stall);
 }
 
 void attempt_say_local(struct allocation *allocation, const char *why)

@@ -16,6 +16,17 @@ enum {
 
 /* ---- waiting for the application ---- */
 
+/* An application that tells nothing may compute on until it comes to save, or while it saves. */
+static void take_stall(const struct attempt_stepping *step, uint64_t told_ms)
+{
+    struct attempt *attempt = step->attempt;
+
+    CHECK(step->entry->allocation_id[0] != '\0');
+    attempt->stall_told = told_ms != 0;
+    attempt->stall_ms =
+        told_ms != 0 ? told_ms : attempt_stall_ms(attempt, step->entry, step->facts->now_us);
+}
+
 static void take_sentinel(const struct attempt_stepping *step)
 {
     struct attempt *attempt = step->attempt;
@@ -24,9 +35,7 @@ static void take_sentinel(const struct attempt_stepping *step)
 
     CHECK(step->entry->rank_count == 0);
     CHECK(step->facts->answer == ASK_FINISHED);
-    attempt->stall_ms = sentinel->stall_ms != 0
-                            ? sentinel->stall_ms
-                            : attempt_stall_ms(attempt, step->entry, step->facts->now_us);
+    take_stall(step, sentinel->stall_ms);
     attempt->told_bytes = sentinel->bytes;
     attempt->saved_at_ms = sentinel->saved_at_ms;
     memcpy(attempt->label, sentinel->label, sizeof(attempt->label));
@@ -46,9 +55,7 @@ static void take_all_done(const struct attempt_stepping *step, const struct rank
     struct attempt *attempt = step->attempt;
 
     CHECK(outcome->verdict == RANKS_DONE);
-    attempt->stall_ms = outcome->stall_ms != 0
-                            ? outcome->stall_ms
-                            : attempt_stall_ms(attempt, step->entry, step->facts->now_us);
+    take_stall(step, outcome->stall_ms);
     attempt->told_bytes = outcome->bytes;
     attempt->saved_at_ms = outcome->saved_at_ms;
     memcpy(attempt->label, outcome->label, sizeof(attempt->label));

@@ -121,6 +121,7 @@ struct attempt {
     uint64_t seen_at_us;                                     /* of the order */
     uint64_t done_at_us;    /* of the sentinel; 0: it has not come */
     uint64_t stall_ms;      /* from the question to the sentinel; 0: it came when nobody looked */
+    bool stall_told;        /* by the application, whose word it is: it knows when it computed */
     uint64_t saved_at_ms;   /* of the state, as told; 0: that of the question */
     uint64_t alive_us;      /* of the last sign of life on the call; 0: none */
     uint64_t told_write_ms; /* as reported, what it expects from the question on; 0: not told */

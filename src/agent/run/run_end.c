@@ -99,7 +99,7 @@ static int end_for_good(const char *allocation_id, const char *socket)
     if (code != EXIT_SUCCESS)
         return code;
     printf("job %s: ended for good; its complete checkpoints stay\n", allocation_id);
-    job = run_owner_job(socket, allocation_id);
+    job = run_owner_job(socket, allocation_id, RUN_OWNER_JOB_MS);
     if (job != NULL)
         owner_job_print(stdout, job, "");
     if (job != NULL)
@@ -116,7 +116,7 @@ static bool holds_nodes(const Ckpt__V1__Allocation *job)
 /* Nothing of it runs here: it waits, has ended, or runs elsewhere. */
 static int end_elsewhere(const char *allocation_id, const char *socket)
 {
-    Ckpt__V1__Allocation *job = run_owner_job(socket, allocation_id);
+    Ckpt__V1__Allocation *job = run_owner_job(socket, allocation_id, RUN_OWNER_JOB_MS);
     bool elsewhere = job != NULL && holds_nodes(job);
 
     if (elsewhere) {

@@ -49,7 +49,7 @@ static const char usage[] =
     "goes on.\n";
 
 /* Parts that an earlier try has brought stay: the worker compares them with what is to come. */
-static bool is_part(const char *name)
+bool run_get_is_part(const char *name)
 {
     return strncmp(name, "part-", 5) == 0 && name[5] != '\0' &&
            name[5 + strspn(name + 5, "0123456789")] == '\0';
@@ -64,7 +64,7 @@ static bool holds_something(int fd)
     CHECK(folder != NULL);
     while (!found && (entry = readdir(folder)) != NULL)
         found = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
-                !is_part(entry->d_name);
+                !run_get_is_part(entry->d_name);
     closedir(folder);
     return found;
 }

@@ -31,6 +31,7 @@
 #include "src/agent/run/run_linger.h"
 #include "src/agent/run/run_names.h"
 #include "src/agent/run/run_news.h"
+#include "src/agent/run/run_next.h"
 #include "src/agent/run/run_note.h"
 #include "src/agent/run/run_options.h"
 #include "src/agent/run/run_say.h"
@@ -112,6 +113,14 @@ __attribute__((noreturn)) static void leave(int code)
     run_input_close();
     fflush(NULL);
     _exit(code);
+}
+
+/* How the job goes on is said, unless its work is done. */
+__attribute__((noreturn)) static void leave_saying(int code)
+{
+    if (code != 0 && !run.options.quiet && !run.options.once)
+        run_next_say(run.options.socket, run.options.allocation_id);
+    leave(code);
 }
 
 /* ---- up ---- */
@@ -261,7 +270,7 @@ static void application_changed(int wait_status)
         run_terminal_changed(wait_status);
         return;
     }
-    if (WIFSIGNALED(wait_status))
+    if (WIFSIGNALED(wait_status) && !run.options.once)
         run_say("the application was ended by signal %d (%s)", WTERMSIG(wait_status),
                 strsignal(WTERMSIG(wait_status)));
     run_news_stop();
@@ -415,11 +424,12 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
     CHECK(proc_read_stat(run.pid, &stat) == 0);
     run.start_ticks = stat.start_ticks;
     run.run_number = ready->run;
-    run_say_started(ready, &(struct run_started){.pid = run.pid,
-                                                 .wants_restore = wants_restore(),
-                                                 .last = {.started_at_ms = run.started_at_ms,
-                                                          .ended_at_ms = run.ended_at_ms,
-                                                          .began_from = run.began_from}});
+    if (!run.options.once)
+        run_say_started(ready, &(struct run_started){.pid = run.pid,
+                                                     .wants_restore = wants_restore(),
+                                                     .last = {.started_at_ms = run.started_at_ms,
+                                                              .ended_at_ms = run.ended_at_ms,
+                                                              .began_from = run.began_from}});
     run.ran = true;
     run.parts = ready->parts;
     run.started_at_ms = run_wall_ms();
@@ -448,7 +458,7 @@ static void release_application(void)
 
 static void leave_waiting(void) /* no run will follow */
 {
-    leave(run.ran ? run_exit_code(run_comeback_status(run.wait_status)) : RUN_EXIT_SELF);
+    leave_saying(run.ran ? run_exit_code(run_comeback_status(run.wait_status)) : RUN_EXIT_SELF);
 }
 
 /* What runs well is not ended because its agent cannot have it: it is asked again, and the application goes on. */
@@ -480,7 +490,7 @@ static void take_refusal(const Ckpt__V1__AttachReady *ready)
         kill(-run.pid, SIGTERM);
     if (run.options.stay && run.state == RUN_ATTACHING)
         leave_waiting();
-    leave(RUN_EXIT_SELF);
+    leave_saying(RUN_EXIT_SELF);
 }
 
 static void take_ready(const Ckpt__V1__AttachReady *ready)
@@ -539,7 +549,7 @@ static void leave_with_cause(void)
 {
     CHECK(run.ran);
     if (run.parts == 1)
-        leave(run_exit_code(run.wait_status));
+        leave_saying(run_exit_code(run.wait_status));
     run_comeback_leave();
     begin_anew();
     wait_ms(0, attach_fire);
@@ -547,7 +557,7 @@ static void leave_with_cause(void)
 
 static void take_end(const Ckpt__V1__AttachEnd *end)
 {
-    bool stays = !end->for_good || run.options.stay;
+    bool stays = (!end->for_good || run.options.stay) && !run.options.once;
 
     if (run.state == RUN_ATTACHING && run_comeback_leaves())
         return;                                /* others still end it */
@@ -670,8 +680,8 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
         wait_ms(run.refused ? REFUSED_AGAIN_MS : ATTACH_AGAIN_MS, attach_fire);
     else if (run.will_restart && !run.ended_by_cluster)
         next_run();
-    else if (!run.ended_by_cluster && (run.ended || run.failed))
-        leave(run_exit_code(run.wait_status));
+    else if (!run.ended_by_cluster && (run.ended || run.failed || run.options.once))
+        leave_saying(run_exit_code(run.wait_status));
     else if (run.ended_by_cluster
                  ? run_input_again()
                  : run_input_unread() && (run.wait_status != 0 || /* for the last time here */
@@ -762,10 +772,10 @@ int main(int argc, char **argv)
 
     start_program(&run.found);
     run.child.keeper_fd = -1;
-    CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0); /* for an application whose keeper is killed */
-    run_input_open();
     if (run_answered(argc, argv, &run.options, &code))
         return code;
+    CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0); /* for an application whose keeper is killed */
+    run_input_open();
     run_say_quiet(run.options.quiet);
     run_inherited_name(run.options.command);
     signal(SIGPIPE, SIG_IGN);

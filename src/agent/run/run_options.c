@@ -22,6 +22,8 @@ static const char usage_before[] =
     "       ckpt-run checkpoint | pin | unpin CHECKPOINT\n"
     "       ckpt-run get CHECKPOINT DIR     what you may ask the cluster about your jobs, without\n"
     "                                       a key of it (... hint --help)\n"
+    "       ckpt-run jobs --tenant T        of a tenant whose admin you are (... jobs --help)\n"
+    "       ckpt-run import JOB DIR         a folder as the first checkpoint of a job of yours\n"
     "       ckpt-run register --alloc ID --tenant T --project P [options]\n"
     "                                       a job of yours on this node (... register --help)\n"
     "Runs an application under the node's agent: it is asked for checkpoints, and after a crash "

@@ -32,6 +32,7 @@ struct run_options {
     bool asks_group;               /* the signal goes to the whole process group */
     Ckpt__V1__RestoreMode restore; /* UNSPECIFIED: as registered */
     bool stay;                     /* for runs that are to come */
+    bool once;                     /* it leaves when its first run has ended: no word asks for it */
     bool replace;                  /* an application that runs without a ckpt-run */
     bool quiet;                    /* only why it fails itself */
     bool help;

@@ -13,7 +13,6 @@
 
 enum {
     TIMEOUT_MS = 15000, /* the agent gives up earlier */
-    JOB_TIMEOUT_MS = 5000,
     METHOD_BYTES = 128
 };
 
@@ -77,20 +76,20 @@ int run_owner(int argc, char **argv)
     return owner_run(argc, argv, ask_for_cli);
 }
 
-Ckpt__V1__Allocation *run_owner_job(const char *socket, const char *allocation_id)
+/* NULL: answer says why, and its bytes are the caller's to close in any case. */
+static Ckpt__V1__Allocation *ask_for_job(const char *socket, const char *allocation_id,
+                                         uint64_t timeout_ms, struct run_answer *ret_answer)
 {
     Ckpt__V1__GetAllocationRequest request = CKPT__V1__GET_ALLOCATION_REQUEST__INIT;
     Ckpt__V1__Allocation *job = NULL;
-    struct run_answer answer;
 
     request.allocation_id = check_strdup(allocation_id);
     if (ask_agent(socket,
                   &(struct client_request){.method = "BrokerService/GetAllocation",
                                            .message = &request.base,
-                                           .timeout_ms = JOB_TIMEOUT_MS},
-                  &answer) == RPC_OK)
-        job = ckpt__v1__allocation__unpack(NULL, answer.bytes.length, answer.bytes.bytes);
-    buf_close(&answer.bytes);
+                                           .timeout_ms = timeout_ms},
+                  ret_answer) == RPC_OK)
+        job = ckpt__v1__allocation__unpack(NULL, ret_answer->bytes.length, ret_answer->bytes.bytes);
     free(request.allocation_id);
     if (job != NULL && job->spec == NULL) {
         ckpt__v1__allocation__free_unpacked(job, NULL);
@@ -99,22 +98,91 @@ Ckpt__V1__Allocation *run_owner_job(const char *socket, const char *allocation_i
     return job;
 }
 
+Ckpt__V1__Allocation *run_owner_job(const char *socket, const char *allocation_id,
+                                    uint64_t timeout_ms)
+{
+    struct run_answer answer;
+    Ckpt__V1__Allocation *job = ask_for_job(socket, allocation_id, timeout_ms, &answer);
+
+    buf_close(&answer.bytes);
+    return job;
+}
+
+Ckpt__V1__Allocation *run_owner_job_told(const char *socket, const char *allocation_id,
+                                         int *ret_code)
+{
+    struct run_answer answer;
+    Ckpt__V1__Allocation *job = ask_for_job(socket, allocation_id, RUN_OWNER_JOB_MS, &answer);
+
+    if (job == NULL)
+        *ret_code = run_call_fail(socket, &answer);
+    buf_close(&answer.bytes);
+    return job;
+}
+
+bool run_owner_stopped(const Ckpt__V1__Allocation *job)
+{
+    return job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED ||
+           job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_SUSPENDED ||
+           job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED ||
+           job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED;
+}
+
+/* ---- changes ---- */
+
+static void change_ask(const char *socket, const char *method, const ProtobufCMessage *request,
+                       struct run_owner_change *ret_change)
+{
+    Ckpt__V1__MutationReply *reply = NULL;
+
+    *ret_change = (struct run_owner_change){0};
+    if (ask_agent(socket,
+                  &(struct client_request){
+                      .method = method, .message = request, .timeout_ms = TIMEOUT_MS},
+                  &ret_change->answer) == RPC_OK)
+        reply = ckpt__v1__mutation_reply__unpack(NULL, ret_change->answer.bytes.length,
+                                                 ret_change->answer.bytes.bytes);
+    buf_close(&ret_change->answer.bytes);
+    if (reply == NULL)
+        return;
+    ret_change->checkpoint_id = reply->checkpoint_id;
+    ckpt__v1__mutation_reply__free_unpacked(reply, NULL);
+}
+
 int run_owner_end(const char *socket, const char *allocation_id)
 {
     Ckpt__V1__EndAllocationRequest request = CKPT__V1__END_ALLOCATION_REQUEST__INIT;
-    struct run_answer answer;
+    struct run_owner_change ended;
     char id[33];
-    int code = EXIT_SUCCESS;
 
     request.allocation_id = check_strdup(allocation_id);
     request.request_id = client_request_id(id);
-    if (ask_agent(socket,
-                  &(struct client_request){.method = "BrokerService/EndAllocation",
-                                           .message = &request.base,
-                                           .timeout_ms = TIMEOUT_MS},
-                  &answer) != RPC_OK)
-        code = run_call_fail(socket, &answer);
-    buf_close(&answer.bytes);
+    change_ask(socket, "BrokerService/EndAllocation", &request.base, &ended);
     free(request.allocation_id);
-    return code;
+    return ended.answer.status == RPC_OK ? EXIT_SUCCESS : run_call_fail(socket, &ended.answer);
+}
+
+void run_owner_migrate(const char *socket, const char *allocation_id,
+                       struct run_owner_change *ret_change)
+{
+    Ckpt__V1__RequestMigrationRequest request = CKPT__V1__REQUEST_MIGRATION_REQUEST__INIT;
+    char id[33];
+
+    request.allocation_id = check_strdup(allocation_id);
+    request.request_id = client_request_id(id);
+    change_ask(socket, "BrokerService/RequestMigration", &request.base, ret_change);
+    free(request.allocation_id);
+}
+
+void run_owner_restart(const char *socket, const char *allocation_id, bool from_scratch,
+                       struct run_owner_change *ret_change)
+{
+    Ckpt__V1__RestartAllocationRequest request = CKPT__V1__RESTART_ALLOCATION_REQUEST__INIT;
+    char id[33];
+
+    request.allocation_id = check_strdup(allocation_id);
+    request.request_id = client_request_id(id);
+    request.from_scratch = from_scratch;
+    change_ask(socket, "BrokerService/RestartAllocation", &request.base, ret_change);
+    free(request.allocation_id);
 }

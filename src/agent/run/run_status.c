@@ -186,7 +186,7 @@ static bool wants_cluster(const Ckpt__V1__OwnJob *job)
 /* False: the cluster does not know it as the caller's, or cannot be asked. */
 static bool print_cluster(const char *socket, const char *allocation_id, const char *node_id)
 {
-    Ckpt__V1__Allocation *job = run_owner_job(socket, allocation_id);
+    Ckpt__V1__Allocation *job = run_owner_job(socket, allocation_id, RUN_OWNER_JOB_MS);
 
     if (job == NULL)
         return false;
@@ -368,7 +368,8 @@ static int parse(int argc, char **argv, struct status_options *ret_options)
 /* Of a job that this node has not heard of. */
 static bool print_elsewhere(const struct status_options *options)
 {
-    Ckpt__V1__Allocation *job = run_owner_job(options->socket, options->allocation_id);
+    Ckpt__V1__Allocation *job =
+        run_owner_job(options->socket, options->allocation_id, RUN_OWNER_JOB_MS);
 
     if (job == NULL)
         return false;

@@ -7,6 +7,8 @@
 
 #include "src/agent/run/run_end.h"
 #include "src/agent/run/run_get.h"
+#include "src/agent/run/run_import.h"
+#include "src/agent/run/run_import_files.h"
 #include "src/agent/run/run_owner.h"
 #include "src/agent/run/run_register.h"
 #include "src/agent/run/run_say.h"
@@ -18,8 +20,11 @@
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
-} verbs[] = {
-    {"status", run_status}, {"end", run_end}, {"register", run_register}, {"get", run_get}};
+} verbs[] = {{"status", run_status},
+             {"end", run_end},
+             {"register", run_register},
+             {"get", run_get},
+             {IMPORT_FILES_VERB, run_import_files}};
 
 bool run_answered(int argc, char **argv, struct run_options *ret_options, int *ret_code)
 {
@@ -31,6 +36,8 @@ bool run_answered(int argc, char **argv, struct run_options *ret_options, int *r
             return true;
         }
     }
+    if (argc > 1 && strcmp(argv[1], "import") == 0)
+        return run_import(argc - 1, argv + 1, ret_options, ret_code);
     if (argc > 1 && owner_verb(argv[1]) != NULL) {
         *ret_code = run_owner(argc - 1, argv + 1);
         return true;

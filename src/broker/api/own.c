@@ -11,6 +11,7 @@
 #include "src/base/text.h"
 #include "src/broker/api/access.h"
 #include "src/broker/api/methods.h"
+#include "src/serve/tenant_table.h"
 
 enum { UID_DIGITS_MAX = 10, SHOWN_BYTES = 160 };
 
@@ -20,6 +21,7 @@ struct own_word {
     const char *owner;   /* the user's name there, else the number */
     const char *uid;     /* in decimal */
     bool known;          /* the agent knows the named job as this user's */
+    bool looks;          /* no file comes of the answer; an earlier agent does not say so */
 };
 
 static bool is_number(const char *text)
@@ -37,7 +39,8 @@ static bool word_of(const struct rpc_call *call, struct own_word *ret_word)
     *ret_word = (struct own_word){.node_id = rpc_call_metadata(call, OWN_NODE_METADATA),
                                   .owner = rpc_call_metadata(call, OWN_NAME_METADATA),
                                   .uid = rpc_call_metadata(call, OWN_UID_METADATA),
-                                  .known = known != NULL && strcmp(known, "yes") == 0};
+                                  .known = known != NULL && strcmp(known, "yes") == 0,
+                                  .looks = known != NULL && strcmp(known, "looks") == 0};
     return ret_word->node_id != NULL && id_valid(ret_word->node_id) && ret_word->owner != NULL &&
            id_valid(ret_word->owner) && ret_word->uid != NULL && is_number(ret_word->uid);
 }
@@ -49,9 +52,52 @@ bool own_asks(const struct method *method, const struct rpc_call *call)
     return method->own != NULL && access_is_kind(rpc_call_peer(call), TLS_AGENT);
 }
 
-bool own_may_ask(const struct method *method, const struct rpc_call *call,
+static const char *text_field(const ProtobufCMessage *message, const char *name)
+{
+    const ProtobufCFieldDescriptor *field =
+        protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
+
+    if (field == NULL)
+        return "";
+    CHECK(field->type == PROTOBUF_C_TYPE_STRING);
+    return *(const char *const *)(const void *)((const char *)message + field->offset);
+}
+
+/* Of the members' own table alone: an agent speaks for users, and gives nobody a tenant. */
+static bool is_admin(const struct own_rule *rule, const struct own_word *word, const char *tenant)
+{
+    return rule->method->kind == METHOD_READ && word->looks && tenant[0] != '\0' &&
+           tenant_table_gives(rule->admins, tenant, word->owner, "");
+}
+
+/* A list of jobs is of a tenant, for its admin. */
+static bool may_list(const struct own_rule *rule, const struct own_word *word,
+                     const ProtobufCMessage *message, char *text, size_t size)
+{
+    char shown[SHOWN_BYTES];
+    const char *tenant = text_field(message, "tenant");
+
+    if (message->descriptor != &ckpt__v1__list_allocations_request__descriptor ||
+        is_admin(rule, word, tenant))
+        return true;
+    text_shown(tenant, shown, sizeof(shown));
+    if (tenant[0] == '\0')
+        snprintf(text, size,
+                 "PERMISSION_DENIED: tenant must be given by an admin of a tenant (--tenant); "
+                 "ckpt-run status lists the jobs of user %s on a node",
+                 word->owner);
+    else
+        snprintf(text, size,
+                 "PERMISSION_DENIED: user %s is no admin of tenant %s; tenant_admins in ckptd.yaml "
+                 "names them",
+                 word->owner, shown);
+    return false;
+}
+
+bool own_may_ask(const struct own_rule *rule, const struct rpc_call *call,
                  const ProtobufCMessage *message, char *text, size_t size)
 {
+    const struct method *method = rule->method;
     struct own_word word;
     const char *beyond;
 
@@ -68,7 +114,7 @@ bool own_may_ask(const struct method *method, const struct rpc_call *call,
     }
     beyond = access_field_beyond(message, method->own);
     if (beyond == NULL)
-        return true;
+        return may_list(rule, &word, message, text, size);
     snprintf(text, size,
              "PERMISSION_DENIED: %s must not be given by the owner of a job; ask an operator",
              beyond);
@@ -97,17 +143,6 @@ static bool is_owner(const struct fsm *fsm, const struct fsm_allocation *allocat
            runs_on(fsm, allocation, word->node_id);
 }
 
-static const char *text_field(const ProtobufCMessage *message, const char *name)
-{
-    const ProtobufCFieldDescriptor *field =
-        protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
-
-    if (field == NULL)
-        return "";
-    CHECK(field->type == PROTOBUF_C_TYPE_STRING);
-    return *(const char *const *)(const void *)((const char *)message + field->offset);
-}
-
 static uint64_t number_field(const ProtobufCMessage *message, const char *name)
 {
     const ProtobufCFieldDescriptor *field =
@@ -119,9 +154,17 @@ static uint64_t number_field(const ProtobufCMessage *message, const char *name)
     return *(const uint64_t *)(const void *)((const char *)message + field->offset);
 }
 
+/* Whether the word is of its owner, or for this method of an admin of its tenant. */
+static bool is_theirs(const struct own_rule *rule, const struct fsm *fsm,
+                      const struct fsm_allocation *allocation, const struct own_word *word)
+{
+    return allocation != NULL &&
+           (is_owner(fsm, allocation, word) || is_admin(rule, word, allocation->tenant));
+}
+
 /* Each job that the request names, by itself or by a checkpoint, and one at least. */
-static bool names_own(const struct fsm *fsm, const ProtobufCMessage *message,
-                      const struct own_word *word)
+static bool names_own(const struct own_rule *rule, const struct fsm *fsm,
+                      const ProtobufCMessage *message, const struct own_word *word)
 {
     const char *allocation_id = text_field(message, "allocation_id");
     const uint64_t checkpoint_id = number_field(message, "checkpoint_id");
@@ -130,20 +173,20 @@ static bool names_own(const struct fsm *fsm, const ProtobufCMessage *message,
 
     if (allocation_id[0] != '\0') {
         allocation = fsm_allocation_find(fsm, allocation_id);
-        if (allocation == NULL || !is_owner(fsm, allocation, word))
+        if (!is_theirs(rule, fsm, allocation, word))
             return false;
     }
     if (checkpoint_id != 0) {
         checkpoint = fsm_checkpoint_find(fsm, checkpoint_id);
         allocation =
             checkpoint == NULL ? NULL : fsm_allocation_find_slot(fsm, checkpoint->allocation_slot);
-        if (allocation == NULL || !is_owner(fsm, allocation, word))
+        if (!is_theirs(rule, fsm, allocation, word))
             return false;
     }
     return allocation_id[0] != '\0' || checkpoint_id != 0;
 }
 
-bool own_is_theirs(const struct fsm *fsm, const struct rpc_call *call,
+bool own_is_theirs(const struct own_rule *rule, const struct fsm *fsm, const struct rpc_call *call,
                    const ProtobufCMessage *message, char *text, size_t size)
 {
     char shown[SHOWN_BYTES], id[CHECKPOINT_ID_TEXT_BYTES];
@@ -152,7 +195,8 @@ bool own_is_theirs(const struct fsm *fsm, const struct rpc_call *call,
     struct own_word word;
 
     CHECK(word_of(call, &word));
-    if (names_own(fsm, message, &word))
+    if (names_own(rule, fsm, message, &word) ||
+        message->descriptor == &ckpt__v1__list_allocations_request__descriptor) /* may_list() */
         return true;
     text_shown(job, shown, sizeof(shown));
     if (checkpoint_id != 0)

@@ -135,6 +135,11 @@ static void request_stand_in_line(struct request *request)
     rpc_call_want_writable(request->call);
 }
 
+static const char *admins_of(const struct broker *broker)
+{
+    return broker->config->tenant_admins == NULL ? "" : broker->config->tenant_admins;
+}
+
 /* The turn of a read has come. A linearizable read was confirmed some turns ago: a member that has
  * lost its leadership since then refuses, since another one may have gone on. */
 static void request_answer(struct request *request)
@@ -148,7 +153,8 @@ static void request_answer(struct request *request)
     if (confirmed && !replica_serving(request->broker->replica))
         answer_not_leader(request->broker, request->call);
     else if (own_asks(request->method, request->call) &&
-             !own_is_theirs(replica_fsm(request->broker->replica), request->call, request->message,
+             !own_is_theirs(&(struct own_rule){request->method, admins_of(request->broker)},
+                            replica_fsm(request->broker->replica), request->call, request->message,
                             text, sizeof(text)))
         rpc_call_finish(request->call, RPC_NOT_FOUND, text);
     else
@@ -315,9 +321,10 @@ static bool owner_may(const struct service_method *state, struct rpc_call *call,
 {
     struct replica *replica = state->service->broker->replica;
     const struct method *method = state->method;
+    const struct own_rule rule = {method, admins_of(state->service->broker)};
     char text[ANSWER_TEXT_BYTES];
 
-    if (!own_may_ask(method, call, message, text, sizeof(text))) {
+    if (!own_may_ask(&rule, call, message, text, sizeof(text))) {
         rpc_call_finish(call, RPC_PERMISSION_DENIED, text);
         return false;
     }
@@ -327,7 +334,7 @@ static bool owner_may(const struct service_method *state, struct rpc_call *call,
         answer_not_leader(state->service->broker, call);
         return false;
     }
-    if (own_is_theirs(replica_fsm(replica), call, message, text, sizeof(text)))
+    if (own_is_theirs(&rule, replica_fsm(replica), call, message, text, sizeof(text)))
         return true;
     rpc_call_finish(call, RPC_NOT_FOUND, text);
     return false;

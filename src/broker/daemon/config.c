@@ -19,6 +19,7 @@
 #include "src/broker/api/target_kinds.h"
 #include "src/broker/daemon/config_htcondor.h"
 #include "src/broker/daemon/config_keys.h"
+#include "src/serve/tenant_table.h"
 
 #define NO_TLS                                                                                     \
     "is not a loopback address, and without TLS everyone who reaches it is trusted; set tls, or "  \
@@ -286,6 +287,19 @@ static int check_stores(const struct config *config, struct err *err)
                              problem.text);
 }
 
+/* A member knows names of users, from agents, and not their groups. */
+static int check_tenant_admins(const struct config *config, struct err *err)
+{
+    struct err why = {0};
+
+    if (tenant_table_check("tenant_admins", config->tenant_admins, &why) == 0 &&
+        strchr(config->tenant_admins, '@') == NULL)
+        return 0;
+    return settings_complain(&config->settings, CONFIG_ROOT, "tenant_admins", 0, err,
+                             "must be TENANT=USER,USER... with blanks between; a USER is a name, "
+                             "or * for all");
+}
+
 static int check_together(struct config *config, struct err *err)
 {
     char limit[96];
@@ -299,6 +313,8 @@ static int check_together(struct config *config, struct err *err)
         return settings_complain(&config->settings, CONFIG_ROOT, "restart_hook", 0, err,
                                  "must be the absolute path of a program that ckptd's user can "
                                  "run");
+    if (check_tenant_admins(config, err) != 0)
+        return -1;
     if (check_tls(config, err) != 0 || check_backups(config, err) != 0)
         return -1;
     for (size_t i = 0; i < config->member_count; i++) {

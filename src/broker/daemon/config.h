@@ -70,6 +70,7 @@ struct config {
     size_t member_count;
     const struct config_member *self; /* one of members */
     char *preferred_leader;           /* name of a member; "": none */
+    char *tenant_admins;              /* they look at all of a tenant: src/serve/tenant_table.h */
     char *restart_hook;               /* absolute path of a command (hook.h); "": none */
     uint64_t election_ms, heartbeat_ms;
     /* A snapshot is taken after so many entries, or so many bytes of them. */

@@ -144,6 +144,7 @@ const char *fake_agent_done(struct fake_agent *agent, int rank)
     text[length] = '\0';
     char *stall = strstr(text, "stall_ms=");
     assert_non_null(stall);
+    assert_true(strtoull(stall + sizeof("stall_ms=") - 1, NULL, 10) > 0); /* 0: it is not told */
     assert_true(text[length - 1] == '\n' && strchr(stall, '\n') == text + length - 1);
     *stall = '\0';
     return text;

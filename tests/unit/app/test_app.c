@@ -86,6 +86,7 @@ static void outside_ckpt_run_all_calls_do_nothing(void **state)
     assert_int_equal(ckpt_done_label(NULL, "x", 1), 0);
     assert_int_equal(ckpt_failed(NULL, "x"), 0);
     assert_int_equal(ckpt_defer(NULL, 1), 0);
+    assert_int_equal(ckpt_saved_at(NULL, 1), 0);
     assert_int_equal(ckpt_progress(NULL, 1), 0);
     assert_null(ckpt_directory(NULL));
     assert_null(ckpt_hint(NULL));
@@ -218,6 +219,36 @@ static void a_poll_saves_once_and_done_writes_its_file(void **state)
     fake_agent_say(&agent, ASK("1-42-1")); /* the agent has not read the file yet */
     assert_int_equal(ckpt_poll(ckpt), CKPT_GO_ON);
     fake_agent_hears(&agent, "done 1-42-1");
+    ckpt_close(ckpt);
+}
+
+/* V-014: of one saving, and not of the next one. */
+static void files_of_before_say_of_when_their_state_is(void **state)
+{
+    struct ckpt *ckpt = open_saving();
+
+    (void)state;
+    assert_int_equal(ckpt_saved_at(ckpt, 0), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(ckpt_saved_at(ckpt, UINT64_C(1) << 63), -1);
+    assert_int_equal(errno, EINVAL);
+    errno = 7;
+    assert_int_equal(ckpt_saved_at(ckpt, 1600000000123), 0);
+    assert_int_equal(errno, 7);
+    assert_int_equal(ckpt_done(ckpt, 127, 1), 0);
+    assert_string_equal(fake_agent_done(&agent, 0),
+                        "hint=1-42-1\nbytes=1\nstatus=0\nstep=127\nsaved_at=1600000000123\n");
+    assert_int_equal(ckpt_saved_at(ckpt, 1), -1); /* nothing is being saved */
+    assert_int_equal(errno, EINVAL);
+    fake_agent_say(&agent, ASK("1-42-2"));
+    assert_int_equal(ckpt_poll(ckpt), CKPT_NOW);
+    assert_int_equal(ckpt_done(ckpt, 128, 1), 0);
+    assert_string_equal(fake_agent_done(&agent, 0), "hint=1-42-2\nbytes=1\nstatus=0\nstep=128\n");
+    fake_agent_say(&agent, ASK("1-42-3"));
+    assert_int_equal(ckpt_poll(ckpt), CKPT_NOW);
+    fake_agent_say(&agent, "withdrawn 1-42-3\n");
+    assert_int_equal(ckpt_saved_at(ckpt, 1600000000123), -1);
+    assert_int_equal(errno, ESTALE);
     ckpt_close(ckpt);
 }
 
@@ -753,6 +784,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_launcher_tells_the_rank, start, stop),
         cmocka_unit_test_setup_teardown(the_folder_of_a_rank_is_made_by_the_rank, start, stop),
         cmocka_unit_test_setup_teardown(a_poll_saves_once_and_done_writes_its_file, start, stop),
+        cmocka_unit_test_setup_teardown(files_of_before_say_of_when_their_state_is, start, stop),
         cmocka_unit_test_setup_teardown(labels_are_checked_and_none_is_one, start, stop),
         cmocka_unit_test_setup_teardown(a_refusal_is_one_line_and_never_a_success, start, stop),
         cmocka_unit_test_setup_teardown(what_was_withdrawn_is_stale_once, start, stop),

@@ -279,6 +279,9 @@ static const struct refusal mistakes[] = {
     {HEAD ONE "targets:\n  - {id: a, prefix: /a, write_bytes_per_s: 1}\n"
               "  - {id: b, prefix: /b, write_bytes_per_s: 1}\n",
      {"line 5", "default: yes"}},
+    {HEAD ONE "tenant_admins: physics\n", {"line 4", "tenant_admins", "physics", "TENANT=USER"}},
+    {HEAD ONE "tenant_admins: \"physics=@lab\"\n",
+     {"line 4", "tenant_admins", "@lab", "a USER is"}},
     {HEAD ONE "restart_hook: mail\n", {"line 4", "restart_hook", "mail", "absolute path"}},
     {HEAD ONE "restart_hook: /no/such\n", {"line 4", "restart_hook", "/no/such", "can run"}},
     {HEAD ONE "policy: {owner_rule: nobody}\n",

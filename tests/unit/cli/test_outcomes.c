@@ -1,5 +1,7 @@
 /* gRPC statuses become exit codes, messages and next commands (U6, U7); changes are safe to
  * repeat. */
+#include "src/cli/commands.h"
+#include "src/cli/option_tables.h"
 #include "src/rpc/server.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/harness.h"
@@ -140,6 +142,25 @@ static void a_prefix_in_another_ones_is_warned_of(void **state)
     assert_string_equal(h.error, "");
     assert_int_equal(harness_run(&h, "target put a --prefix /x/a --write 1GB/s"), CLI_OK);
     assert_string_equal(h.error, ""); /* its own */
+    harness_close(&h);
+}
+
+/* One rule for scripts: what changes something takes --yes, whether it asks first or not. */
+static void every_change_takes_yes_and_nothing_else_does(void **state)
+{
+    Ckpt__V1__MutationReply reply = CKPT__V1__MUTATION_REPLY__INIT;
+    struct harness h;
+    size_t table, position;
+
+    (void)state;
+    for (const struct command *c = commands; c->name != NULL; c++)
+        assert_true((option_tables_find(c, "yes", 3, 0, &table, &position) != NULL) ==
+                    (c->kind == COMMAND_CHANGES));
+    reply.index = 7;
+    harness_init(&h);
+    harness_answer(&h, NULL, "BrokerService/RequestMigration", RPC_OK, NULL, &reply.base);
+    assert_int_equal(harness_run(&h, "migrate j --yes"), CLI_OK);
+    assert_int_equal(harness_run(&h, "jobs --yes"), CLI_USAGE);
     harness_close(&h);
 }
 
@@ -420,6 +441,7 @@ int main(void)
         cmocka_unit_test(scrub_of_a_target_that_is_unknown_says_so),
         cmocka_unit_test(a_restart_says_from_what_it_begins),
         cmocka_unit_test(a_prefix_in_another_ones_is_warned_of),
+        cmocka_unit_test(every_change_takes_yes_and_nothing_else_does),
         cmocka_unit_test(a_target_is_drained_with_and_without_yes),
         cmocka_unit_test(an_unknown_outcome_prints_the_request_id_that_was_sent),
         cmocka_unit_test(a_read_without_quorum_says_so_and_not_timeout),

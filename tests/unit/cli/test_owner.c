@@ -173,9 +173,85 @@ static void the_line_that_goes_on_has_a_new_id_and_the_old_options(void **state)
     free(said);
 }
 
+/* How a job of one node goes on, as its ckpt-run says last. V-014 */
+static char *next_of(Ckpt__V1__Allocation *job)
+{
+    Ckpt__V1__AllocationSpec spec = CKPT__V1__ALLOCATION_SPEC__INIT;
+    Ckpt__V1__NodeShare share = CKPT__V1__NODE_SHARE__INIT;
+    Ckpt__V1__NodeShare *list[] = {&share};
+    static char node[] = "n1", id[] = "j", tenant[] = "t", project[] = "p";
+    char *said = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&said, &length);
+
+    assert_non_null(out);
+    share.node_id = node;
+    spec.allocation_id = id;
+    spec.tenant = tenant;
+    spec.project = project;
+    spec.nodes = list;
+    spec.n_nodes = 1;
+    job->spec = &spec;
+    owner_job_next(out, job);
+    fclose(out);
+    return said;
+}
+
+static void each_end_says_the_line_that_is_typed_next(void **state)
+{
+#define STATE(name) CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
+#define UNDER_NEW   "ckpt-run register --alloc j-2 "
+#define WHOSE       "--tenant t --project p, and the same line with that --alloc\n"
+    static const struct {
+        Ckpt__V1__AllocationState state;
+        uint64_t checkpoint_id, restart_at_ms;
+        const char *continued_by, *said; /* NULL: it was moved */
+    } cases[] = {
+        {STATE(COMPLETED), (UINT64_C(1) << 40) | 7, 0, "",
+         "job j is completed; from checkpoint 1-7 under a new id: " UNDER_NEW
+         "--continues j " WHOSE},
+        {STATE(COMPLETED), 0, 0, "", "job j is completed; anew under a new id: " UNDER_NEW WHOSE},
+        {STATE(COMPLETED), (UINT64_C(1) << 40) | 7, 0, "k",
+         "job j is completed; job k goes on from its checkpoints\n"},
+        {STATE(FAILED), (UINT64_C(1) << 40) | 7, 0, "",
+         "job j is failed; it goes on by ckpt-run restart j and the same line, or from checkpoint "
+         "1-7 under a new id: " UNDER_NEW "--continues j " WHOSE},
+        {STATE(FAILED), 0, 0, "",
+         "job j is failed; it goes on by ckpt-run restart j and the same line, or anew under a "
+         "new id: " UNDER_NEW WHOSE},
+        {STATE(REQUEUED), 0, 0, "",
+         "job j is requeued; it goes on by ckpt-run restart j and the same line\n"},
+        {STATE(REQUEUED), 0, 5, "",
+         "job j is requeued; it goes on by the same line: the cluster restarts it when enough of "
+         "its ckpt-runs wait\n"},
+        {STATE(REQUEUED), 7, 5, NULL,
+         "job j is requeued; it goes on by the same line on another node; where it was, after "
+         "ckpt-run restart j\n"},
+        {STATE(SUSPENDED), 0, 0, "",
+         "job j is suspended; it goes on by ckpt-run restart j and the same line\n"}};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        Ckpt__V1__Allocation job = CKPT__V1__ALLOCATION__INIT;
+        char *said;
+
+        job.state = cases[i].state;
+        job.next_restart_checkpoint_id = cases[i].checkpoint_id;
+        job.restart_at_ms = cases[i].restart_at_ms;
+        if (cases[i].continued_by != NULL)
+            job.continued_by = (char *)(uintptr_t)cases[i].continued_by;
+        else
+            job.reason = CKPT__V1__REASON__REASON_MIGRATED;
+        said = next_of(&job);
+        assert_string_equal(said, cases[i].said);
+        free(said);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_end_says_the_line_that_is_typed_next),
         cmocka_unit_test(each_verb_asks_what_ckptctl_asks_of_an_own_job),
         cmocka_unit_test(exit_codes_are_those_of_ckpt_run),
         cmocka_unit_test(texts_name_what_an_owner_can_do),

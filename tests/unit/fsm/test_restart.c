@@ -5,13 +5,19 @@
 
 #include "fsm/restart.h"
 
-static void start(struct script *script, const char *level, const char *words)
+/* A cluster with nodes n1, n2 ... and without jobs. */
+static void start_nodes(struct script *script, const char *level, int nodes)
 {
     script_open(script);
     expect_ok(script, "init %s", level);
-    expect_ok(script, "put vault prefix=/vault write=1000000000 pool=sensitive");
-    for (int i = 1; i <= 4; i++)
+    for (int i = 1; i <= nodes; i++)
         expect_ok(script, "node n%d ready boot=b%d", i, i);
+}
+
+static void start(struct script *script, const char *level, const char *words)
+{
+    start_nodes(script, level, 4);
+    expect_ok(script, "put vault prefix=/vault write=1000000000 pool=sensitive");
     expect_ok(script, "register j nodes=n1,n2 restore=all %s", words);
 }
 
@@ -26,6 +32,20 @@ static void die(struct script *script, const char *node, const char *peer)
     expect_ok(script, "report %s application_exited j status=1 restart", node);
     expect_ok(script, "report %s terminated j", node);
     expect_ok(script, "report %s terminated j", peer);
+}
+
+/* The job's first checkpoint was complete; a preemption takes its only node after the second. */
+static void lose_to_preemption(struct script *script, const char *job, const char *node,
+                               const char *needed)
+{
+    expect_ok(script, "after 400000");
+    expect_ok(script, "preempt class=5 %s useful=%s", needed, node);
+    expect_victims(script, job);
+    expect_ok(script, "grant 1-2 bytes=1");
+    expect_ok(script, "report %s shard_verified %s ckpt=1-2", node, job);
+    expect_ok(script, "report %s terminated %s", node, job);
+    assert_int_equal(job_of(script, job)->state,
+                     CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_SUSPENDED);
 }
 
 /* ON_NODE_FAILURE is the default, and a rank's death is none: its ckpt-run would start it again all
@@ -324,20 +344,11 @@ static void a_victim_waits_until_its_nodes_are_free_again(void **unused)
     struct script script;
 
     (void)unused;
-    script_open(&script);
-    expect_ok(&script, "init");
-    for (int i = 1; i <= 2; i++)
-        expect_ok(&script, "node n%d ready boot=b%d", i, i);
+    start_nodes(&script, "", 2);
     expect_ok(&script, "policy zeros=268435456");
     expect_ok(&script, "register j nodes=n1 class=1 restore=all gpus=4");
     expect_complete(&script, "j", 1);
-    expect_ok(&script, "after 400000");
-    expect_ok(&script, "preempt class=5 need=1 useful=n1");
-    expect_victims(&script, "j");
-    expect_ok(&script, "grant 1-2 bytes=1");
-    expect_ok(&script, "report n1 shard_verified j ckpt=1-2");
-    expect_ok(&script, "report n1 terminated j");
-    expect_job(&script, "j", SUSPENDED);
+    lose_to_preemption(&script, "j", "n1", "need=1");
     assert_true(j_of(&script)->restart_at_ms != 0);
     expect_status(&script, NODE_LEFT, "choose j nodes=n1");
     expect_ok(&script, "after 1000");
@@ -358,20 +369,12 @@ static void a_victim_does_not_come_back_when_another_one_goes(void **unused)
     struct script script;
 
     (void)unused;
-    script_open(&script);
-    expect_ok(&script, "init");
-    expect_ok(&script, "node n1 ready boot=b1");
+    start_nodes(&script, "", 1);
     expect_ok(&script, "policy zeros=268435456");
     expect_ok(&script, "register j nodes=n1 class=1 restore=all gpus=4");
     expect_ok(&script, "register o nodes=n1 class=8 gpus=4");
     expect_complete(&script, "j", 1);
-    expect_ok(&script, "after 400000");
-    expect_ok(&script, "preempt class=5 need=0 gpus=4 useful=n1");
-    expect_victims(&script, "j");
-    expect_ok(&script, "grant 1-2 bytes=1");
-    expect_ok(&script, "report n1 shard_verified j ckpt=1-2");
-    expect_ok(&script, "report n1 terminated j");
-    expect_job(&script, "j", SUSPENDED);
+    lose_to_preemption(&script, "j", "n1", "need=0 gpus=4");
     expect_ok(&script, "after 1000");
     expect_ok(&script, "end o");
     expect_ok(&script, "report n1 terminated o");
@@ -392,10 +395,7 @@ static void a_job_that_moved_does_not_come_back_to_its_node(void **unused)
     struct script script;
 
     (void)unused;
-    script_open(&script);
-    expect_ok(&script, "init");
-    for (int i = 1; i <= 2; i++)
-        expect_ok(&script, "node n%d ready boot=b%d", i, i);
+    start_nodes(&script, "", 2);
     expect_ok(&script, "register j nodes=n1 restore=all");
     expect_ok(&script, "migrate j");
     expect_ok(&script, "grant 1-1");
@@ -463,13 +463,7 @@ static void nodes_of_a_preemption_are_kept_for_who_is_to_come(void **unused)
     expect_ok(&script, "request v");
     expect_ok(&script, "grant 1-1 bytes=1");
     expect_ok(&script, "report n3 shard_verified v ckpt=1-1");
-    expect_ok(&script, "after 400000");
-    expect_ok(&script, "preempt class=5 need=1 useful=n3");
-    expect_victims(&script, "v");
-    expect_ok(&script, "grant 1-2 bytes=1");
-    expect_ok(&script, "report n3 shard_verified v ckpt=1-2");
-    expect_ok(&script, "report n3 terminated v");
-    expect_job(&script, "v", SUSPENDED);
+    lose_to_preemption(&script, "v", "n3", "need=1");
     die(&script, "n1", "n2");
     assert_int_equal(fsm_restart_node_status(script.fsm, j_of(&script), n3, script.now_ms),
                      FSM_NODE_LEFT);
@@ -493,20 +487,12 @@ static void a_victim_that_ends_later_frees_nothing_again(void **unused)
     struct script script;
 
     (void)unused;
-    script_open(&script);
-    expect_ok(&script, "init");
-    for (int i = 1; i <= 2; i++)
-        expect_ok(&script, "node n%d ready boot=b%d", i, i);
+    start_nodes(&script, "", 2);
     expect_ok(&script, "policy zeros=268435456");
     expect_ok(&script, "register v nodes=n1 class=1 restore=all gpus=4");
     expect_ok(&script, "register j nodes=n2 class=1 requeue=always");
     expect_complete(&script, "v", 1);
-    expect_ok(&script, "after 400000");
-    expect_ok(&script, "preempt class=5 need=1 useful=n1");
-    expect_ok(&script, "grant 1-2 bytes=1");
-    expect_ok(&script, "report n1 shard_verified v ckpt=1-2");
-    expect_ok(&script, "report n1 terminated v");
-    expect_job(&script, "v", SUSPENDED);
+    lose_to_preemption(&script, "v", "n1", "need=1");
     expect_ok(&script, "register k nodes=n1 class=5");
     expect_ok(&script, "end k");
     expect_ok(&script, "report n1 terminated k");

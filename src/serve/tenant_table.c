@@ -1,5 +1,5 @@
-/* The tenants of a user. See own_tenant.h. */
-#include "src/agent/app/own_tenant.h"
+/* A table of tenants. See tenant_table.h. */
+#include "src/serve/tenant_table.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -50,20 +50,23 @@ static bool row_gives(const char *row, size_t length, const char *tenant, const 
     return false;
 }
 
-bool own_tenant_is(const char *tenant, const char *user, const char *groups, const char *table)
+bool tenant_is_named(const char *tenant, const char *user, const char *groups)
+{
+    return strcmp(tenant, user) == 0 || has_group(groups, tenant, strlen(tenant));
+}
+
+bool tenant_table_gives(const char *table, const char *tenant, const char *user, const char *groups)
 {
     const char *row;
     size_t length;
 
-    if (strcmp(tenant, user) == 0 || has_group(groups, tenant, strlen(tenant)))
-        return true;
     while (next_word(&table, " \t", &row, &length))
         if (row_gives(row, length, tenant, user, groups))
             return true;
     return false;
 }
 
-int own_tenants_check(const char *table, struct err *err)
+int tenant_table_check(const char *key, const char *table, struct err *err)
 {
     const char *row;
     size_t length;
@@ -77,9 +80,9 @@ int own_tenants_check(const char *table, struct err *err)
         if (!id_valid(tenant) || equals + 1 == row + length ||
             memchr(equals + 1, '=', length - (size_t)(equals + 1 - row)) != NULL)
             return err_set(err, ERR_INVALID,
-                           "owners_tenants has \"%.*s\", must be TENANT=WHO,WHO... with blanks "
+                           "%s has \"%.*s\", must be TENANT=WHO,WHO... with blanks "
                            "between; a WHO is a user, @GROUP or * for all",
-                           (int)(length > 200 ? 200 : length), row);
+                           key, (int)(length > 200 ? 200 : length), row);
     }
     return 0;
 }
