@@ -133,6 +133,9 @@ void target_drop(struct target *target)
 
 int target_failed(const struct err *why, struct err *err)
 {
+    /* only writing finds no space, and nothing is written to the destination */
+    if (why->code == ERR_FULL || why->code == ERR_QUOTA)
+        return err_set(err, ERR_NO_ROOM, "there is no room for what is restored: %s", why->text);
     if (why->code != ERR_NOT_FOUND)
         return err_set(err, why->code, "%s", why->text);
     return err_set(err, ERR_UNAVAILABLE, "the target went away: %s", why->text);

@@ -33,7 +33,7 @@ static const char usage_before[] =
 static const char usage_after[] =
     "  --work-dir DIR        its folder on this node ($CKPT_DIR), on a local disk with room for a\n"
     "                        checkpoint, which is staged there before it is copied to the\n"
-    "                        destination; default: $TMPDIR/ckpt-UID/ID, or /tmp/ckpt-UID/ID\n"
+    "                        destination; default: /var/tmp/ckpt-UID/ID\n"
     "  --socket PATH         of the agent; default: " RUN_DEFAULT_SOCKET "\n"
     "  --max-restarts N      how often it is started again in place, 0 to 1000; default: 3. It "
     "reads\n"
@@ -184,7 +184,7 @@ static int take_option(int option, const char *value, struct run_options *option
     case 'n':
         return parse_ranks(value, &options->ranks, err);
     case 'A':
-        return parse_ask(value, &options->asks_group, err);
+        return parse_ask(value, options, err);
     case 'R':
         return parse_restore(value, &options->restore, err);
     case 'f':

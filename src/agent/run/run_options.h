@@ -22,7 +22,7 @@ enum run_restart { RUN_RESTART_ANY, RUN_RESTART_SIGNAL, RUN_RESTART_NEVER };
 struct run_options {
     const char *allocation_id;
     const char *profile;  /* "": as registered */
-    const char *work_dir; /* NULL: a default below TMPDIR */
+    const char *work_dir; /* NULL: the default, run_folder.h */
     const char *socket;
     uint32_t restarts_max;
     enum run_restart restart_on;
