@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "src/agent/app/app_stream.h"
 #include "src/agent/job/pretenders.h"
@@ -56,11 +57,41 @@ static void folder_looked(void *data, struct opened *take, const char *why)
     app_stream_take_hello(stream);
 }
 
+/* Numbers of processes would be other processes' here, in both directions. */
+static bool numbers_agree(struct app_stream *stream)
+{
+    const char *remedy =
+        "run it in the agent's (docker run --pid=host, hostPID: true in a pod), or "
+        "an agent beside it in its own";
+    const struct machine_ops *machine = &stream->agent->machine;
+    const pid_t pid = rpc_call_peer(stream->call)->pid;
+    struct proc_status own, its;
+
+    if (machine->process_read(machine->context, getpid(), NULL, &own) != 0 || own.nested == 0)
+        return true; /* nobody tells */
+    if (pid == 0) {
+        app_stream_refuse(
+            stream,
+            "this ckpt-run is in another PID namespace than its agent, which does not "
+            "see it: %s",
+            remedy);
+        return false;
+    }
+    if (machine->process_read(machine->context, pid, NULL, &its) != 0 || own.nested == its.nested)
+        return true;
+    app_stream_refuse(
+        stream,
+        "this ckpt-run is in another PID namespace than its agent, pid %d there and %d "
+        "here: %s",
+        (int)its.inner_pid, (int)pid, remedy);
+    return false;
+}
+
 void app_stream_greet(struct app_stream *stream)
 {
     const struct machine_ops *machine = &stream->agent->machine;
 
-    if (!hello_right(stream, stream->hello))
+    if (!numbers_agree(stream) || !hello_right(stream, stream->hello))
         return;
     stream->state = STREAM_LOOKING;
     stream->look = machine->path_open(machine->context, OPENED_FOLDER, stream->hello->work_dir,

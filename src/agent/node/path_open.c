@@ -206,7 +206,7 @@ static void on_ended(uv_poll_t *poll, int status, int events)
 
     (void)status;
     (void)events;
-    if (waitpid(open->pid, &wait_status, WNOHANG) != open->pid)
+    if (!spawn_ended(open->pid, &wait_status))
         return;
     if (open->done != NULL && !receive(open))
         tell_why(open, "%.200s could not be looked at: ckpt-worker ended with status %d",
