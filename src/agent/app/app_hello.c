@@ -24,11 +24,11 @@ static bool hello_right(struct app_stream *stream, const Ckpt__V1__AttachHello *
     else if (ask_find(hello->profile) == NULL)
         app_stream_refuse(stream, "the profile \"%.64s\" is unknown; there are: %s", hello->profile,
                           ask_profiles(profiles));
-    else if (hello->asks_group && ask_find(hello->profile)->signal == 0)
+    else if ((hello->asks_group || hello->asks_started) && ask_find(hello->profile)->signal == 0)
         app_stream_refuse(stream,
-                          "--ask group is of no use with profile %s, which sends no signal: leave "
-                          "it out",
-                          hello->profile);
+                          "--ask %s is of no use with profile %s, which sends no signal: leave it "
+                          "out",
+                          hello->asks_group ? "group" : "started", hello->profile);
     else if (hello->work_dir[0] != '/' || strlen(hello->work_dir) >= LEDGER_WORK_DIR_BYTES - 1)
         app_stream_refuse(stream, "the work folder must be an absolute path of less than %d bytes",
                           LEDGER_WORK_DIR_BYTES - 1);

@@ -67,7 +67,9 @@ static const char usage_after[] =
     "that\n"
     "                        catches it while none above it does, the default) or group (the "
     "whole\n"
-    "                        process group; nothing is asked while one of it would die of it)\n"
+    "                        process group; nothing is asked while one of it would die of it).\n"
+    "                        started: the process that ckpt-run started, and no other, also where\n"
+    "                        a launcher numbers ranks: a script that saves for an mpirun below it\n"
     "  --wait-for DURATION   give up with 125 when no application could be started for so long "
     "(no\n"
     "                        agent, no leader, no destination), like 90s or 1h; with the\n"
@@ -142,11 +144,13 @@ static int parse_restore(const char *text, Ckpt__V1__RestoreMode *ret_mode, stru
     return err_set(err, ERR_INVALID, "--restore is \"%.32s\", it must be own, all or path", text);
 }
 
-static int parse_ask(const char *text, bool *ret_group, struct err *err)
+static int parse_ask(const char *text, struct run_options *options, struct err *err)
 {
-    *ret_group = strcmp(text, "group") == 0;
-    if (!*ret_group && strcmp(text, "each") != 0)
-        return err_set(err, ERR_INVALID, "--ask is \"%.32s\", it must be each or group", text);
+    options->asks_group = strcmp(text, "group") == 0;
+    options->asks_started = strcmp(text, "started") == 0;
+    if (!options->asks_group && !options->asks_started && strcmp(text, "each") != 0)
+        return err_set(err, ERR_INVALID, "--ask is \"%.32s\", it must be each, group or started",
+                       text);
     return 0;
 }
 

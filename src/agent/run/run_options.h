@@ -30,6 +30,7 @@ struct run_options {
     bool from_scratch;             /* do not restore at the first start */
     uint32_t ranks;                /* of this node; 0: as many as are found */
     bool asks_group;               /* the signal goes to the whole process group */
+    bool asks_started;             /* ... or to the process that is started alone */
     Ckpt__V1__RestoreMode restore; /* UNSPECIFIED: as registered */
     bool stay;                     /* for runs that are to come */
     bool replace;                  /* an application that runs without a ckpt-run */

@@ -64,6 +64,7 @@ static void assert_report(uint64_t after, uint64_t sequence, const char *text)
     assert_memory_equal(kept->bytes, text, kept->length);
 }
 
+/* long: each field of an entry has a value. */
 static struct ledger_entry entry_of(const char *id)
 {
     struct ledger_entry entry = {.pid = 4711,
@@ -98,6 +99,7 @@ static struct ledger_entry entry_of(const char *id)
                                  .ranks_all = 9,
                                  .ranks_declared = 2,
                                  .asks_group = true,
+                                 .asks_started = true,
                                  .rank_count = 2,
                                  .ranks = {{.number = 4,
                                             .pid = 4712,
