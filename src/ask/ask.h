@@ -96,6 +96,8 @@ struct ask_target {
     uv_loop_t *loop;
     pid_t group; /* the application's process group, for people */
     uid_t uid;   /* the only user that may answer */
+    /* Its user says that one process saves for all: it is rank 0 where it writes a number. */
+    bool speaks_for_all;
 };
 
 /* The question: a part of one attempt at a checkpoint. Texts are the caller's. */

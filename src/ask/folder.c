@@ -13,6 +13,8 @@ enum {
     RANKS_SAID_BYTES = 64    /* of them in a message */
 };
 
+#define DONE_OF_FIRST "done.0"
+
 static const char *out_name(const char *hint, char name[OUT_NAME_BYTES])
 {
     snprintf(name, OUT_NAME_BYTES, "out/%s", hint);
@@ -59,6 +61,8 @@ static void remove_done(const struct ask_target *target)
     char name[DONE_NAME_BYTES];
 
     target->node->file_remove(target->context, "done");
+    if (target->speaks_for_all)
+        target->node->file_remove(target->context, DONE_OF_FIRST);
     for (size_t i = 0; i < count; i++)
         target->node->file_remove(target->context, done_name(target, i, name));
 }
@@ -83,7 +87,7 @@ int ask_folder_prepare(const struct ask_target *target, const struct ask_request
 {
     const struct ask_node *node = target->node;
     char ranks[RANKS_TEXT_BYTES];
-    char text[PATH_MAX + RANKS_TEXT_BYTES + 256];
+    char text[4 * PATH_MAX + RANKS_TEXT_BYTES + 256]; /* a path in quotes */
     size_t length;
 
     name_ranks(target, ",", ranks, sizeof(ranks));
@@ -124,7 +128,7 @@ static enum ask_answer read_done(const struct ask_target *target, const char *na
                       name);
         return ASK_WRONG;
     }
-    if (length <= 0)
+    if (length < 0)
         return ASK_NOTHING_YET;
     sentinel_hint(text, (size_t)length, found);
     if (found[0] != '\0' && strcmp(found, hint) != 0)
@@ -145,6 +149,8 @@ enum ask_answer ask_folder_poll(const struct ask_target *target, const char *hin
     enum ask_answer answer =
         read_done(target, done_name(target, rank, name), hint, ret_sentinel, err);
 
+    if (count == 0 && target->speaks_for_all && answer == ASK_NOTHING_YET)
+        return read_done(target, DONE_OF_FIRST, hint, ret_sentinel, err);
     if (count == 0 || answer != ASK_NOTHING_YET)
         return answer;
     answer = read_done(target, "done", hint, ret_sentinel, err);

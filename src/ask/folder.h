@@ -2,7 +2,8 @@
  *
  * Flow     prepare makes <work>/out/<hint>/ and <work>/request; poll reads <work>/done.RANK, which
  *          that rank writes. An application whose ranks nothing numbers writes <work>/done, or the
- *          agent for one that answered it by a call; so may a rank that is alone on its node.
+ *          agent for one that answered it by a call; so may a rank that is alone on its node. One
+ *          that speaks for all (ckpt-run --ranks 1) may write <work>/done.0 as well.
  * Errors   a sentinel that is incomplete or of another hint counts as nothing yet. `done` of a job
  *          of several ranks says nothing of the others: it is wrong.
  * Source   S1-032, decision 14.

@@ -2,11 +2,15 @@
 #include "src/ask/sentinel.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "src/base/id.h"
+
+/* Of a path that is all quotes, each of which becomes four bytes. */
+enum { REQUEST_WORD_BYTES = 4 * PATH_MAX + 3 };
 
 bool sentinel_named(const char *name)
 {
@@ -30,13 +34,52 @@ char *hint_format(uint64_t checkpoint_id, uint32_t attempt, char text[HINT_TEXT_
     return text;
 }
 
+/* Bytes that a shell takes as they are, wherever they stand in a value. */
+static bool is_plain(const char *text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "/._-+,:=@%";
+
+    return text[strspn(text, plain)] == '\0';
+}
+
+/* One word of a POSIX shell: in single quotes, with each single quote as '\'' between them. Returns
+ * its length, or 0 when it does not fit. */
+static size_t quote_word(const char *text, char *ret_word, size_t size)
+{
+    size_t length = 0;
+
+    if (is_plain(text)) {
+        length = (size_t)snprintf(ret_word, size, "%s", text);
+        return length < size ? length : 0;
+    }
+    if (size < 3)
+        return 0;
+    ret_word[length++] = '\'';
+    for (; *text != '\0'; text++) {
+        if (length + sizeof("'\\''") + 1 > size)
+            return 0;
+        if (*text == '\'')
+            length += (size_t)snprintf(ret_word + length, size - length, "'\\''");
+        else
+            ret_word[length++] = *text;
+    }
+    ret_word[length++] = '\'';
+    ret_word[length] = '\0';
+    return length;
+}
+
 size_t request_format(const struct request_text *request, char *ret_text, size_t size)
 {
     bool numbered = request->ranks[0] != '\0';
-    int length = snprintf(ret_text, size, "hint=%s\ndirectory=%s\ndeadline_ms=%" PRIu64 "\n%s%s%s",
-                          request->hint, request->directory, request->deadline_ms,
-                          numbered ? "ranks=" : "", request->ranks, numbered ? "\n" : "");
+    char directory[REQUEST_WORD_BYTES];
+    int length;
 
+    if (quote_word(request->directory, directory, sizeof(directory)) == 0)
+        return 0;
+    length = snprintf(ret_text, size, "hint=%s\ndirectory=%s\ndeadline_ms=%" PRIu64 "\n%s%s%s",
+                      request->hint, directory, request->deadline_ms, numbered ? "ranks=" : "",
+                      request->ranks, numbered ? "\n" : "");
     return length < 0 || (size_t)length >= size ? 0 : (size_t)length;
 }
 

@@ -43,7 +43,8 @@ struct request_text {
     uint64_t deadline_ms; /* since the epoch */
     const char *ranks;    /* "0,1": the ranks of this node; "": no launcher numbers them */
 };
-/* Returns the length, or 0 when it does not fit. */
+/* Lines of NAME=WORD that a POSIX shell may source: a directory with bytes that mean something to a
+ * shell stands in single quotes. Returns the length, or 0 when it does not fit. */
 size_t request_format(const struct request_text *request, char *ret_text, size_t size);
 /* Whether a file of that name in a work folder is one: done, or done.RANK. */
 bool sentinel_named(const char *name);

@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "src/base/log_values.h"
+
 static enum log_level log_minimum = LOG_LEVEL_INFO;
 static char log_identity[160];
 static log_sink_fn *log_sink;
@@ -74,7 +76,8 @@ static size_t log_head(char *line, size_t size, enum log_level level, const char
     return used < 0 ? 0 : (size_t)used;
 }
 
-/* Control bytes in values that came from outside must not forge a second line. */
+/* Control bytes in values that came from outside must not forge a second line; log_values() keeps
+ * them from forging a second value. */
 static void log_flatten(char *line, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
@@ -117,11 +120,8 @@ static size_t line_of(char line[LOG_LINE_BYTES], enum log_level level, const cha
                       const char *format, va_list arguments)
 {
     size_t used = log_head(line, LOG_LINE_BYTES - 1, level, event);
-    int more = vsnprintf(line + used, LOG_LINE_BYTES - 1 - used, format, arguments);
 
-    used += more < 0 ? 0 : (size_t)more;
-    if (used > LOG_LINE_BYTES - 2)
-        used = LOG_LINE_BYTES - 2;
+    used += log_values(line + used, LOG_LINE_BYTES - 1 - used, format, arguments);
     log_flatten(line, used);
     line[used++] = '\n';
     return used;

@@ -31,8 +31,8 @@ void log_set_sink(log_sink_fn *sink);
 __attribute__((format(printf, 4, 5))) size_t log_line(char ret_line[LOG_LINE_BYTES],
                                                       enum log_level level, const char *event,
                                                       const char *format, ...);
-/* Format holds the key=value pairs after the event; quote values that may hold blanks:
- * text=\"%s\". */
+/* Format holds the key=value pairs after the event; quote values that are sentences: text=\"%s\".
+ * Whatever a value holds, it stays one value (log_values.h). */
 __attribute__((format(printf, 3, 4))) void log_event(enum log_level level, const char *event,
                                                      const char *format, ...);
 /* Writes the last LOG_KEPT_LINES lines, those below the level included, to stderr: what a failed

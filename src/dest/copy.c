@@ -14,6 +14,7 @@
 #include "src/base/check.h"
 #include "src/dest/fault.h"
 #include "src/dest/frame.h"
+#include "src/dest/holes.h"
 
 /* Large enough for few calls, small enough to stay in a processor's cache between reading, hashing
  * and writing. */
@@ -155,6 +156,74 @@ static int write_at(struct copy_end to, uint8_t *bytes, size_t length, off_t off
                   : write_all(to, bytes, length, offset, err);
 }
 
+/* Whether the file may be left without bytes there, of zeros. One that is new reads as zeros where
+ * nothing was written; room that was taken before is given back. Of a place that may have been
+ * written before, the file system says whether it takes a hole. */
+enum copy_before { COPY_INTO_NEW, COPY_INTO_TAKEN, COPY_INTO_ANY };
+
+static bool leave_hole(int fd, off_t offset, size_t length, enum copy_before before)
+{
+    return before == COPY_INTO_NEW ||
+           fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, (off_t)length) == 0 ||
+           before == COPY_INTO_TAKEN;
+}
+
+/* Up to the next place where a hole may begin or end, or the end of all. */
+static size_t hole_piece(off_t offset, size_t left)
+{
+    size_t piece = HOLE_BYTES - (size_t)(offset % HOLE_BYTES);
+
+    return piece < left ? piece : left;
+}
+
+/* How many of the bytes are of one kind: holes, or to be written. */
+static size_t hole_run(const uint8_t *bytes, size_t length, off_t offset, bool *ret_hole)
+{
+    size_t run = 0;
+
+    while (run < length) {
+        size_t piece = hole_piece(offset + (off_t)run, length - run);
+        bool hole = piece == HOLE_BYTES && holes_are_zero(bytes + run, piece);
+
+        if (run > 0 && hole != *ret_hole)
+            break;
+        *ret_hole = hole;
+        run += piece;
+    }
+    return run;
+}
+
+/* As write_at(), with holes for zeros: a file that was sparse stays so. Runs begin and end at whole
+ * blocks, but for the last one. ret_written: bytes that were, which the pace counts. */
+static int write_sparse(struct copy_end to, uint8_t *bytes, struct copy_range range,
+                        enum copy_before before, size_t *ret_written, struct err *err)
+{
+    const bool direct = is_direct(to.fd);
+    size_t length = (size_t)range.length;
+    off_t offset = (off_t)range.offset;
+
+    *ret_written = 0;
+    while (length > 0) {
+        bool hole = false;
+        size_t run = hole_run(bytes, length, offset, &hole);
+
+        hole = hole && leave_hole(to.fd, offset, run, before);
+        if (!hole && write_at(to, bytes, run, offset, direct, err) != 0)
+            return -1;
+        *ret_written += hole ? 0 : run;
+        bytes += run;
+        offset += (off_t)run;
+        length -= run;
+    }
+    return 0;
+}
+
+/* A file that is made here is new; past the page cache its room was taken first. */
+static enum copy_before before_of(bool direct)
+{
+    return direct ? COPY_INTO_TAKEN : COPY_INTO_NEW;
+}
+
 int copy_append(struct copy_end to, const uint8_t *bytes, size_t length, struct err *err)
 {
     return write_all(to, bytes, length, -1, err);
@@ -162,7 +231,9 @@ int copy_append(struct copy_end to, const uint8_t *bytes, size_t length, struct 
 
 int copy_write(struct copy_end to, uint8_t *bytes, struct copy_range range, struct err *err)
 {
-    return write_at(to, bytes, (size_t)range.length, (off_t)range.offset, is_direct(to.fd), err);
+    size_t written;
+
+    return write_sparse(to, bytes, range, COPY_INTO_ANY, &written, err);
 }
 
 /* Whether somebody wrote meanwhile: the size and the time of change tell, as for make(1). */
@@ -250,6 +321,7 @@ int copy_range(struct copier *copier, struct copy_end from, struct copy_end to,
     const uint64_t end = range.offset + range.length;
     bool paced = copy_is_paced(copier, to), direct = is_direct(to.fd);
     struct copy_range written = {range.offset, 0};
+    size_t moved;
 
     sha256_start(&copier->sha256);
     while (range.offset < end) {
@@ -258,11 +330,12 @@ int copy_range(struct copier *copier, struct copy_end from, struct copy_end to,
             return -1;
         sha256_update(&copier->sha256, copier->buffer, (size_t)range.length);
         pass_places(copier, copier->buffer, range);
-        if (to.fd >= 0 && write_at(to, copier->buffer, (size_t)range.length, (off_t)range.offset,
-                                   direct, err) != 0)
+        moved = (size_t)range.length;
+        if (to.fd >= 0 &&
+            write_sparse(to, copier->buffer, range, before_of(direct), &moved, err) != 0)
             return -1;
         if (paced)
-            pace_book(copier->pace, (size_t)range.length);
+            pace_book(copier->pace, moved);
         range.offset += range.length;
         begin_write_out(to, &written, range.offset);
     }
@@ -325,11 +398,11 @@ int copy_release(struct copier *copier, struct copy_end to, struct copy_range ra
     bool direct = is_direct(to.fd);
 
     for (uint64_t done = 0; done < range.length;) {
-        size_t piece = piece_of(copier, range.length - done, true, direct);
-        if (write_at(to, copier->held + done, piece, (off_t)(range.offset + done), direct, err) !=
-            0)
+        size_t piece = piece_of(copier, range.length - done, true, direct), moved;
+        if (write_sparse(to, copier->held + done, (struct copy_range){range.offset + done, piece},
+                         before_of(direct), &moved, err) != 0)
             return -1;
-        pace_book(copier->pace, piece);
+        pace_book(copier->pace, moved);
         done += piece;
         begin_write_out(to, &written, range.offset + done);
     }
@@ -391,7 +464,7 @@ static int expand_blocks(struct copier *copier, struct copy_end to, const struct
 {
     struct copy_range left = frame->range, written = {left.offset, 0};
     struct frame reading;
-    size_t length = 0;
+    size_t length = 0, moved;
 
     *ret_whole = false;
     if (!frame_open(&reading, copier->compressed, (size_t)frame->stored.length))
@@ -400,7 +473,8 @@ static int expand_blocks(struct copier *copier, struct copy_end to, const struct
         if (!frame_next(&reading, copier->buffer, &length) || length > left.length)
             return 0;
         sha256_update(&copier->sha256, copier->buffer, length);
-        if (to.fd >= 0 && write_all(to, copier->buffer, length, (off_t)left.offset, err) != 0)
+        if (to.fd >= 0 && write_sparse(to, copier->buffer, (struct copy_range){left.offset, length},
+                                       COPY_INTO_NEW, &moved, err) != 0)
             return -1;
         left.offset += length;
         left.length -= length;

@@ -7,7 +7,8 @@
  *          is padded with zeros to one, which the file's owner cuts off. Storage is asked to begin
  *          with each COPY_WRITE_OUT_BYTES of a range while the next ones are on their way. A chunk
  *          may be stored as an LZ4 frame (frame.h): hashes are of what it holds, the pace counts
- *          what is stored.
+ *          what is stored. Runs of zeros (holes.h) are not written: the file has holes there, and
+ *          its owner gives it its size.
  * Errors   ERR_IO when a file changes while it is read, ERR_CORRUPT for what is no frame; fault.h
  *          for the rest.
  */

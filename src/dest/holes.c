@@ -10,7 +10,7 @@
 #include "src/dest/manifest.h"
 #include "src/dest/tree.h"
 
-static bool is_zero(const uint8_t *bytes, size_t length)
+bool holes_are_zero(const uint8_t *bytes, size_t length)
 {
     return bytes[0] == 0 && memcmp(bytes, bytes + 1, length - 1) == 0;
 }
@@ -21,7 +21,7 @@ static void dig_file(int fd, uint8_t piece[HOLE_BYTES])
     off_t at = 0;
 
     while (pread(fd, piece, HOLE_BYTES, at) == HOLE_BYTES) {
-        if (is_zero(piece, HOLE_BYTES) &&
+        if (holes_are_zero(piece, HOLE_BYTES) &&
             fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, HOLE_BYTES) != 0)
             return;
         at += HOLE_BYTES;

@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/base/check.h"
+
 /* Its stack is not the one that the sanitizers know for this thread, and what they would note of it
  * outlives it. */
 #define SPAWN_CHILD __attribute__((no_sanitize("address", "thread", "undefined")))
@@ -64,6 +66,34 @@ SPAWN_CHILD static int child_main(void *data)
     return 127;
 }
 
+/* ---- those that are waited for ---- */
+
+/* As many as there ever were at once; a daemon has few. */
+static struct own {
+    pid_t *pids;
+    size_t count, capacity;
+} own;
+
+static void own_add(pid_t pid)
+{
+    if (own.count == own.capacity) {
+        own.capacity = own.capacity == 0 ? 16 : 2 * own.capacity;
+        own.pids = check_realloc(own.pids, own.capacity, sizeof(*own.pids));
+    }
+    own.pids[own.count++] = pid;
+}
+
+static void own_drop(pid_t pid)
+{
+    for (size_t i = 0; i < own.count; i++) {
+        if (own.pids[i] == pid) {
+            own.pids[i] = own.pids[--own.count];
+            return;
+        }
+    }
+    CHECK_UNREACHABLE("a child that nobody has started");
+}
+
 /* All signals wait while the child shares the memory: a handler of the daemon that ran in it would
  * change the daemon. */
 int spawn_start(const struct spawn *spawn, pid_t *ret_pid, int *ret_pidfd)
@@ -86,6 +116,7 @@ int spawn_start(const struct spawn *spawn, pid_t *ret_pid, int *ret_pidfd)
     (void)munmap(stack, SPAWN_STACK_BYTES); /* the child has another memory now, or none */
     if (pid < 0)
         return -child.error;
+    own_add(pid);
     pidfd = child.error == 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
     if (pidfd >= 0) {
         *ret_pid = pid;
@@ -98,5 +129,23 @@ int spawn_start(const struct spawn *spawn, pid_t *ret_pid, int *ret_pidfd)
     }
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
+    own_drop(pid);
     return -child.error;
+}
+
+bool spawn_ended(pid_t pid, int *ret_wait_status)
+{
+    CHECK(pid > 0);
+    if (waitpid(pid, ret_wait_status, WNOHANG) != pid)
+        return false;
+    own_drop(pid);
+    return true;
+}
+
+bool spawn_owns(pid_t pid)
+{
+    for (size_t i = 0; i < own.count; i++)
+        if (own.pids[i] == pid)
+            return true;
+    return false;
 }

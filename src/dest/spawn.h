@@ -12,6 +12,7 @@
 #ifndef CKPT_DEST_SPAWN_H
 #define CKPT_DEST_SPAWN_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 enum { SPAWN_SOCKET_FD = 3 };
@@ -26,8 +27,13 @@ struct spawn {
 };
 
 /* Returns when the program was executed, or could not be: the caller stands still for as long as
- * execve(2) takes. 0: ret_pidfd becomes readable when the program has ended; then waitpid() the pid
- * and close it. Signals to its group (kill(-pid)) reach what it starts itself, too. */
+ * execve(2) takes. 0: ret_pidfd becomes readable when the program has ended; then spawn_ended() and
+ * close it. Signals to its group (kill(-pid)) reach what it starts itself, too. */
 int spawn_start(const struct spawn *spawn, pid_t *ret_pid, int *ret_pidfd);
+/* Takes the wait status of one that has ended; false: it runs. */
+bool spawn_ended(pid_t pid, int *ret_wait_status);
+/* Started here, and its end not taken yet: who adopts other processes too (src/serve/reaper.h)
+ * leaves it alone. */
+bool spawn_owns(pid_t pid);
 
 #endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "src/dest/fault.h"
+#include "src/dest/holes.h"
 
 /* Only the last component is made here: the folder above it is the caller's to have. */
 int target_open(struct target *target, const char *to, struct err *err)
@@ -108,7 +109,8 @@ int target_create(const struct target *target, const struct manifest_entry *entr
 int target_finish(int fd, const struct manifest_entry *entry, struct err *err)
 {
     /* the last block was written whole */
-    if ((entry->chunk_count > 0 && ftruncate(fd, (off_t)entry->size_bytes) != 0) ||
+    if (((entry->chunk_count > 0 || entry->size_bytes >= HOLE_BYTES) &&
+         ftruncate(fd, (off_t)entry->size_bytes) != 0) ||
         fchmod(fd, entry->mode) != 0 || fsync(fd) != 0) {
         fault_set(err, "finish", entry->path);
         close(fd);
@@ -133,6 +135,9 @@ void target_drop(struct target *target)
 
 int target_failed(const struct err *why, struct err *err)
 {
+    /* only writing finds no space, and nothing is written to the destination */
+    if (why->code == ERR_FULL || why->code == ERR_QUOTA)
+        return err_set(err, ERR_NO_ROOM, "there is no room for what is restored: %s", why->text);
     if (why->code != ERR_NOT_FOUND)
         return err_set(err, why->code, "%s", why->text);
     return err_set(err, ERR_UNAVAILABLE, "the target went away: %s", why->text);

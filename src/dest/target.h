@@ -48,7 +48,7 @@ int target_publish(struct target *target, const struct manifest *manifest, struc
  * next restore to the same place. */
 void target_drop(struct target *target);
 /* -1 with why, where NOT_FOUND is UNAVAILABLE: the shard was there, what is missing is the target,
- * which belongs to the job. */
+ * which belongs to the job. Likewise what is FULL or of a QUOTA is NO_ROOM: the target has none. */
 int target_failed(const struct err *why, struct err *err);
 
 #endif

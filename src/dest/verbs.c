@@ -257,6 +257,8 @@ static int restore_copy(const struct request *request, FILE *out, struct err *re
         print_summary(&summary, out);
         return 0;
     }
+    if (err.code == ERR_NO_ROOM) /* where it was to go: the copy is well */
+        return err_set(ret_err, err.code, "%s", err.text);
     fprintf(out, "copy=%s\n",
             err.code == ERR_CORRUPT || err.code == ERR_NOT_FOUND ? "lost" : "unusable");
     line_print(out, "copy_error", err.text);
@@ -612,6 +614,8 @@ static const char *cause_of(enum err_code code)
         return "storage_hangs";
     case ERR_BUSY:
         return "storage_slow";
+    case ERR_NO_ROOM: /* of restore: where the files are to go */
+        return WORKER_CAUSE_NO_ROOM;
     case ERR_UNFIT: /* the application's own: another try has the same files */
         return "application_refused";
     default:

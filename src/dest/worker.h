@@ -45,6 +45,9 @@
 #define WORKER_PARENT  WORKER_WORDS "PARENT"
 enum { WORKER_OUTPUT_MAX_BYTES = 65536, WORKER_ARGUMENTS_MAX = 32, WORKER_CAUSE_BYTES = 32 };
 
+/* The one cause that is no Reason of the API: the destination is well. */
+#define WORKER_CAUSE_NO_ROOM "target_full"
+
 /* Exit codes of ckpt-worker; scripts and tests may rely on them. Append only. */
 enum worker_exit {
     WORKER_EXIT_OK = 0,

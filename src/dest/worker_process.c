@@ -133,7 +133,7 @@ static void process_gone(uv_poll_t *poll, int poll_status, int events)
 
     (void)poll_status;
     (void)events;
-    if (waitpid(process->pid, &status, WNOHANG) != process->pid)
+    if (!spawn_ended(process->pid, &status))
         return; /* not yet */
     uv_poll_stop(poll);
     if (process->state == PROCESS_BUSY) {

@@ -49,6 +49,8 @@ static void config_fill(struct rpc_server_config *config)
         config->keepalive_ms = 10000;
     if (config->handshake_ms == 0)
         config->handshake_ms = 5000;
+    if (config->request_ms == 0)
+        config->request_ms = 10000;
     config->connections_max = connections_possible(config->connections_max);
     if (config->connections_per_user_max == 0 ||
         config->connections_per_user_max > config->connections_max / 2)

@@ -76,6 +76,9 @@ struct rpc_server_config {
     uint64_t idle_ms;                /* 300,000: a connection without calls is closed */
     uint64_t keepalive_ms; /* 10,000: a silent peer is pinged, and is closed after as long again */
     uint64_t handshake_ms; /* 5,000: the connection is closed when its TLS handshake takes longer */
+    /* 10,000: a call is refused when its request, or the first message of a client's stream, is
+     * not whole by then; the client's own deadline may be earlier */
+    uint64_t request_ms;
     const struct tls_context *tls; /* NULL: plain; outlives the server. Unix sockets stay plain. */
     /* Both may be NULL and are called from the loop. allowed() is asked before each call of a known
      * method: false refuses the call with PERMISSION_DENIED and the text. */

@@ -6,6 +6,7 @@
  *          reuse.
  * Errors   gRPC statuses; a violation of cardinality is UNIMPLEMENTED (grpc/doc/statuscodes.md).
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +42,7 @@ struct rpc_call *rpc_call_new(struct rpc_connection *connection, int32_t stream_
     rpc_timer_init(&call->deadline, call_deadline);
     call->connection = connection;
     call->stream_id = stream_id;
-    call->deadline_ms = UINT64_MAX;
+    call->deadline_ms = call->whole_ms = UINT64_MAX;
     list_push_back(&connection->calls, &call->node);
     connection->calls_count++;
     server->stats.calls_active++;
@@ -336,11 +337,59 @@ static void call_refuse_partial(struct rpc_call *call)
     call_refuse(call, RPC_RESOURCE_EXHAUSTED, text);
 }
 
+/* A body that never ends would hold its call for ever. */
+static void call_refuse_unfinished(struct rpc_call *call)
+{
+    char text[MESSAGE_MAX_BYTES];
+
+    snprintf(text, sizeof(text),
+             "the request was not whole within %" PRIu64 " ms: send its messages and end the "
+             "stream, as every gRPC library does for one call",
+             call->connection->server->config.request_ms);
+    call_refuse(call, RPC_DEADLINE_EXCEEDED, text);
+}
+
+/* The timer is that of the earlier end. */
+static void call_time(struct rpc_call *call)
+{
+    struct rpc_timers *timers = &call->connection->server->timers;
+    uint64_t end_ms = call->whole_ms < call->deadline_ms ? call->whole_ms : call->deadline_ms;
+
+    if (end_ms == UINT64_MAX)
+        rpc_timer_stop(timers, &call->deadline);
+    else
+        rpc_timer_start(timers, &call->deadline, end_ms);
+}
+
+/* The loop was away when the time was over, and the rest of the request may have come meanwhile: it
+ * is read first. */
+static bool call_stood_still(struct rpc_call *call)
+{
+    const uint64_t now_ms = uv_now(call->connection->server->loop);
+
+    if (now_ms - call->whole_ms < RPC_REQUEST_LATE_MS)
+        return false;
+    call->whole_ms = now_ms + RPC_REQUEST_LATE_MS / 2;
+    return true;
+}
+
 static void call_deadline(struct rpc_timer *timer)
 {
     struct rpc_call *call = LIST_ITEM(timer, struct rpc_call, deadline);
     struct rpc_h2 *h2 = &call->connection->h2;
 
+    if (call->whole_ms < call->deadline_ms && call_stood_still(call)) {
+        call_time(call);
+        return;
+    }
+    if (call->whole_ms < call->deadline_ms) {
+        call->deadline_ms = call->whole_ms;
+        call->whole_ms = UINT64_MAX;
+        if (!call->ended) {
+            call_refuse_unfinished(call);
+            return;
+        }
+    }
     if (!call->ended) {
         call_refuse(call, RPC_DEADLINE_EXCEEDED, "deadline exceeded");
         return;
@@ -391,6 +440,15 @@ static bool call_allowed(struct rpc_call *call, char *text, size_t size)
            config->allowed(config->data, &call->connection->peer, call->method->path, text, size);
 }
 
+/* Nothing more has to come for the handler to begin. */
+static void call_is_whole(struct rpc_call *call)
+{
+    if (call->whole_ms == UINT64_MAX)
+        return;
+    call->whole_ms = UINT64_MAX;
+    call_time(call);
+}
+
 void rpc_call_begin(struct rpc_call *call)
 {
     struct rpc_server *server = call->connection->server;
@@ -414,8 +472,8 @@ void rpc_call_begin(struct rpc_call *call)
                     "grpc-timeout is not 1 to 8 digits and one of HMSmun");
     } else {
         call->begun = true;
-        if (call->deadline_ms != UINT64_MAX)
-            rpc_timer_start(&server->timers, &call->deadline, call->deadline_ms);
+        call->whole_ms = uv_now(server->loop) + server->config.request_ms;
+        call_time(call);
         if (call->method->handlers.on_request != NULL)
             call->method->handlers.on_request(call, call->method->data);
     }
@@ -425,6 +483,7 @@ static bool call_message(void *data, const uint8_t *bytes, size_t length)
 {
     struct rpc_call *call = data;
 
+    call_is_whole(call);
     if (call->method->handlers.on_message != NULL)
         call->method->handlers.on_message(call, call->method->data, bytes, length);
     return !call->ended;
@@ -516,6 +575,7 @@ void rpc_call_half_closed(struct rpc_call *call)
     call->half_closed = true;
     if (call->ended)
         return;
+    call_is_whole(call);
     if (!call->method->client_streaming)
         call_dispatch_unary(call);
     else if (call->inbox.bytes.length > 0)

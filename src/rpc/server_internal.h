@@ -41,6 +41,7 @@ enum {
      * client whose clock runs behind by the time that its request took would take the reset for a
      * cancellation, which nobody repeats. */
     RPC_OVERDUE_MS = 1000,
+    RPC_REQUEST_LATE_MS = 1000, /* behind the end of a request's time: the loop was away */
     RPC_RECHECK_MS = 300000,    /* a client's certificate is looked at again */
     RPC_RECHECK_LOOK_MS = 1000, /* between looks whether one is due */
     RPC_RECHECK_STEP_MS = 20,   /* between steps of ... */
@@ -151,8 +152,9 @@ struct rpc_call {
     const struct rpc_method *method; /* NULL: the path is of none */
     void *data;                      /* the handler's */
     int32_t stream_id;
-    uint64_t deadline_ms; /* of the loop's clock; UINT64_MAX: none */
-    struct rpc_timer deadline;
+    uint64_t deadline_ms;      /* of the loop's clock; UINT64_MAX: none */
+    uint64_t whole_ms;         /* ... by when its request is to be whole; UINT64_MAX: it is */
+    struct rpc_timer deadline; /* the earlier of the two */
     struct rpc_inbox inbox;
     size_t message_bytes; /* of a unary request, once its handler has it */
     size_t partial_bytes; /* of the inbox and of a request that waits, as counted in the limits */

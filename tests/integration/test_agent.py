@@ -58,8 +58,8 @@ while True:
         time.sleep(0.1)
     with open(folder + "/state", "w") as file:
         file.write("state %s\n" % fields["hint"])
-    if mode == "lacks":
-        say("hint=%s\nbytes=9\n" % fields["hint"])
+    if mode in ("lacks", "empty"):
+        say("hint=%s\nbytes=9\n" % fields["hint"] if mode == "lacks" else "")
         continue
     say("hint=%s\nbytes=%d\nstatus=0\n" % (fields["hint"], 5000 if mode == "short" else -5 if mode == "wrong" else 9))
 """
@@ -106,15 +106,16 @@ def what_applications_answer():
 
 
 def an_answer_that_can_never_be_right_fails_at_once_with_its_text():
-    """A `done` with a wrong line, and one that lacks a line and stays so: long before the timeout."""
+    """A `done` with a wrong line, and one that lacks a line or all and stays so: long before the timeout."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
-        for name in ("wrong", "lacks"):
+        for name in ("wrong", "lacks", "empty"):
             cluster.register(name, [("a", 1, MIB)], checkpoint_timeout_ms=60000)
             cluster.run_job("a", name, odd(name))
         all_run(cluster)
-        ids = {name: hint(cluster, name) for name in ("wrong", "lacks")}
-        for name, text in (("wrong", "'bytes=-5' in `done` must be a whole number of bytes"), ("lacks", "`done` lacks the line status=")):
+        ids = {name: hint(cluster, name) for name in ("wrong", "lacks", "empty")}
+        for name, text in (("wrong", "'bytes=-5' in `done` must be a whole number of bytes"), ("lacks", "`done` lacks the line status="),
+                           ("empty", "`done` lacks the line hint=")):
             record = ends_in(cluster, name, ids[name], (COMPLETE, FAILED), 10)
             assert record.state == FAILED and record.reason == common_pb2.REASON_APPLICATION_REFUSED, record
             assert text in cluster.agents["a"].log.read_text()

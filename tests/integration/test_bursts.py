@@ -223,12 +223,13 @@ def frames_without_use_delay_nobody():
 
 
 def half_requests(address, count):
-    """Connections with a request whose end never comes."""
+    """Connections with a request whose end never comes: of its headers, of its body."""
     host, port = address.rsplit(":", 1)
     connections = []
     for i in range(count):
         connection = socket.create_connection((host, int(port)), timeout=5)
-        connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n"[:i % 30])
+        connection.sendall(b"POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\nbody" if i % 2 else
+                           b"GET /livez HTTP/1.1\r\nHost: x\r\n"[:i % 30])
         connections.append(connection)
     return connections
 

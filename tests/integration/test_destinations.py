@@ -105,7 +105,7 @@ def destination_faults(cluster):
     assert record.state == FAILED and record.attempt == 2, record
     assert record.reason == common_pb2.REASON_STORAGE_FULL, record
     says(jobs["big"], "storage full: ckpt-worker put: ")
-    says(jobs["big"], "No space left on device; free space on the destination, then retry")
+    says(jobs["big"], "No space left on device; free space in its file system, then retry")
     assert "No space left on device" in cluster.agents["a"].log.read_text()
     complete(cluster, "small")
     assert ends_in(cluster, "stuck", asked["stuck"], (COMPLETE, FAILED, TIMED_OUT)).state == TIMED_OUT

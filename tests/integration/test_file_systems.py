@@ -58,7 +58,7 @@ def a_file_system_without_room_is_named_so():
         for size_mib, make in ((16, EXT4), (120, ("mkfs.btrfs", "-q"))):
             with file_system(f"{scratch}/{make[0]}", size_mib, *make) as at:
                 folder = Folder(at, {"a": size_mib * MIB // 2, "b": size_mib * MIB // 2})
-                refused_for(folder.put(), "storage_full", "No space left on device; free space on the destination")
+                refused_for(folder.put(), "storage_full", "No space left on device; free space in its file system")
                 takes_what_fits_afterwards(folder)
 
 

@@ -2,6 +2,7 @@
 """A storage outage with a dead leader in it: paused, not cancelled, resumed exactly once, in order. F-004, F-011, S2-004, I24, I35."""
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import time
@@ -89,33 +90,37 @@ def an_application_without_a_handler_is_not_signalled():
 
 
 def a_work_folder_that_somebody_else_made_first_is_refused():
-    """Who made its parent in /tmp before the user may exchange what is in it, and so give orders in the job's name."""
+    """Who made its parent in /var/tmp before the user may exchange what is in it, and so give orders in the job's name."""
     if os.geteuid() != 0:
         print("# SKIP needs root to be several users")
         return
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.let_others_in()
         cluster.start()
-        temporary = cluster.dir / "tmp"
-        squatted = temporary / "ckpt-65534"
-        squatted.mkdir(parents=True)
-        temporary.chmod(0o1777)
+        uid = "64913"  # nobody's on this machine
+        squatted = pathlib.Path(f"/var/tmp/ckpt-{uid}")
+        aside = cluster.dir / "aside"
+        aside.mkdir()
+        squatted.mkdir()
 
         def refused():
-            result = subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", str(cluster.bin / "ckpt-run"), "--alloc",
+            result = subprocess.run(["setpriv", "--reuid", uid, "--regid", uid, "--clear-groups", str(cluster.bin / "ckpt-run"), "--alloc",
                                      "nobody", "--socket", str(cluster.agents["a"].socket), "--", "true"],
-                                    env={**os.environ, "TMPDIR": str(temporary)}, capture_output=True, text=True, timeout=20)
+                                    capture_output=True, text=True, timeout=20)
             assert result.returncode == 125, result
             return f"{squatted} is not a folder that you alone can write to" in result.stderr
-        for owner, mode in ((1234, 0o777), (65534, 0o777), (65534, 0o770)):
-            os.chown(squatted, owner, owner)
-            squatted.chmod(mode)
-            assert refused(), (owner, mode)
-        squatted.rename(temporary / "aside")
-        squatted.symlink_to("aside")
-        assert refused()
-        squatted.unlink()
-        assert not refused(), "only the broker does"
+        try:
+            for owner, mode in ((1234, 0o777), (int(uid), 0o777), (int(uid), 0o770)):
+                os.chown(squatted, owner, owner)
+                squatted.chmod(mode)
+                assert refused(), (owner, mode)
+            squatted.rmdir()
+            squatted.symlink_to(aside)
+            assert refused()
+            squatted.unlink()
+            assert not refused(), "only the broker does"
+        finally:
+            squatted.unlink() if squatted.is_symlink() else shutil.rmtree(squatted, ignore_errors=True)
 
 
 def an_unresponsive_application_times_out_and_runs_on():

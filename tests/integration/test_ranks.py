@@ -237,6 +237,75 @@ def two_programs_that_nothing_numbers_are_no_checkpoint():
         cluster.debug_check()
 
 
+# The script saves for programs with numbers of a launcher, which die of the signal that asks: by --ask started it alone gets it.
+SAVES_FOR_ALL = r"""
+save() { . "$CKPT_DIR/request"; cp "$CKPT_DIR"/state.? "$directory"
+    printf 'hint=%s\nbytes=%s\nstatus=0\n' "$hint" $(cat "$directory"/state.? | wc -c) > "$CKPT_DIR/new"; mv "$CKPT_DIR/new" "$CKPT_DIR/@"; }
+trap save USR1
+for rank in 0 1; do
+    OMPI_COMM_WORLD_RANK=$rank OMPI_COMM_WORLD_SIZE=2 sh -c 'while :; do echo counts > "$CKPT_DIR/state.$1"; sleep .1; done' sh $rank &
+done
+while :; do wait; done
+"""
+
+
+def a_script_saves_for_ranks_that_know_nothing():
+    """The process that ckpt-run started is asked and no other, whoever numbers what it has started; --ranks 1 lets it write done.0. Without --ask started
+    the ranks are asked, and none catches the signal. V-005, S1-031."""
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        for name, options, done in (("started", ("--ask", "started"), "done"), ("numbered", ("--ask", "started", "--ranks", "1"), "done.0"), ("each", (), "done")):
+            cluster.register(name, [("a", 1, MIB)], checkpoint_timeout_ms=10000)
+            job = cluster.run_job("a", name, ["bash", "-c", SAVES_FOR_ALL.replace("@", done)], ("--max-restarts", "0", *options))
+            wait_until("both count", lambda job=job: len(list(pathlib.Path(job.work_dir).glob("state.*"))) == 2, 20)
+            record = ends_in(cluster, name, hint(cluster, name), (COMPLETE, FAILED, TIMED_OUT))
+            if name == "each":
+                assert record.state == FAILED and "does not catch signal" in record.detail, record
+            else:
+                assert record.state == COMPLETE, record
+                assert {path.name for path in pathlib.Path(record.path).rglob("state.*")} == {"state.0", "state.1"}, record
+            assert cluster.allocation(name).state == RUNNING, name
+        cluster.debug_check()
+
+
+# As OpenMPI's helper of a program that was started without mpirun: it has a launcher's name, catches the signal, and ends with its program.
+HELPER = r"""#!/bin/sh
+trap : USR1; while kill -0 $PPID; do sleep .2; done
+"""
+SINGLETON = r"""
+import os, signal, sys, time
+work, asked = os.environ["CKPT_DIR"], []
+signal.signal(signal.SIGUSR1, lambda *_: asked.append(1))
+if os.fork() == 0:
+    os.setsid()
+    os.execv(sys.argv[1], ["orted", "--hnp", "--set-sid", "--report-uri", "8", "--singleton-died-pipe", "9"])
+open(work + "/counts", "w").close()
+while True:
+    time.sleep(.05)
+    if asked:
+        asked.clear()
+        fields = dict(line.strip().split("=", 1) for line in open(work + "/request"))
+        open(fields["directory"] + "/state", "w").write("state")
+        open(work + "/new", "w").write("hint=%s\nbytes=5\nstatus=0\n" % fields["hint"])
+        os.rename(work + "/new", work + "/done")
+"""
+
+
+def an_mpi_program_without_mpirun_is_one_rank():
+    """OpenMPI starts `orted` below it, which is no launcher whose ranks are waited for. V-005, S4-002."""
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        helper = cluster.dir / "orted"
+        helper.write_text(HELPER)
+        helper.chmod(0o755)
+        cluster.register("alone", [("a", 1, MIB)], checkpoint_timeout_ms=10000)
+        job = cluster.run_job("a", "alone", [sys.executable, "-c", SINGLETON, str(helper)], ("--max-restarts", "0"))
+        wait_until("it counts", (pathlib.Path(job.work_dir) / "counts").exists, 20)
+        record = ends_in(cluster, "alone", hint(cluster, "alone"), (COMPLETE, FAILED, TIMED_OUT))
+        assert record.state == COMPLETE, record
+        cluster.debug_check()
+
+
 def six_rounds_of_faults():
     """What a seed draws; make systems has two hundred."""
     seed = int(os.environ.get("SEED", time.time_ns() % 10**6))
@@ -396,4 +465,5 @@ if __name__ == "__main__":
                   a_rank_that_died_before_is_missed, declared_ranks_are_all_waited_for,
                   who_has_opened_the_library_is_waited_for_until_its_first_step,
                   *in_both_ways(nothing_is_computed_after_the_last_rank_was_done),
-                  *in_both_ways(what_failed_while_its_agent_was_away_goes_on), six_rounds_of_faults]))
+                  *in_both_ways(what_failed_while_its_agent_was_away_goes_on), a_script_saves_for_ranks_that_know_nothing,
+                  an_mpi_program_without_mpirun_is_one_rank, six_rounds_of_faults]))

@@ -48,7 +48,7 @@ def without_an_agent_the_cause_is_said_at_once():
     wrong = subprocess.run([str(BIN / "ckpt-run"), "--alloc", "job", "--wait-for", "90", "--", "true"], capture_output=True, text=True, timeout=20)
     assert wrong.returncode == 125 and "--wait-for" in wrong.stderr and '"90"' in wrong.stderr, wrong.stderr
     usage = subprocess.run([str(BIN / "ckpt-run"), "--help"], capture_output=True, text=True, timeout=20).stdout
-    for option in ("--alloc", "--profile", "--work-dir", "--socket", "--max-restarts", "--restart-on", "--from-scratch", "--wait-for", "$TMPDIR/ckpt-UID/ID"):
+    for option in ("--alloc", "--profile", "--work-dir", "--socket", "--max-restarts", "--restart-on", "--from-scratch", "--wait-for", "/var/tmp/ckpt-UID/ID"):
         assert option in usage, option
 
 

@@ -140,6 +140,24 @@ def an_agent_cannot_speak_for_another_node():
             assert "names ckpt://demo/agent/a, not agent c" in str(error), error
 
 
+def an_agent_reads_restart_points_of_its_own_nodes_jobs_only():
+    """K-001: where a job's files lie, and their sums, are told to the nodes that it has. A spare hears what it waits for, and nothing of the files."""
+    with Cluster(members=1, agents=("a", "b"), tls=True) as cluster:
+        cluster.start()
+        register(cluster, "hers", "b")
+        agent, channel = stub(cluster, cluster.members[0].api, "agent-a")
+        for node in ("b", ""):
+            code, details = code_of(lambda node=node: agent.GetRestartPoint(broker_pb2.GetRestartPointRequest(allocation_id="hers", node_id=node), timeout=5))
+            assert code == grpc.StatusCode.PERMISSION_DENIED and "ckpt://demo/agent/a asks for its own node only" in details, (code, details)
+        point = agent.GetRestartPoint(broker_pb2.GetRestartPointRequest(allocation_id="hers", node_id="a"), timeout=5)
+        assert list(point.node_ids) == ["b"] and not point.checkpoints_path and not point.checkpoints_prefix, point
+        channel.close()
+        owner, channel = stub(cluster, cluster.members[0].api, "agent-b")
+        point = owner.GetRestartPoint(broker_pb2.GetRestartPointRequest(allocation_id="hers", node_id="b"), timeout=5)
+        assert point.checkpoints_path and point.checkpoints_prefix, point
+        channel.close()
+
+
 def certificates_are_replaced_while_everything_runs():
     with Cluster(agents=("a",), tls=True) as cluster:
         cluster.start()
@@ -639,7 +657,8 @@ def status_names_the_member_that_is_insecure():
 
 
 TESTS = [a_cluster_over_tls_commits_fails_over_and_its_agents_follow, only_the_certificates_kind_decides_who_may_call_what,
-         an_agent_cannot_speak_for_another_node, certificates_are_replaced_while_everything_runs,
+         an_agent_cannot_speak_for_another_node, an_agent_reads_restart_points_of_its_own_nodes_jobs_only,
+         certificates_are_replaced_while_everything_runs,
          a_whole_ca_is_replaced_without_an_outage, a_ca_is_replaced_under_load_without_an_election,
          connections_that_are_cut_cost_no_election, each_kind_of_wrong_peer_is_refused_and_named,
          a_member_whose_certificate_names_another_id_stays_out, members_join_with_certificates_of_their_own,

@@ -1,6 +1,9 @@
 #!/usr/bin/python3
 """The work folder of a job: one job's alone, and never a folder with work of somebody's own in it."""
+import os
 import pathlib
+import shutil
+import signal
 import subprocess
 import sys
 
@@ -62,5 +65,59 @@ def what_no_ckpt_run_has_made_is_never_removed():
         wait_until("what was left is swept", lambda: not (folder / "out" / "left").exists(), 10)
 
 
+def a_folder_that_was_removed_is_made_again_at_the_next_start():
+    """Somebody cleans /var/tmp while the job computes; its application dies then. Its checkpoint lies elsewhere: it goes on from that, in a folder
+    of the same name, and is checkpointed again. V-001."""
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 1, MIB)])
+        job = cluster.run_job("a", "job", heat(cluster, "job"))
+        all_run(cluster)
+        assert complete(cluster, "job").state == COMPLETE
+        before = job.application_pid()
+        shutil.rmtree(job.work_dir)
+        os.kill(before, signal.SIGKILL)
+        wait_until("it is started again", lambda: job.application_pid() not in (None, before), 20)
+        all_run(cluster)
+        assert "from checkpoint" in job.log.read_text(), job.log.read_text()
+        assert (job.work_dir / "ckpt-run.folder").exists()
+        assert complete(cluster, "job").state == COMPLETE
+
+
+def a_full_work_folder_at_a_restart_is_named_and_is_no_full_destination():
+    """The restored files find no room. What the job says names the folder, not the target, of which nobody hears anything; with room it goes on. V-001."""
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        work = cluster.dir / "work" / "job.a"
+        work.mkdir(parents=True)
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=900k,mode=700", "tmpfs", work], capture_output=True, text=True)
+        if mounted.returncode != 0:
+            print(f"# SKIP mount: {mounted.stderr.strip()}")
+            return
+        try:
+            cluster.start()
+            cluster.register("job", [("a", 1, MIB)])
+            job = cluster.run_job("a", "job", [str(BIN / "heat"), "--size", "200", "--iterations", "100000000", "--delay-us", "2000"])
+            all_run(cluster)
+            assert complete(cluster, "job").state == COMPLETE
+            before = job.application_pid()
+            with open(work / "filler", "wb") as filler:
+                try:
+                    filler.write(bytes(MIB))
+                except OSError:
+                    pass
+            os.kill(before, signal.SIGKILL)
+            wait_until("it says so", lambda: "when there is room in the work folder" in job.log.read_text(), 20)
+            said = next(line for line in job.log.read_text().splitlines() if "when there is room in the work folder" in line)
+            assert "there is no room for what is restored" in said and "No space left on device" in said, said
+            assert "target" not in said and "storage full" not in said, said
+            (work / "filler").unlink()
+            wait_until("it is started again", lambda: job.application_pid() not in (None, before), 30)
+            all_run(cluster)
+        finally:
+            subprocess.run(["umount", "-l", work], check=True)
+
+
 if __name__ == "__main__":
-    sys.exit(tap([two_jobs_have_no_folder_in_common, what_no_ckpt_run_has_made_is_never_removed]))
+    sys.exit(tap([two_jobs_have_no_folder_in_common, what_no_ckpt_run_has_made_is_never_removed,
+                  a_folder_that_was_removed_is_made_again_at_the_next_start,
+                  a_full_work_folder_at_a_restart_is_named_and_is_no_full_destination]))

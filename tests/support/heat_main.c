@@ -201,10 +201,27 @@ static int save_state(const char *directory, const struct state *state, uint64_t
     return 0;
 }
 
+/* A word as a shell reads it: in single quotes where it has more than letters and digits. */
+static void read_word(const char *word, char *ret_text, size_t size)
+{
+    bool quoted = false;
+    size_t length = 0;
+
+    for (; *word != '\0' && length + 1 < size; word++) {
+        if (*word == '\'')
+            quoted = !quoted;
+        else if (*word != '\\' || quoted || word[1] == '\0')
+            ret_text[length++] = *word;
+        else
+            ret_text[length++] = *++word;
+    }
+    ret_text[length] = '\0';
+}
+
 static bool read_request(const char *work_dir, char hint[128], char directory[PATH_BYTES])
 {
     char path[PATH_BYTES + 128];
-    char line[PATH_BYTES + 32];
+    char line[4 * PATH_BYTES + 32];
     FILE *file;
 
     hint[0] = '\0';
@@ -218,7 +235,7 @@ static bool read_request(const char *work_dir, char hint[128], char directory[PA
         if (strncmp(line, "hint=", 5) == 0)
             snprintf(hint, 128, "%.127s", line + 5);
         else if (strncmp(line, "directory=", 10) == 0)
-            snprintf(directory, PATH_BYTES, "%.*s", PATH_BYTES - 1, line + 10);
+            read_word(line + 10, directory, PATH_BYTES);
     }
     fclose(file);
     return hint[0] != '\0' && directory[0] != '\0';

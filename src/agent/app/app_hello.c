@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "src/agent/app/app_stream.h"
 #include "src/agent/job/pretenders.h"
@@ -25,11 +26,11 @@ static bool hello_right(struct app_stream *stream, const Ckpt__V1__AttachHello *
     else if (ask_find(hello->profile) == NULL)
         app_stream_refuse(stream, "the profile \"%.64s\" is unknown; there are: %s", hello->profile,
                           ask_profiles(profiles));
-    else if (hello->asks_group && ask_find(hello->profile)->signal == 0)
+    else if ((hello->asks_group || hello->asks_started) && ask_find(hello->profile)->signal == 0)
         app_stream_refuse(stream,
-                          "--ask group is of no use with profile %s, which sends no signal: leave "
-                          "it out",
-                          hello->profile);
+                          "--ask %s is of no use with profile %s, which sends no signal: leave it "
+                          "out",
+                          hello->asks_group ? "group" : "started", hello->profile);
     else if (hello->work_dir[0] != '/' || strlen(hello->work_dir) >= LEDGER_WORK_DIR_BYTES - 1)
         app_stream_refuse(stream, "the work folder must be an absolute path of less than %d bytes",
                           LEDGER_WORK_DIR_BYTES - 1);
@@ -58,11 +59,41 @@ static void folder_looked(void *data, struct opened *take, const char *why)
     app_stream_take_hello(stream);
 }
 
+/* Numbers of processes would be other processes' here, in both directions. */
+static bool numbers_agree(struct app_stream *stream)
+{
+    const char *remedy =
+        "run it in the agent's (docker run --pid=host, hostPID: true in a pod), or "
+        "an agent beside it in its own";
+    const struct machine_ops *machine = &stream->agent->machine;
+    const pid_t pid = rpc_call_peer(stream->call)->pid;
+    struct proc_status own, its;
+
+    if (machine->process_read(machine->context, getpid(), NULL, &own) != 0 || own.nested == 0)
+        return true; /* nobody tells */
+    if (pid == 0) {
+        app_stream_refuse(
+            stream,
+            "this ckpt-run is in another PID namespace than its agent, which does not "
+            "see it: %s",
+            remedy);
+        return false;
+    }
+    if (machine->process_read(machine->context, pid, NULL, &its) != 0 || own.nested == its.nested)
+        return true;
+    app_stream_refuse(
+        stream,
+        "this ckpt-run is in another PID namespace than its agent, pid %d there and %d "
+        "here: %s",
+        (int)its.inner_pid, (int)pid, remedy);
+    return false;
+}
+
 void app_stream_greet(struct app_stream *stream)
 {
     const struct machine_ops *machine = &stream->agent->machine;
 
-    if (!hello_right(stream, stream->hello))
+    if (!numbers_agree(stream) || !hello_right(stream, stream->hello))
         return;
     stream->state = STREAM_LOOKING;
     stream->look = machine->path_open(machine->context, OPENED_FOLDER, stream->hello->work_dir,

@@ -391,6 +391,7 @@ void app_stream_take_identity(struct app_stream *stream)
     entry->endpoint[0] = '\0'; /* of the run before */
     entry->ranks_declared = hello->ranks;
     entry->asks_group = hello->asks_group;
+    entry->asks_started = hello->asks_started;
     user_path_take(&stream->allocation->folder, entry->work_dir, stream->folder);
     stream->folder = NULL;
 }

@@ -36,11 +36,13 @@
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/start.h"
+#include "src/dest/spawn.h"
 #include "src/dest/worker.h"
 #include "src/net/uv_network.h"
 #include "src/rpc/uv_clock.h"
 #include "src/serve/http.h"
 #include "src/serve/privacy.h"
+#include "src/serve/reaper.h"
 #include "src/serve/supervisor.h"
 
 enum { EXIT_CONFIG = 2, STOP_MAX_MS = 3000 };
@@ -70,6 +72,7 @@ struct daemon {
     uv_signal_t interrupt;
     uv_signal_t hangup;
     uv_timer_t watchdog;
+    struct reaper reaper;
     uv_timer_t stop_timer;
     bool stopping;
 };
@@ -244,6 +247,7 @@ static void daemon_stop(uv_signal_t *handle, int number)
     worker_retire_idle();
     certificates_unwatch(&daemon->certificates);
     supervisor_unwatch(&daemon->watchdog);
+    reaper_unwatch(&daemon->reaper);
     uv_close((uv_handle_t *)&daemon->terminate, NULL);
     uv_close((uv_handle_t *)&daemon->interrupt, NULL);
     uv_close((uv_handle_t *)&daemon->hangup, NULL);
@@ -433,6 +437,7 @@ static int daemon_run(struct daemon *daemon)
         log_warning("insecure", "text=\"everyone who reaches %s reads the metrics\"",
                     daemon->config.http);
     supervisor_watch(&daemon->loop, &daemon->watchdog);
+    reaper_watch(&daemon->loop, &daemon->reaper, spawn_owns);
     supervisor_notify(
         "READY=1"); /* applications attach and are looked after, with or without a leader */
     uv_run(&daemon->loop, UV_RUN_DEFAULT);

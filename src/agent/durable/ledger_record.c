@@ -78,7 +78,8 @@
     NUMBER(barrier_told)                                                                           \
     NUMBER(ranks_all)                                                                              \
     NUMBER(ranks_declared)                                                                         \
-    NUMBER(asks_group)
+    NUMBER(asks_group)                                                                             \
+    NUMBER(asks_started)
 
 /* Likewise those of one of its ranks. */
 #define RANK_FIELDS(NUMBER, TEXT)                                                                  \

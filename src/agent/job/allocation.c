@@ -71,7 +71,8 @@ void allocation_identity(const struct ledger_entry *entry, struct job_identity *
         .stragglers = {.run = entry->run, .start_ticks = entry->start_ticks, .uid = entry->uid},
         .group = (pid_t)entry->pid,
         .ranks_declared = entry->ranks_declared,
-        .asks_group = entry->asks_group};
+        .asks_group = entry->asks_group,
+        .asks_started = entry->asks_started};
     memcpy(ret_job->stragglers.allocation_id, entry->allocation_id,
            sizeof(ret_job->stragglers.allocation_id));
     memcpy(ret_job->stragglers.work_dir, entry->work_dir, sizeof(ret_job->stragglers.work_dir));

@@ -446,6 +446,8 @@ void ranks_lay_over(struct allocation *allocation, struct ranks_seen *seen)
     struct rank_places *places = allocation->executor.places;
 
     drop_dead(allocation);
+    if (allocation->entry.asks_started)
+        return; /* none of these is asked */
     for (size_t i = 0; places != NULL && i < places->count; i++) {
         const struct rank_place *place = &places->items[i];
         struct rank_seen *one, dropped;

@@ -134,6 +134,7 @@ struct restore_passed {
 struct restore_why {
     Ckpt__V1__Reason reason; /* NONE: it could be */
     char text[RESTORE_TEXT_BYTES];
+    bool no_room; /* where the files are to go: the destination is well */
 };
 
 struct restore {

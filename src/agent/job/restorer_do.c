@@ -28,6 +28,7 @@ static void why_of(const char *cause, const char *text, struct restore_why *ret_
     (void)fsm_enum_parse(&ckpt__v1__reason__descriptor, cause, &reason);
     ret_why->reason = (Ckpt__V1__Reason)reason;
     text_copy(ret_why->text, sizeof(ret_why->text), text);
+    ret_why->no_room = strcmp(cause, WORKER_CAUSE_NO_ROOM) == 0;
 }
 
 static void post_unstarted(struct restorer *restorer, const char *text)

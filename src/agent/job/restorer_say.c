@@ -82,6 +82,13 @@ static void away_text(const struct restore *restore, char text[SAY_TEXT_BYTES])
         reason[WORDS_BYTES];
 
     CHECK(restore->since_ms != 0);
+    if (restore->away.no_room) {
+        snprintf(text, SAY_TEXT_BYTES,
+                 "checkpoint %s cannot be brought here: %.250s; it is tried again and again, and "
+                 "goes on by itself when there is room in the work folder",
+                 checkpoint_id_format(restore->brought.checkpoint_id, id), restore->away.text);
+        return;
+    }
     snprintf(text, SAY_TEXT_BYTES,
              "checkpoint %s waits for %.100s since %s: %s, %.200s; it is tried again and again, "
              "and goes on by itself when that can be read (ckptctl targets)%s",

@@ -111,7 +111,8 @@ struct ask_target sight_target(struct allocation *allocation)
                                .context = asked,
                                .loop = allocation->agent->loop,
                                .group = asked->group,
-                               .uid = asked->user.uid};
+                               .uid = asked->user.uid,
+                               .speaks_for_all = allocation->entry.ranks_declared == 1};
 }
 
 /* Of those that are to be asked. */

@@ -229,6 +229,12 @@ static char *read_bytes(const struct pass *pass, struct job_process *process, co
     return bytes;
 }
 
+/* ranks.c tells launchers by what these were told to do. */
+static bool is_of_interest(const char *name)
+{
+    return strncmp(name, "python", 6) == 0 || strcmp(name, "orted") == 0;
+}
+
 /* The status and the texts of those that may belong. */
 static int read_more(const struct pass *pass, struct job_process *process)
 {
@@ -250,7 +256,7 @@ static int read_more(const struct pass *pass, struct job_process *process)
         return 0;
     process->environment = read_bytes(pass, process, "environ", PROCESS_ENVIRONMENT_BYTES,
                                       &process->environment_bytes);
-    if (strncmp(process->stat.name, "python", 6) == 0)
+    if (is_of_interest(process->stat.name))
         process->command =
             read_bytes(pass, process, "cmdline", PROCESS_COMMAND_BYTES, &process->command_bytes);
     return 0;

@@ -62,6 +62,7 @@ struct job_identity {
     struct process_id known[JOB_PROCESSES_KNOWN_MAX];
     uint32_t ranks_declared; /* on this node, as its user said; 0: nothing said */
     bool asks_group;         /* its user wants the whole process group asked */
+    bool asks_started;       /* ... or its main process alone */
 };
 
 /* How much a look takes from the table of processes. */

@@ -150,7 +150,7 @@ static void take_answer(struct path_open *open, const char *text, int fd)
     else if (network != NULL)
         tell_why(open,
                  "a work folder on %s can hold up the agent, and with it all jobs of the node; "
-                 "choose one on a local disk by --work-dir or $TMPDIR, not %.200s",
+                 "choose one on a local disk by --work-dir, not %.200s",
                  network, open->path);
     else {
         opened = check_calloc(1, sizeof(*opened));
@@ -206,7 +206,7 @@ static void on_ended(uv_poll_t *poll, int status, int events)
 
     (void)status;
     (void)events;
-    if (waitpid(open->pid, &wait_status, WNOHANG) != open->pid)
+    if (!spawn_ended(open->pid, &wait_status))
         return;
     if (open->done != NULL && !receive(open))
         tell_why(open, "%.200s could not be looked at: ckpt-worker ended with status %d",
@@ -248,7 +248,7 @@ static void on_time(uv_timer_t *timer)
         (void)kill(-open->pid, SIGKILL);
         tell_why(open,
                  "%.200s does not answer: whatever is mounted there stood still for %d s; choose a "
-                 "folder on a local disk by --work-dir or $TMPDIR",
+                 "folder on a local disk by --work-dir",
                  open->path, PATH_OPEN_DEADLINE_MS / 1000);
     }
 }

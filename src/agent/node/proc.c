@@ -179,6 +179,22 @@ static void proc_groups(const char *text, char groups[PROC_GROUPS_BYTES])
     }
 }
 
+/* "NSpid:\t4321\t17". */
+static void proc_namespaces(const char *text, struct proc_status *status)
+{
+    const char *value = proc_line(text, "NSpid:");
+
+    while (value != NULL) {
+        size_t blanks = strspn(value, " \t"), digits = strspn(value + blanks, "0123456789");
+
+        if (digits == 0)
+            return;
+        status->inner_pid = (pid_t)strtol(value + blanks, NULL, 10);
+        status->nested++;
+        value += blanks + digits;
+    }
+}
+
 int proc_parse_status(const char *text, struct proc_status *ret_status)
 {
     struct proc_status status = {0};
@@ -193,6 +209,7 @@ int proc_parse_status(const char *text, struct proc_status *ret_status)
     status.uid = uid;
     status.gid = gid;
     proc_groups(text, status.groups);
+    proc_namespaces(text, &status);
     *ret_status = status;
     return 0;
 }

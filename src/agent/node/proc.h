@@ -47,6 +47,9 @@ struct proc_status {
         [PROC_GROUPS_BYTES];
     uint64_t caught; /* bit n - 1 is signal n */
     uint64_t ignored;
+    unsigned nested; /* numbers of it: one for each PID namespace from that of /proc inwards; 0: not
+                      * told */
+    pid_t inner_pid; /* the innermost of these, which it itself has for its own */
 };
 
 int proc_parse_stat(const char *text, struct proc_stat *ret_stat);

@@ -299,13 +299,21 @@ static bool is_named_launcher(const struct job_process *process)
     return command_has(process, "torch.distributed") || command_has(process, "/torchrun");
 }
 
+/* OpenMPI's helper of a program that was started without mpirun: below that program, which is the
+ * one rank that it serves. It catches every signal, and starts nothing. */
+bool ranks_serves_one(const struct job_process *process)
+{
+    return strcmp(process->stat.name, "orted") == 0 &&
+           command_has(process, "--singleton-died-pipe");
+}
+
 static void add_launchers(const struct picture *picture, struct ranks_seen *seen)
 {
     const size_t rank_count = seen->count;
 
     for (size_t i = 0; i < picture->table->count; i++) {
         const struct job_process *process = &picture->table->items[i];
-        bool launcher = rank_count == 0 && is_named_launcher(process);
+        bool launcher = rank_count == 0 && is_named_launcher(process) && !ranks_serves_one(process);
         if (!process->belongs || picture->ranks[i][picture->launcher] != RANK_NONE)
             continue;
         for (size_t k = 0; k < rank_count && !launcher; k++)
@@ -322,7 +330,8 @@ static void add_launchers(const struct picture *picture, struct ranks_seen *seen
 
 static bool process_hears(const struct picture *picture, const struct job_process *process)
 {
-    return picture->signal != 0 && process->belongs && catches_signal(process, picture->signal);
+    return picture->signal != 0 && process->belongs && !ranks_serves_one(process) &&
+           catches_signal(process, picture->signal);
 }
 
 static bool hears_above(const struct picture *picture, const struct job_process *process)
@@ -398,6 +407,18 @@ static void find_hearers(const struct picture *picture, struct ranks_seen *seen)
                  count, RANKS_NODE_MAX);
 }
 
+/* Whatever it has started is its own affair: it saves for all. */
+static void find_started(const struct picture *picture, struct ranks_seen *seen)
+{
+    const struct job_process *started = picture->main_process;
+
+    seen->hearer_count = 0;
+    if (started != NULL && proc_living(&started->stat) && process_hears(picture, started))
+        seen->hearers[seen->hearer_count++] =
+            (struct process_id){started->stat.pid, started->stat.start_ticks};
+    seen->catches = seen->hearer_count > 0 ? PROC_CATCHES : PROC_NONE_CATCHES;
+}
+
 /* All of the group that lives, whether the job's or not: the signal reaches them all. */
 static void judge_group(const struct picture *picture, pid_t group, struct ranks_seen *seen)
 {
@@ -440,16 +461,19 @@ void ranks_find(const struct job_processes *table, const struct job_identity *jo
     if (table->unread)
         snprintf(ret_seen->why, sizeof(ret_seen->why),
                  "not all processes of this node can be read just now");
-    if (count > RANKS_NODE_MAX)
+    if (count > RANKS_NODE_MAX && !job->asks_started)
         snprintf(ret_seen->why, sizeof(ret_seen->why),
                  "the job has %zu ranks on this node, at most %d are taken", count, RANKS_NODE_MAX);
-    for (size_t i = 0; i < count && i < RANKS_NODE_MAX; i++)
+    for (size_t i = 0; i < count && i < RANKS_NODE_MAX && !job->asks_started; i++)
         add_rank(&picture, numbers[i], ret_seen);
-    add_launchers(&picture, ret_seen);
+    if (!job->asks_started)
+        add_launchers(&picture, ret_seen);
     ret_seen->asks_group = job->asks_group;
     ret_seen->hearer_count = 0;
     ret_seen->group = (struct proc_catching){.culprit = 0};
-    if (job->asks_group)
+    if (job->asks_started)
+        find_started(&picture, ret_seen);
+    else if (job->asks_group)
         judge_group(&picture, job->group, ret_seen);
     else
         find_hearers(&picture, ret_seen);

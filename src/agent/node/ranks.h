@@ -22,6 +22,9 @@
  * is known by its memory, which lies where that of its origin lies until it executes a program.
  * Where both have lost their parents to the same new one, neither is the other's origin.
  *
+ * A user may say that the process that ckpt-run started saves for all (`asks_started`): then that
+ * one alone is asked, whatever it has started and however that is numbered.
+ *
  * Flow     ranks_find() is pure, over a settled table. ranks_start() takes the picture off the
  *          loop, from the known processes of the node, and takes it anew when it shows less than a
  *          job that can be asked.
@@ -73,6 +76,9 @@ struct ranks_seen {
 /* `signal` is the one that would ask; 0: none, then any process can be the rank. */
 void ranks_find(const struct job_processes *table, const struct job_identity *job, int signal,
                 struct ranks_seen *ret_seen);
+
+/* It is no launcher, though it has the name of one: its parent is the one rank. */
+bool ranks_serves_one(const struct job_process *process);
 
 /* The result is valid during the call. */
 typedef void ranks_done_fn(void *data, const struct ranks_seen *seen);

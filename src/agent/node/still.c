@@ -240,15 +240,25 @@ static void end_process(const struct job_process *process)
     signal_process(process, SIGCONT);
 }
 
+/* It ends by itself with its program, and would end that: told together, neither could save. */
+static bool serves_living(const struct job_processes *table, const struct job_process *process)
+{
+    return ranks_serves_one(process) && process->parent != PROCESS_NO_PARENT &&
+           table->items[process->parent].belongs &&
+           proc_living(&table->items[process->parent].stat);
+}
+
 static void end_processes(struct job_still *still, const struct job_processes *table)
 {
     struct ranks_seen *seen = check_calloc(1, sizeof(*seen));
     struct stopped *told = check_calloc(table->count + 1, sizeof(*told));
     bool *launchers = check_calloc(table->count + 1, sizeof(*launchers));
+    struct job_identity job = still->job;
     size_t count = 0;
     bool ranks;
 
-    ranks_find(table, &still->job, SIGTERM, seen);
+    job.asks_started = false; /* whoever is asked, launchers end after their ranks */
+    ranks_find(table, &job, SIGTERM, seen);
     ranks = mark_launchers(table, seen, launchers);
     still->result.count = 0;
     for (size_t i = 0; i < table->count; i++) { /* by pid, for the next round */
@@ -257,6 +267,10 @@ static void end_processes(struct job_still *still, const struct job_processes *t
         if (!process->belongs)
             continue;
         still->result.count++;
+        if (!known && serves_living(table, process)) {
+            still->finished = false;
+            continue;
+        }
         if (!known && ranks && (launchers[i] || still->result.rounds > 1)) {
             still->finished = still->finished && !launchers[i];
             continue;

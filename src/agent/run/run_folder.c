@@ -26,7 +26,7 @@ static int make_folders(char *path)
     return mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : -1;
 }
 
-/* Anybody may have made it in /tmp before, and who may rename what is in it gives orders in the
+/* Anybody may have made it in /var/tmp before, and who may rename what is in it gives orders in the
  * job's name. */
 static int make_own_folder(char *path, struct err *err)
 {
@@ -43,17 +43,14 @@ static int make_own_folder(char *path, struct err *err)
     return 0;
 }
 
-/* -1 without a text: too long. */
+/* The same one at each start of a job, whatever the session: TMPDIR of a batch system is another
+ * one each time, and goes with its session. -1 without a text: too long. */
 static int default_path(const char *allocation_id, char ret_path[PATH_MAX], struct err *err)
 {
-    const char *temporary = getenv("TMPDIR");
-    int own, length;
+    int own = snprintf(ret_path, PATH_MAX, RUN_FOLDER_PARENT "/ckpt-%u", (unsigned)geteuid());
+    int length;
 
-    own = snprintf(ret_path, PATH_MAX, "%s/ckpt-%u",
-                   temporary != NULL && temporary[0] == '/' ? temporary : "/tmp",
-                   (unsigned)geteuid());
-    errno = ENAMETOOLONG;
-    if (own >= PATH_MAX || make_own_folder(ret_path, err) != 0)
+    if (make_own_folder(ret_path, err) != 0)
         return -1;
     length = snprintf(ret_path + own, (size_t)(PATH_MAX - own), "/%s", allocation_id);
     errno = ENAMETOOLONG;
@@ -162,4 +159,21 @@ int run_folder_make(const char *wanted, const char *allocation_id, char ret_path
     if (lstat(ret_path, &stat) != 0 || stat.st_uid != geteuid())
         return err_set(err, ERR_INVALID, "the work folder %s belongs to another user", ret_path);
     return make_ours(ret_path, wanted != NULL, err);
+}
+
+int run_folder_keep(const char *wanted, const char *allocation_id, const char *path,
+                    struct err *err)
+{
+    char made[PATH_MAX];
+
+    if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT)
+        return 0;
+    if (run_folder_make(wanted, allocation_id, made, err) != 0)
+        return -1;
+    if (strcmp(made, path) != 0)
+        return err_set(err, ERR_INVALID,
+                       "the work folder was %s and has gone, and its name leads to %s now: start "
+                       "the same line again",
+                       path, made);
+    return 0;
 }

@@ -15,11 +15,15 @@
 
 #include "src/base/err.h"
 
-#define RUN_FOLDER_MARK "ckpt-run.folder"
+#define RUN_FOLDER_MARK   "ckpt-run.folder"
+#define RUN_FOLDER_PARENT "/var/tmp" /* of the default folder, RUN_FOLDER_PARENT/ckpt-UID/ID */
 
-/* wanted: as --work-dir says; NULL: a default below TMPDIR. The path comes back absolute, without
- * links. */
+/* wanted: as --work-dir says; NULL: the default. The path comes back absolute, without links. */
 int run_folder_make(const char *wanted, const char *allocation_id, char ret_path[PATH_MAX],
+                    struct err *err);
+/* Makes the folder again where somebody has removed it: the job begins from its last checkpoint,
+ * which lies elsewhere. */
+int run_folder_keep(const char *wanted, const char *allocation_id, const char *path,
                     struct err *err);
 
 #endif

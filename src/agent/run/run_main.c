@@ -725,6 +725,14 @@ static void give_up(uv_timer_t *timer)
     leave_waiting();
 }
 
+static void keep_folder(void)
+{
+    struct err err;
+
+    if (run_folder_keep(run.options.work_dir, run.options.allocation_id, run.work_dir, &err) != 0)
+        run_say_error("%s", err.text);
+}
+
 static void attach(void)
 {
     static const struct rpc_client_handlers handlers = {.on_message = on_message, .on_end = on_end};
@@ -732,6 +740,7 @@ static void attach(void)
     CHECK(run.call == NULL);
     run.ready = false;
     if (run.state != RUN_RUNNING) {
+        keep_folder();
         wait_ms(WAITING_NOTICE_MS, waiting_notice);
         patience_begins();
     }

@@ -35,7 +35,7 @@ static const char usage_before[] =
 static const char usage_after[] =
     "  --work-dir DIR        its folder on this node ($CKPT_DIR), on a local disk with room for a\n"
     "                        checkpoint, which is staged there before it is copied to the\n"
-    "                        destination; default: $TMPDIR/ckpt-UID/ID, or /tmp/ckpt-UID/ID\n"
+    "                        destination; default: /var/tmp/ckpt-UID/ID\n"
     "  --socket PATH         of the agent; default: " RUN_DEFAULT_SOCKET "\n"
     "  --max-restarts N      how often it is started again in place, 0 to 1000; default: 3. It "
     "reads\n"
@@ -69,7 +69,9 @@ static const char usage_after[] =
     "that\n"
     "                        catches it while none above it does, the default) or group (the "
     "whole\n"
-    "                        process group; nothing is asked while one of it would die of it)\n"
+    "                        process group; nothing is asked while one of it would die of it).\n"
+    "                        started: the process that ckpt-run started, and no other, also where\n"
+    "                        a launcher numbers ranks: a script that saves for an mpirun below it\n"
     "  --wait-for DURATION   give up with 125 when no application could be started for so long "
     "(no\n"
     "                        agent, no leader, no destination), like 90s or 1h; with the\n"
@@ -144,11 +146,13 @@ static int parse_restore(const char *text, Ckpt__V1__RestoreMode *ret_mode, stru
     return err_set(err, ERR_INVALID, "--restore is \"%.32s\", it must be own, all or path", text);
 }
 
-static int parse_ask(const char *text, bool *ret_group, struct err *err)
+static int parse_ask(const char *text, struct run_options *options, struct err *err)
 {
-    *ret_group = strcmp(text, "group") == 0;
-    if (!*ret_group && strcmp(text, "each") != 0)
-        return err_set(err, ERR_INVALID, "--ask is \"%.32s\", it must be each or group", text);
+    options->asks_group = strcmp(text, "group") == 0;
+    options->asks_started = strcmp(text, "started") == 0;
+    if (!options->asks_group && !options->asks_started && strcmp(text, "each") != 0)
+        return err_set(err, ERR_INVALID, "--ask is \"%.32s\", it must be each, group or started",
+                       text);
     return 0;
 }
 
@@ -186,7 +190,7 @@ static int take_option(int option, const char *value, struct run_options *option
     case 'n':
         return parse_ranks(value, &options->ranks, err);
     case 'A':
-        return parse_ask(value, &options->asks_group, err);
+        return parse_ask(value, options, err);
     case 'R':
         return parse_restore(value, &options->restore, err);
     case 'f':

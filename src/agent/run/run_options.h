@@ -22,7 +22,7 @@ enum run_restart { RUN_RESTART_ANY, RUN_RESTART_SIGNAL, RUN_RESTART_NEVER };
 struct run_options {
     const char *allocation_id;
     const char *profile;  /* "": as registered */
-    const char *work_dir; /* NULL: a default below TMPDIR */
+    const char *work_dir; /* NULL: the default, run_folder.h */
     const char *socket;
     uint32_t restarts_max;
     enum run_restart restart_on;
@@ -30,6 +30,7 @@ struct run_options {
     bool from_scratch;             /* do not restore at the first start */
     uint32_t ranks;                /* of this node; 0: as many as are found */
     bool asks_group;               /* the signal goes to the whole process group */
+    bool asks_started;             /* ... or to the process that is started alone */
     Ckpt__V1__RestoreMode restore; /* UNSPECIFIED: as registered */
     bool stay;                     /* for runs that are to come */
     bool once;                     /* it leaves when its first run has ended: no word asks for it */

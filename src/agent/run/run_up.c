@@ -35,6 +35,7 @@ void run_up_hello(struct rpc_client_call *call, const struct run_options *option
     hello.restart_count = facts->restart_count;
     hello.ranks = options->ranks;
     hello.asks_group = options->asks_group;
+    hello.asks_started = options->asks_started;
     hello.restore = options->restore;
     hello.replace = options->replace;
     hello.wait = facts->wait;

@@ -201,6 +201,22 @@ bool access_own_allocation(const struct rpc_peer *peer, const struct fsm *fsm,
     return wrong == NULL;
 }
 
+bool access_restart_point(const struct rpc_peer *peer, const struct fsm *fsm,
+                          const ProtobufCMessage *message, char *text, size_t size)
+{
+    const Ckpt__V1__GetRestartPointRequest *asked = (const void *)message;
+
+    (void)fsm;
+    if (!access_is_kind(peer, TLS_AGENT) || access_is_agent(peer, asked->node_id))
+        return true;
+    snprintf(
+        text, size,
+        "PERMISSION_DENIED: %s asks for its own node only, node_id is \"%.64s\"; of other nodes "
+        "it takes a certificate of kind scheduler or operator",
+        peer->identity, asked->node_id);
+    return false;
+}
+
 bool access_node_off(const struct rpc_peer *peer, const struct fsm *fsm,
                      const ProtobufCMessage *message, char *text, size_t size)
 {

@@ -4,10 +4,10 @@
  * Flow     access_allowed() is asked before each call when the API has TLS; without TLS everybody
  *          may call everything.
  * Errors   the text names who asked, for what, and which certificate would do.
- * Absent   rights of single schedulers and operators: a certificate's name is for logs. That an
- *          agent speaks for its own node only is checked where its hello is taken
- *          (dispatcher_session.c), here of what it registers for a user, and in own.c of what it
- *          asks for one.
+ * Absent   rights of single schedulers and operators: a certificate's name is for logs. Whether
+ *          an agent speaks for its own node is checked where its hello is taken
+ *          (dispatcher_session.c), and here of restart points and of jobs that it registers. Calls
+ *          for a user are checked in own.c.
  * Source   K-001; the matrix is in README.md.
  */
 #ifndef CKPT_BROKER_ACCESS_H
@@ -43,6 +43,9 @@ const char *access_field_beyond(const ProtobufCMessage *message, const char *con
 bool access_own_allocation(const struct rpc_peer *peer, const struct fsm *fsm,
                            const ProtobufCMessage *message, char *text, size_t size);
 
+/* Whether an agent may ask for that node's restart points: for its own. */
+bool access_restart_point(const struct rpc_peer *peer, const struct fsm *fsm,
+                          const ProtobufCMessage *message, char *text, size_t size);
 /* A scheduler may give its own word of a node that is off, and nobody else's. */
 bool access_node_off(const struct rpc_peer *peer, const struct fsm *fsm,
                      const ProtobufCMessage *message, char *text, size_t size);

@@ -68,8 +68,8 @@ struct method {
     Ckpt__Log__V1__Command__BodyCase body_case;
     enum fsm_status (*fill)(const ProtobufCMessage *request, Ckpt__Log__V1__Command *command,
                             union method_body *body, struct fsm_outcome *ret_outcome);
-    /* MUTATION: asked of the request's fields; false refuses with PERMISSION_DENIED and the text.
-     * NULL: whoever may call it. fsm: NULL where this member does not lead. */
+    /* MUTATION, READ: asked of the request's fields; false refuses with PERMISSION_DENIED and the
+     * text. NULL: whoever may call it. fsm: NULL where this member does not lead. */
     bool (*allowed)(const struct rpc_peer *peer, const struct fsm *fsm,
                     const ProtobufCMessage *request, char *text, size_t size);
     /* MUTATION: the state would refuse it now, and in a moment may not: it is held (hold.h). NULL:

@@ -258,14 +258,16 @@ static void fill_node_ids(const struct fsm *fsm, const struct fsm_allocation *al
     reply->n_node_ids = reply->n_runs = allocation->node_count;
 }
 
-/* Who names no node of the job is told what is of all parts. */
-static void asked_part(const struct fsm *fsm, const struct fsm_allocation *allocation,
+/* Who names no node of the job is told what is of all parts. False: it names none. */
+static bool asked_part(const struct fsm *fsm, const struct fsm_allocation *allocation,
                        const char *node_id, struct fsm_part *ret_part)
 {
     const struct fsm_node *node = fsm_node_find(fsm, node_id);
 
-    if (node == NULL || !fsm_part_on(fsm, allocation, node->slot, ret_part))
-        *ret_part = (struct fsm_part){.allocation = allocation};
+    if (node != NULL && fsm_part_on(fsm, allocation, node->slot, ret_part))
+        return true;
+    *ret_part = (struct fsm_part){.allocation = allocation};
+    return false;
 }
 
 /* What is waited for, so that whoever waits can be told. */
@@ -360,12 +362,15 @@ static void get_restart_point(struct request *request, struct scratch *scratch)
     Ckpt__V1__AllocationPart part;
     struct fsm_part asking;
     struct fsm_summary summary;
+    bool told;
 
     if (allocation == NULL || fsm_passive_since_ms(fsm) != 0) {
         request_refuse(request, allocation == NULL ? FSM_ALLOCATION_NOT_FOUND : FSM_PASSIVE, 0, 0);
         return;
     }
-    asked_part(fsm, allocation, asked->node_id, &asking);
+    /* a node that waits to be a spare hears what it waits for, and not where files of others lie */
+    told = asked_part(fsm, allocation, asked->node_id, &asking) ||
+           !access_is_kind(rpc_call_peer(request->call), TLS_AGENT);
     translate_part(fsm, &asking, replica_state_ms(request->broker->replica), &part);
     reply.part = &part;
     fsm_get_summary(fsm, &summary);
@@ -381,13 +386,14 @@ static void get_restart_point(struct request *request, struct scratch *scratch)
     (void)fsm_begin_restored_as(fsm, allocation, &reply.restored_as, &reply.restored_part);
     fill_node_ids(fsm, allocation, scratch, &reply);
     fill_waits(fsm, allocation, &reply);
-    fill_next(fsm, allocation, scratch, &reply);
+    if (told)
+        fill_next(fsm, allocation, scratch, &reply);
     fill_without(fsm, &asking, scratch, &reply);
     fill_silent(request, allocation, &reply);
     fill_next_restart(request, allocation, &reply);
     checkpoint = asked->node_id[0] == '\0' ? fsm_begin_point(fsm, allocation)
                                            : fsm_begin_of_part(fsm, allocation);
-    if (checkpoint != NULL) {
+    if (checkpoint != NULL && told) {
         const struct fsm_target *target = fsm_target_at(fsm, checkpoint->target_slot);
         CHECK(checkpoint->state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE);
         reply.checkpoint_id = checkpoint->id;
@@ -631,7 +637,8 @@ const struct method service_broker_methods[] = {
          OWN("allocation_id", "state", "checkpoint_id", "page_size", "after_checkpoint_id",
              "stale")),
     READ("ListUndeleted", ROLE_CLIENT, list_undeleted_request, undeleted_answer),
-    READ("GetRestartPoint", ROLE_AGENT | ROLE_CLIENT, get_restart_point_request, get_restart_point),
+    READ("GetRestartPoint", ROLE_AGENT | ROLE_CLIENT, get_restart_point_request, get_restart_point,
+         .allowed = access_restart_point),
     READ("Explain", ROLE_CLIENT | ROLE_OWNER, explain_request, explain_answer,
          OWN("allocation_id", "at_ms", "checkpoint_id", "stale")),
     READ("ListPreemptions", ROLE_CLIENT, list_preemptions_request, preemptions_answer),

@@ -44,9 +44,11 @@
 #include "src/broker/replica/leader_watch.h"
 #include "src/broker/replica/member_watch.h"
 #include "src/broker/replica/ticker.h"
+#include "src/dest/spawn.h"
 #include "src/dest/worker.h"
 #include "src/net/uv_network.h"
 #include "src/rpc/uv_clock.h"
+#include "src/serve/reaper.h"
 #include "src/serve/supervisor.h"
 
 /* Bytes of `protoc --descriptor_set_out`, put into the program by the Makefile. */
@@ -72,6 +74,7 @@ struct daemon {
     uint64_t leader_id; /* last logged */
     struct process_lag lag;
     uv_timer_t watchdog;
+    struct reaper reaper;
     struct disk_watch *disk_watch;
     struct member_watch *member_watch;
     struct leader_watch *leader_watch;
@@ -261,6 +264,7 @@ static void daemon_await_workers(uv_timer_t *timer)
     }
     process_lag_stop(&daemon->lag);
     supervisor_unwatch(&daemon->watchdog);
+    reaper_unwatch(&daemon->reaper);
     daemon_close_timer(&daemon->step);
     daemon_close_timer(&daemon->guard);
     for (size_t i = 0; i < ARRAY_COUNT(daemon_signals); i++)
@@ -581,6 +585,7 @@ static void daemon_add_handles(struct daemon *daemon)
     daemon->step.data = daemon;
     daemon->guard.data = daemon;
     supervisor_watch(&daemon->loop, &daemon->watchdog);
+    reaper_watch(&daemon->loop, &daemon->reaper, spawn_owns);
     process_lag_start(&daemon->lag, &daemon->loop, &daemon->broker.counters);
     replica_get_status(daemon->broker.replica, &status);
     process_lag_excuse_replay(&daemon->lag, status.last_index);

@@ -204,7 +204,7 @@ static int move_small(struct job *job, struct copier *copier, struct manifest_en
     if (earlier != NULL || job->transfer->compresses)
         return transfer_take_small(job, copier, entry, earlier, from, err);
     if (job->transfer->to.folder >= 0) {
-        fds[1] = transfer_open_to(job->transfer, entry, err);
+        fds[1] = transfer_open_to(job->transfer, entry, from, err);
         if (fds[1] < 0)
             return transfer_close_failed(job, entry, fds, err);
     }
@@ -279,7 +279,7 @@ static int begin_large(struct job *job, struct large *large, struct err *err)
     if (large->earlier == NULL && transfer->to.folder >= 0) {
         if (large->compressed && entry->frame_ends == NULL)
             manifest_make_frames(entry);
-        large->to = transfer_open_to(transfer, entry, err);
+        large->to = transfer_open_to(transfer, entry, from, err);
         if (large->to < 0) {
             close(from);
             return -1;

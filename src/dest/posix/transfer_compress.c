@@ -72,7 +72,7 @@ int transfer_store_held(struct job *job, struct copier *copier, struct manifest_
         manifest_make_frames(entry);
         entry->frame_ends[0] = stored;
     }
-    *ret_to = transfer_open_to(transfer, entry, err);
+    *ret_to = transfer_open_to(transfer, entry, -1, err); /* a small one */
     if (*ret_to < 0)
         return -1;
     const struct copy_end to = {*ret_to, transfer->to.label};

@@ -57,7 +57,7 @@ struct copy_range transfer_range(const struct manifest_entry *entry, size_t chun
 /* The caller closes what these open. */
 int transfer_open_from(const struct transfer *transfer, const struct manifest_entry *entry,
                        struct err *err);
-int transfer_open_to(const struct transfer *transfer, const struct manifest_entry *entry,
+int transfer_open_to(const struct transfer *transfer, const struct manifest_entry *entry, int from,
                      struct err *err);
 /* Durable where no settling follows. Both are closed in any case. */
 int transfer_finish_file(const struct job *job, const struct manifest_entry *entry,

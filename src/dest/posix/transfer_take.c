@@ -37,8 +37,8 @@ static int begin_writing(struct job *job, const struct item *item, int *ret_to, 
 
     CHECK(pthread_mutex_lock(&job->lock) == 0);
     if (large->to < 0)
-        large->to =
-            transfer_open_to(job->transfer, &job->transfer->manifest->entries[item->entry], err);
+        large->to = transfer_open_to(job->transfer, &job->transfer->manifest->entries[item->entry],
+                                     large->from, err);
     *ret_to = large->to;
     CHECK(pthread_mutex_unlock(&job->lock) == 0);
     return *ret_to >= 0 ? 0 : -1;
@@ -166,7 +166,7 @@ int transfer_take_finish(struct job *job, struct copier *copier, const struct it
     if (fds[1] < 0 && transfer_link_file(job, entry, job->larges[item->large].earlier))
         return transfer_finish_file(job, entry, fds, err);
     if (fds[1] < 0)
-        fds[1] = transfer_open_to(job->transfer, entry, err);
+        fds[1] = transfer_open_to(job->transfer, entry, fds[0], err);
     if (fds[1] < 0 || write_held(job, copier, item, fds, err) != 0)
         return transfer_close_failed(job, entry, fds, err);
     return transfer_finish_file(job, entry, fds, err);

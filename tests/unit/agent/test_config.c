@@ -402,6 +402,10 @@ static void command_behind_the_options_is_left_alone(void **state)
     assert_int_equal(
         RUN("ckpt-run", "--alloc", "job-1", "--ask", "each", "--restore", "all", "app"), 0);
     assert_false(options.asks_group);
+    assert_false(options.asks_started);
+    assert_int_equal(
+        RUN("ckpt-run", "--alloc", "job-1", "--ask", "started", "--restore", "all", "app"), 0);
+    assert_true(options.asks_started);
     assert_int_equal(options.restore, CKPT__V1__RESTORE_MODE__RESTORE_MODE_ALL);
     assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "app", "--max-restarts", "9"), 0);
     assert_uint_equal(options.restarts_max, 3);
@@ -419,7 +423,7 @@ static void wrong_command_lines_are_refused(void **state)
     assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--ranks", "257", "app"), -1);
     assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--restore", "some", "app"), -1);
     assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--ask", "all", "app"), -1);
-    assert_non_null(strstr(err.text, "each or group"));
+    assert_non_null(strstr(err.text, "each, group or started"));
     assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--max-restarts", "-1", "app"), -1);
     assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--max-restarts", "1001", "app"), -1);
     assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--restart-on", "often", "app"), -1);

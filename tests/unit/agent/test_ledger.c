@@ -79,6 +79,7 @@ static void fill_processes(struct ledger_entry *entry)
     entry->paces[1] = (struct ledger_pace){.number = 5, .pid = 4713, .step = 1};
 }
 
+/* long: each field of an entry has a value. */
 static struct ledger_entry entry_of(const char *id)
 {
     struct ledger_entry entry = {.pid = 4711,
@@ -113,6 +114,7 @@ static struct ledger_entry entry_of(const char *id)
                                  .ranks_all = 9,
                                  .ranks_declared = 2,
                                  .asks_group = true,
+                                 .asks_started = true,
                                  .rank_count = 2,
                                  .ranks = {{.number = 4,
                                             .pid = 4712,

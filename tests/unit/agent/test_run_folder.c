@@ -14,7 +14,7 @@ static int make_base(void **state)
 {
     (void)state;
     snprintf(base, sizeof(base), "/tmp/ckpt-run-folder-XXXXXX");
-    return mkdtemp(base) != NULL && setenv("TMPDIR", base, 1) == 0 ? 0 : -1;
+    return mkdtemp(base) != NULL && setenv("TMPDIR", "/nowhere", 1) == 0 ? 0 : -1;
 }
 
 static int remove_base(void **state)
@@ -40,17 +40,47 @@ static void make_file(const char *folder, const char *name)
 /* Release 0.1.0 left no mark: its jobs begin again where they were. */
 static void the_default_folder_is_taken_with_all_that_is_in_it(void **state)
 {
-    char path[PATH_MAX], again[PATH_MAX], mark[PATH_MAX + 32];
+    char path[PATH_MAX], again[PATH_MAX], mark[PATH_MAX + 32], wanted[128], job[64];
     struct err err = {0};
 
     (void)state;
-    assert_int_equal(run_folder_make(NULL, "job", path, &err), 0);
+    snprintf(job, sizeof(job), "%s",
+             strrchr(base, '/') + 1); /* nobody else has a job of that name */
+    snprintf(wanted, sizeof(wanted), "/var/tmp/ckpt-%u/%s", (unsigned)geteuid(), job);
+    assert_int_equal(run_folder_make(NULL, job, path, &err), 0);
+    assert_string_equal(path, wanted);
     snprintf(mark, sizeof(mark), "%s/%s", path, RUN_FOLDER_MARK);
     assert_int_equal(unlink(mark), 0);
     make_file(path, "done");
-    assert_int_equal(run_folder_make(NULL, "job", again, &err), 0);
+    assert_int_equal(run_folder_make(NULL, job, again, &err), 0);
     assert_string_equal(again, path);
     assert_int_equal(access(mark, F_OK), 0);
+    snprintf(again, sizeof(again), "%s/done", wanted);
+    assert_int_equal(unlink(again) + unlink(mark) + rmdir(path), 0);
+}
+
+static void a_folder_that_was_removed_is_made_again(void **state)
+{
+    char named[96], link_of[96], path[PATH_MAX], mark[PATH_MAX + 32];
+    struct err err = {0};
+
+    (void)state;
+    snprintf(named, sizeof(named), "%s/gone/deep", base);
+    snprintf(link_of, sizeof(link_of), "%s/link", base);
+    assert_int_equal(symlink(named, link_of), 0);
+    assert_int_equal(run_folder_make(named, "job", path, &err), 0);
+    snprintf(mark, sizeof(mark), "%s/%s", path, RUN_FOLDER_MARK);
+    assert_int_equal(run_folder_keep(link_of, "job", path, &err), 0);
+    assert_int_equal(unlink(mark), 0);
+    assert_int_equal(run_folder_keep(named, "job", path, &err), 0);
+    assert_int_equal(access(mark, F_OK), -1); /* it is there, and nothing is done */
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(run_folder_keep(named, "job", path, &err), 0);
+    assert_int_equal(access(mark, F_OK), 0);
+    assert_int_equal(unlink(mark) + rmdir(path), 0);
+    snprintf(named, sizeof(named), "%s/other", base);
+    assert_int_equal(run_folder_keep(named, "job", path, &err), -1);
+    assert_contains(err.text, "and its name leads to");
 }
 
 static void a_named_folder_is_taken_with_a_mark_alone(void **state)
@@ -89,6 +119,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_default_folder_is_taken_with_all_that_is_in_it),
+        cmocka_unit_test(a_folder_that_was_removed_is_made_again),
         cmocka_unit_test(a_named_folder_is_taken_with_a_mark_alone),
         cmocka_unit_test(a_pipe_with_the_name_of_the_mark_stops_nothing),
     };

@@ -142,6 +142,8 @@ static void every_way_finds_the_answer_in_the_folder(void **state)
         assert_true(ask->growth(&target, "1-42-1") != grown);
         file_put(&application, "done", "hint=1-42-0\nbytes=7\nstatus=0\n");
         assert_int_equal(poll(ask, &application, &sentinel), ASK_NOTHING_YET);
+        file_put(&application, "done", ""); /* it may be written yet, for as long as others may */
+        assert_int_equal(poll(ask, &application, &sentinel), ASK_UNFINISHED);
         file_put(&application, "done", "hint=1-42-1\nbytes=");
         assert_int_equal(poll(ask, &application, &sentinel), ASK_UNFINISHED);
         file_put(&application, "done", "hint=1-42-1\nbytes=much\nstatus=0\n");
@@ -254,6 +256,29 @@ static void a_rank_that_is_alone_on_its_node_need_not_say_its_number(void **stat
     assert_uint_equal(sentinel.bytes, 9);
 }
 
+/* A program that numbers what it writes begins with 0. S1-032. */
+static void who_speaks_for_all_may_write_its_number(void **state)
+{
+    struct application application = {.catches = ASK_CATCHES};
+    struct ask_target target = target_of(&application);
+    const struct ask_ops *ask = ask_find("signal");
+    struct sentinel sentinel;
+    struct err err = {0};
+
+    (void)state;
+    file_put(&application, "done.0", "hint=1-42-1\nbytes=7\nstatus=0\n");
+    assert_int_equal(ask->poll(&target, "1-42-1", 0, &sentinel, &err), ASK_NOTHING_YET);
+    target.speaks_for_all = true;
+    assert_int_equal(ask->poll(&target, "1-42-1", 0, &sentinel, &err), ASK_FINISHED);
+    assert_uint_equal(sentinel.bytes, 7);
+    file_put(&application, "done", "hint=1-42-1\nbytes=9\nstatus=0\n");
+    assert_int_equal(ask->poll(&target, "1-42-1", 0, &sentinel, &err), ASK_FINISHED);
+    assert_uint_equal(sentinel.bytes, 9);
+    assert_int_equal(ask->prepare(&target, &request, &err), 0);
+    assert_null(file_of(&application, "done.0"));
+    assert_null(file_of(&application, "done"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +289,7 @@ int main(void)
         cmocka_unit_test(every_way_finds_the_answer_in_the_folder),
         cmocka_unit_test(each_rank_is_asked_and_answers_for_itself),
         cmocka_unit_test(a_rank_that_is_alone_on_its_node_need_not_say_its_number),
+        cmocka_unit_test(who_speaks_for_all_may_write_its_number),
         cmocka_unit_test(what_the_node_refuses_is_an_error),
         cmocka_unit_test(signal_way_says_who_would_die)};
 

@@ -1,5 +1,9 @@
 /* Request and sentinel texts (S1-032, decision 14). */
 #include "src/ask/sentinel.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "src/base/id.h"
 #include "tests/support/test.h"
 
@@ -30,6 +34,42 @@ static void request_holds_hint_directory_and_deadline(void **state)
     assert_string_equal(text, "hint=1-42-1\ndirectory=/w/out/1-42-1\ndeadline_ms=1700000000000\n");
     assert_uint_equal(length, strlen(text));
     assert_uint_equal(request_format(&(struct request_text){"1-42-1", "/w", 1, ""}, text, 10), 0);
+}
+
+/* A shell that sources the request runs nothing of what its path holds, and reads the path as it
+ * is. S1-032. */
+static void a_request_is_sourced_by_a_shell_whatever_its_path_holds(void **state)
+{
+    static const char *const paths[] = {"/w/a;touch ran;b/out",
+                                        "/w/ann's data; $(touch ran)/out",
+                                        "/w/`touch ran`/\\\"$HOME",
+                                        "/w/ two  blanks /*",
+                                        "/w/''/'",
+                                        "/w/\xc3\xa9t\xc3\xa9 #1 ~ & > ran"};
+    char folder[] = "/tmp/ckpt-request-XXXXXX", text[512], read[256] = "";
+    FILE *file;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(chdir(folder), 0);
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        assert_true(request_format(&(struct request_text){"1-42-1", paths[i], 1000, "0,1"}, text,
+                                   sizeof(text)) > 0);
+        file = fopen("request", "w");
+        assert_non_null(file);
+        assert_true(fputs(text, file) >= 0);
+        fclose(file);
+        assert_int_equal(system("sh -ec '. ./request; printf %s \"$directory\" > read; "
+                                "[ \"$hint $deadline_ms $ranks\" = \"1-42-1 1000 0,1\" ]'"),
+                         0);
+        file = fopen("read", "r");
+        assert_non_null(file);
+        read[fread(read, 1, sizeof(read) - 1, file)] = '\0';
+        fclose(file);
+        assert_string_equal(read, paths[i]);
+        assert_int_equal(access("ran", F_OK), -1);
+    }
+    assert_int_equal(unlink("request") + unlink("read") + chdir("/") + rmdir(folder), 0);
 }
 
 static void complete_sentinel_is_read(void **state)
@@ -156,6 +196,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hint_names_checkpoint_and_attempt),
         cmocka_unit_test(request_holds_hint_directory_and_deadline),
+        cmocka_unit_test(a_request_is_sourced_by_a_shell_whatever_its_path_holds),
         cmocka_unit_test(complete_sentinel_is_read),
         cmocka_unit_test(a_long_reason_is_taken_whole),
         cmocka_unit_test(incomplete_or_wrong_sentinel_is_none),

@@ -37,7 +37,8 @@ static void an_error_gets_context_in_front_and_is_cut_with_dots(void **state)
     assert_string_equal(err_code_name(ERR_CORRUPT), "CORRUPT");
     assert_string_equal(err_code_name(ERR_NEWER), "NEWER");
     assert_string_equal(err_code_name(ERR_UNFIT), "UNFIT");
-    assert_string_equal(err_code_name((enum err_code)(ERR_UNFIT + 1)), "UNKNOWN");
+    assert_string_equal(err_code_name(ERR_NO_ROOM), "NO_ROOM");
+    assert_string_equal(err_code_name((enum err_code)(ERR_NO_ROOM + 1)), "UNKNOWN");
     assert_string_equal(err_code_name((enum err_code)99), "UNKNOWN");
     assert_int_equal(err_set(NULL, ERR_IO, "nobody listens"), -1);
 }
@@ -204,6 +205,27 @@ static void log_hostile_value(void)
     log_warning("refused", "id=\"%s\" length=%d", "x\nlevel=error event=forged\r", 5000);
 }
 
+/* Names of files, of users and texts of peers reach the log. */
+static void log_forged_values(void)
+{
+    log_info("put", "text=\"%s\" path=%s mode=%03o part=%s:%d", "it\" level=error x=\"",
+             "/a\" level=error", 7, "p=1 q", 4);
+    log_info("plain", "path=%s text=\"%.*s%%\" n=%" PRIu64 " z=%zu c=%c ratio=%.2f none=%s end=%s",
+             "/a/b-1.c", 2, "abc", UINT64_C(18446744073709551615), (size_t)9, 'x', 0.5, "", "\\\"");
+}
+static void a_value_from_outside_stays_one_value(void **state)
+{
+    char text[8192];
+    int status;
+
+    (void)state;
+    captured(log_forged_values, text, sizeof(text), &status);
+    assert_non_null(strstr(text, "event=put text=\"it\\\" level=error x=\\\"\" "
+                                 "path=\"/a\\\" level=error\" mode=007 part=\"p=1 q:4\"\n"));
+    assert_non_null(strstr(text,
+                           "event=plain path=/a/b-1.c text=\"ab%\" n=18446744073709551615 z=9 c=x "
+                           "ratio=0.50 none= end=\"\\\\\\\"\"\n"));
+}
 static void log_too_long(void)
 {
     char value[LOG_LINE_BYTES * 2];
@@ -357,6 +379,7 @@ int main(void)
         cmocka_unit_test(digits_alone_are_a_number),
         cmocka_unit_test(a_checkpoint_id_has_one_text_and_reads_back),
         cmocka_unit_test(a_log_line_is_one_line_whatever_the_values_hold),
+        cmocka_unit_test(a_value_from_outside_stays_one_value),
         cmocka_unit_test(the_distance_of_words_counts_what_must_be_typed_anew),
         cmocka_unit_test(a_copied_text_is_cut_to_its_buffer_and_ends),
         cmocka_unit_test(cleared_memory_is_zero_whether_small_or_large),

@@ -121,6 +121,34 @@ static void the_matrix_is_what_the_readme_says(void **state)
     }
 }
 
+/* K-001: where files of a job lie, and what is in them, is for the nodes that it has. */
+static void an_agent_asks_for_restart_points_of_its_own_node_only(void **state)
+{
+    static const struct {
+        const char *identity; /* NULL: no TLS */
+        const char *node_id;
+        bool may;
+    } cases[] = {
+        {"ckpt://demo/agent/n1", "n1", true},   {"ckpt://demo/agent/n1", "n2", false},
+        {"ckpt://demo/agent/n1", "", false},    {"ckpt://demo/scheduler/slurm", "n2", true},
+        {"ckpt://demo/operator/ann", "", true}, {NULL, "n2", true}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        Ckpt__V1__GetRestartPointRequest ask = CKPT__V1__GET_RESTART_POINT_REQUEST__INIT;
+        struct rpc_peer peer = {.tls = cases[i].identity != NULL};
+        char text[512] = "";
+
+        snprintf(peer.identity, sizeof(peer.identity), "%s",
+                 cases[i].identity == NULL ? "" : cases[i].identity);
+        ask.node_id = (char *)(uintptr_t)cases[i].node_id;
+        assert_int_equal(access_restart_point(&peer, NULL, &ask.base, text, sizeof(text)),
+                         cases[i].may);
+        if (!cases[i].may)
+            assert_contains(text, "asks for its own node only");
+    }
+}
+
 /* S3-060: a scheduler's word is its own, a BMC's is an operator's to pass on. */
 static void a_scheduler_gives_no_other_word_of_a_node_than_its_own(void **state)
 {
@@ -311,6 +339,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_method_of_the_api_is_somebodys),
         cmocka_unit_test(the_matrix_is_what_the_readme_says),
+        cmocka_unit_test(an_agent_asks_for_restart_points_of_its_own_node_only),
         cmocka_unit_test(a_scheduler_gives_no_other_word_of_a_node_than_its_own),
         cmocka_unit_test(refusals_say_what_is_needed),
         cmocka_unit_test(the_local_socket_is_the_operators),

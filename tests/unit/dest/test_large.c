@@ -154,6 +154,66 @@ static void a_file_with_larger_chunks_is_read_and_checked_by_standard_tools(void
     assert_contains(folders->errors, "the 33559143 bytes at 50331648");
 }
 
+static uint64_t room_of(const char *path)
+{
+    struct stat status;
+
+    assert_int_equal(stat(path, &status), 0);
+    return (uint64_t)status.st_blocks * 512;
+}
+
+/* A file of that length with a few bytes at some places, and holes between them. */
+static void write_sparse(const char *folder, const char *name, off_t length, const off_t *at,
+                         size_t count)
+{
+    char path[256];
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    assert_true(fd >= 0);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(pwrite(fd, "bytes", 5, at[i]), 5);
+    assert_int_equal(ftruncate(fd, length), 0);
+    close(fd);
+}
+
+/* There and in the folder that gets them back, with their sizes, also where the end is a hole.
+ * Zeros that were written become holes as well. S1-032. */
+static void sparse_files_stay_sparse_there_and_back(void **state)
+{
+    enum { FILES = 3 };
+    static const char *const names[FILES] = {"sparse", "small", "zeros"};
+    static const char *const compressions[] = {"none", "lz4"};
+    const off_t at[] = {100, (off_t)MANIFEST_CHUNK_BYTES + 70000,
+                        9 * (off_t)MANIFEST_CHUNK_BYTES - 3};
+    struct folders *folders = *state;
+    uint8_t *zeros = calloc(3, MANIFEST_CHUNK_BYTES);
+    char path[512];
+
+    assert_non_null(zeros);
+    write_sparse(folders->source, names[0], 10 * (off_t)MANIFEST_CHUNK_BYTES + 12345, at, 3);
+    write_sparse(folders->source, names[1], 300000, at, 1);
+    write_file(folders->source, names[2], zeros, 2 * (size_t)MANIFEST_CHUNK_BYTES + 65536 + 7);
+    free(zeros);
+    for (size_t i = 0; i < sizeof(compressions) / sizeof(compressions[0]); i++) {
+        assert_int_equal(VERB("put", AT_N1, "--source", folders->source, "--compress",
+                              compressions[i], "--read-back", "always"),
+                         WORKER_EXIT_OK);
+        assert_int_equal(verify_n1(folders), WORKER_EXIT_OK);
+        for (size_t k = 0; k < FILES && i == 0; k++)
+            assert_in_range(room_of(in_shard(folders, names[k])), 0, 512 << 10);
+        assert_int_equal(VERB("restore", AT_N1, "--to", folders->to), WORKER_EXIT_OK);
+        assert_true(same_trees(folders->source, folders->to));
+        for (size_t k = 0; k < FILES; k++) {
+            snprintf(path, sizeof(path), "%s/%s", folders->to, names[k]);
+            assert_in_range(room_of(path), 0, 512 << 10);
+        }
+        remove_tree(folders->to);
+        remove_tree(folders->path);
+    }
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, folders_setup, folders_teardown)
 int main(void)
 {
@@ -161,6 +221,7 @@ int main(void)
         T(files_of_many_chunks_come_back_and_are_checked_by_standard_tools),
         T(a_file_with_larger_chunks_is_read_and_checked_by_standard_tools),
         T(many_files_and_chunks_come_back_whatever_the_number_of_threads),
+        T(sparse_files_stay_sparse_there_and_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -112,12 +112,75 @@ static void requests_of_many_are_read_by_turns(void **state)
     fixture_close(&fixture);
 }
 
+/* Headers, and a body that goes on for ever or stops: of a unary call, of a client's stream. The
+ * calls of 300 of them end, and their peers are told; a stream that has begun stays. */
+static void a_request_that_never_ends_is_refused_in_time(void **state)
+{
+    enum { COUNT = 300, REQUEST_MS = 400 };
+    const struct rpc_server_config config = {.request_ms = REQUEST_MS};
+    static const char *const paths[] = {"/test.T/Echo", "/test.T/Chat", "/test.T/Flood"};
+    struct fixture fixture;
+    struct rpc_server_stats stats;
+    struct seen chat = {0}, half = {0};
+    struct buf out;
+    int fds[COUNT];
+
+    (void)state;
+    buf_init(&out);
+    fixture_open(&fixture, &config);
+    fixture_channel(&fixture, NULL);
+    chat.call = rpc_channel_open(fixture.channel, "/test.T/Chat", 0, false, &seen_handlers, &chat);
+    rpc_client_call_send(chat.call, (const uint8_t *)"line", 4);
+    for (size_t i = 0; i < COUNT; i++) {
+        fds[i] = fixture_raw(&fixture);
+        raw_preface(&out);
+        raw_request(&out, 1, paths[i % ARRAY_COUNT(paths)], RAW_END_HEADERS, NULL, NULL);
+        raw_frame(&out, RAW_DATA, 0, 1,
+                  "\0\0\0\0\x7f"
+                  "a",
+                  6);
+        assert_true(raw_send(fds[i], &out));
+        fixture_run_ms(&fixture, 0);
+    }
+    for (size_t rounds = 0; rounds < 30; rounds++) { /* some go on sending */
+        for (size_t i = 0; i < COUNT; i += 3) {
+            raw_frame(&out, RAW_DATA, 0, 1, "b", 1);
+            (void)raw_send(fds[i], &out);
+        }
+        fixture_run_ms(&fixture, REQUEST_MS / 20);
+    }
+    rpc_server_get_stats(fixture.server, &stats);
+    assert_uint_equal(stats.calls_active, 1);
+    assert_false(chat.done);
+    assert_uint_equal(chat.messages, 1);
+    rpc_client_call_send(chat.call, (const uint8_t *)"line", 4);
+    rpc_client_call_half_close(chat.call);
+    assert_true(fixture_run(&fixture, &chat.done));
+    assert_int_equal(chat.status, RPC_OK);
+    half.call = rpc_channel_open(fixture.channel, "/test.T/Echo", 0, false, &seen_handlers, &half);
+    rpc_client_call_send(half.call, (const uint8_t *)"line", 4);
+    assert_true(fixture_run(&fixture, &half.done));
+    assert_int_equal(half.status, RPC_DEADLINE_EXCEEDED);
+    assert_contains(half.text, "the request was not whole within 400 ms");
+    for (size_t i = 0; i < COUNT; i++) {
+        char text[4096];
+        ssize_t got = read(fds[i], text, sizeof(text));
+
+        assert_true(got > 0);
+        assert_non_null(memmem(text, (size_t)got, "\x01\x05\0\0\0\x01", 6)); /* trailers */
+        close(fds[i]);
+    }
+    buf_close(&out);
+    fixture_close(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(silent_connections_make_way_for_new_ones),
         cmocka_unit_test(a_user_has_half_of_a_unix_socket),
         cmocka_unit_test(requests_of_many_are_read_by_turns),
+        cmocka_unit_test(a_request_that_never_ends_is_refused_in_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
