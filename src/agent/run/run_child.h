@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "ckpt/v1/app.pb-c.h"
 #include "src/agent/run/run_keeper.h"
 #include "src/base/start.h"
 
@@ -32,6 +33,9 @@ struct run_environment {
     /* of whoever started ckpt-run; those by which it is asked and ended reach it all the same */
     const struct start_signals *signals;
 };
+
+/* What the agent says of this start; the texts stay the message's. */
+void run_environment_take(struct run_environment *environment, const Ckpt__V1__AttachReady *ready);
 
 struct run_child {
     pid_t pid;      /* a process group of its own from the start */

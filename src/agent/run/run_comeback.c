@@ -148,3 +148,13 @@ bool run_comeback_wanted(void)
 {
     return comeback.state != COMEBACK_NONE;
 }
+
+Ckpt__V1__AttachWait run_comeback_word(bool endless)
+{
+    if (run_comeback_leaves())
+        return CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_NONE;
+    if (endless)
+        return CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_ANY;
+    return run_comeback_wanted() ? CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_RESTART
+                                 : CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_UNSPECIFIED;
+}

@@ -21,6 +21,8 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "ckpt/v1/app.pb-c.h"
+
 enum {
     COMEBACK_ANSWER_MS = 600000, /* while nobody says whether the cluster restarts the allocation */
     COMEBACK_FAILED_MS = 5000,   /* the same, of an application that ended by itself */
@@ -52,5 +54,7 @@ void run_comeback_say_over(const char *reason);
 void run_comeback_say_why(const char *why, bool failed);
 /* Any state but NONE. */
 bool run_comeback_wanted(void);
+/* For a hello; endless: --stay. */
+Ckpt__V1__AttachWait run_comeback_word(bool endless);
 
 #endif

@@ -34,6 +34,7 @@
 #include "src/agent/run/run_next.h"
 #include "src/agent/run/run_note.h"
 #include "src/agent/run/run_options.h"
+#include "src/agent/run/run_orphan.h"
 #include "src/agent/run/run_say.h"
 #include "src/agent/run/run_signals.h"
 #include "src/agent/run/run_started.h"
@@ -52,7 +53,6 @@ enum {
     ATTACH_AGAIN_MS = 200,
     REFUSED_AGAIN_MS = 5000, /* an application that goes on all the same */
     WAITING_NOTICE_MS = 3000,
-    ORPHAN_LOOK_MS = 500,
     LAST_WORD_MS = 4000, /* to deliver the wait status to an agent that is away just now */
     TOLD_WAIT_MS = 1000, /* until an agent that was told has ended the stream, once it is to stop */
     ONLY_WORD_MS = 60000 /* ...when the work folder does not take it */
@@ -75,7 +75,6 @@ static struct run {
     uv_timer_t timer;     /* attach again; or the notice that it takes long */
     uv_timer_t last_word; /* the agent is away: leave without having told it */
     uv_timer_t patience;  /* --wait-for */
-    uv_timer_t orphan;    /* looks at an application that is nobody's */
     char work_dir[PATH_MAX];
     enum run_state state;
     struct run_child child;
@@ -105,7 +104,6 @@ static struct run {
 
 static void attach(void);
 static void reap(uv_signal_t *handle, int number);
-static void look_at_orphan(uv_timer_t *timer);
 static void give_up(uv_timer_t *timer);
 
 __attribute__((noreturn)) static void leave(int code)
@@ -142,10 +140,7 @@ static void send_hello(void)
         .running = run.state != RUN_ATTACHING,
         .held = run.state == RUN_RUNNING && !run.confirmed,
         .want_restore = wants_restore(),
-        .wait = run_comeback_leaves()   ? CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_NONE
-                : run.options.stay      ? CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_ANY
-                : run_comeback_wanted() ? CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_RESTART
-                                        : CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_UNSPECIFIED};
+        .wait = run_comeback_word(run.options.stay)};
 
     run_up_hello(run.call, &run.options, &facts);
 }
@@ -286,6 +281,12 @@ static void take_end_wish(void)
         run.told_to_end = true;
 }
 
+static void orphan_ended(void)
+{
+    run_say_error("the application has ended, and nobody knows how: its keeper was killed");
+    leave(RUN_EXIT_SELF);
+}
+
 /* The application is adopted where this program began it. */
 static void keeper_lost(void)
 {
@@ -295,7 +296,7 @@ static void keeper_lost(void)
     if (run.adopted)
         reap(NULL, SIGCHLD);
     else
-        uv_timer_start(&run.orphan, look_at_orphan, ORPHAN_LOOK_MS, ORPHAN_LOOK_MS);
+        run_orphan_watch(&run.loop, run.pid, run.start_ticks, orphan_ended);
 }
 
 static void take_news(const struct keeper_news *news)
@@ -306,19 +307,6 @@ static void take_news(const struct keeper_news *news)
         take_end_wish();
     else if (run.state == RUN_RUNNING && news->kind != KEEPER_STARTED)
         application_changed(news->value);
-}
-
-/* Neither this program nor a keeper is its parent. */
-static void look_at_orphan(uv_timer_t *timer)
-{
-    struct proc_stat stat;
-
-    (void)timer;
-    if (proc_read_stat(run.pid, &stat) == 0 && stat.start_ticks == run.start_ticks &&
-        proc_living(&stat))
-        return;
-    run_say_error("the application has ended, and nobody knows how: its keeper was killed");
-    leave(RUN_EXIT_SELF);
 }
 
 /* What the keeper or the application has left is adopted (a subreaper). An application that the
@@ -379,21 +367,12 @@ static void cannot_run(int failure, uint64_t run_number)
 static void start_application(const Ckpt__V1__AttachReady *ready)
 {
     char run_number[CHECKPOINT_ID_TEXT_BYTES], socket[PATH_MAX], folder[PATH_MAX];
-    const struct run_environment environment = {.allocation_id = run.options.allocation_id,
-                                                .node_id = ready->node_id,
-                                                .work_dir = run.work_dir,
-                                                .restore_dir = ready->restore_dir,
-                                                .run = checkpoint_id_format(ready->run, run_number),
-                                                .socket = socket,
-                                                .app_socket = ready->app_socket,
-                                                .app_requests = ready->app_requests,
-                                                .restart_count = run.restart_count,
-                                                .restore_uri = ready->restore_uri,
-                                                .restore_label = ready->restore_label,
-                                                .restore_parts = ready->checkpoint_parts,
-                                                .part = ready->part,
-                                                .parts = ready->parts,
-                                                .signals = &run.found};
+    struct run_environment environment = {.allocation_id = run.options.allocation_id,
+                                          .work_dir = run.work_dir,
+                                          .run = checkpoint_id_format(ready->run, run_number),
+                                          .socket = socket,
+                                          .restart_count = run.restart_count,
+                                          .signals = &run.found};
     const struct keeper_start start = {
         .work_dir = run.work_dir,
         .line = {run.options.allocation_id, run.options.command, folder, run_input_mark()},
@@ -405,6 +384,7 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
     int failure = run_child_find(run.options.command[0]);
 
     run_note_drop();
+    run_environment_take(&environment, ready);
     run_keeper_folder(folder);
     if (proc_socket_name(run.options.socket, socket) != 0)
         socket[0] = '\0';
@@ -775,7 +755,7 @@ static void go_on_with_running(void)
 
 int main(int argc, char **argv)
 {
-    uv_timer_t *const timers[] = {&run.timer, &run.last_word, &run.patience, &run.orphan};
+    uv_timer_t *const timers[] = {&run.timer, &run.last_word, &run.patience};
     struct err err;
     int code;
 
