@@ -46,6 +46,7 @@ static void child_environment(const struct run_environment *environment)
     setenv("CKPT_AGENT_SOCKET", environment->socket, 1);
     set_or_unset("CKPT_APP_SOCKET", environment->app_socket);
     set_or_unset("CKPT_APP_TAKES", environment->app_requests ? "request" : "");
+    set_or_unset("CKPT_SHM", environment->shm);
     set_or_unset("CKPT_RESTORE_DIR", environment->restore_dir);
     set_or_unset("CKPT_RESTORE_URI", environment->restore_uri);
     set_or_unset("CKPT_RESTORE_LABEL", environment->restore_label);

@@ -34,6 +34,7 @@
 #include "src/agent/run/run_next.h"
 #include "src/agent/run/run_note.h"
 #include "src/agent/run/run_options.h"
+#include "src/agent/run/run_region.h"
 #include "src/agent/run/run_say.h"
 #include "src/agent/run/run_signals.h"
 #include "src/agent/run/run_started.h"
@@ -361,17 +362,16 @@ static void forward(uv_signal_t *handle, int number)
 }
 
 /* The agent hears that it will not come: the allocation would be starting for ever. */
-static void cannot_run(int failure, uint64_t run_number)
+static void cannot_run(int failure, const char *why, uint64_t run_number)
 {
     struct end_note note = {.run = run_number};
 
-    run_say_error("%s: %s", run.options.command[0], strerror(failure));
+    run_say_error("%s: %s", run.options.command[0], why);
     run.wait_status = (failure == ENOENT ? RUN_EXIT_NOT_FOUND : RUN_EXIT_NOT_EXECUTABLE)
                       << 8; /* waitpid(2) */
     run.failed = true;
     note.wait_status = run.wait_status;
-    snprintf(note.why, sizeof(note.why), "%.150s: %.40s", run.options.command[0],
-             strerror(failure));
+    snprintf(note.why, sizeof(note.why), "%.50s: %.140s", run.options.command[0], why);
     last_word(&note);
     run_up_ended(run.call, run.note_left);
 }
@@ -387,6 +387,7 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
                                                 .socket = socket,
                                                 .app_socket = ready->app_socket,
                                                 .app_requests = ready->app_requests,
+                                                .shm = ready->shm,
                                                 .restart_count = run.restart_count,
                                                 .restore_uri = ready->restore_uri,
                                                 .restore_label = ready->restore_label,
@@ -402,18 +403,23 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
                  .began_from = ready->checkpoint_id,
                  .restart_count = run.restart_count}};
     struct proc_stat stat;
+    struct err err = {0};
     int failure = run_child_find(run.options.command[0]);
 
     run_note_drop();
     run_keeper_folder(folder);
     if (proc_socket_name(run.options.socket, socket) != 0)
         socket[0] = '\0';
+    if (failure == 0 && run_region_make(ready->shm, &err) != 0) {
+        cannot_run(EACCES, err.text, ready->run);
+        return;
+    }
     if (failure == 0)
         run_input_prepare(run_may_restart(&run.options));
     if (failure == 0)
         failure = run_child_start(&start, &environment, &run.child);
     if (failure != 0) {
-        cannot_run(failure, ready->run);
+        cannot_run(failure, strerror(failure), ready->run);
         return;
     }
     run.pid = run.child.pid;
