@@ -364,14 +364,13 @@ static void forward(uv_signal_t *handle, int number)
 /* The agent hears that it will not come: the allocation would be starting for ever. */
 static void cannot_run(int failure, const char *why, uint64_t run_number)
 {
-    struct end_note note = {.run = run_number};
+    const char *program = stand_in_program(run.options.command);
+    struct end_note note = {.run = run_number, .wait_status = run_start_status(failure)};
 
-    run_say_error("%s: %s", run.options.command[0], why);
-    run.wait_status = (failure == ENOENT ? RUN_EXIT_NOT_FOUND : RUN_EXIT_NOT_EXECUTABLE)
-                      << 8; /* waitpid(2) */
+    run_say_error("%s: %s", program, why);
+    run.wait_status = note.wait_status;
     run.failed = true;
-    note.wait_status = run.wait_status;
-    snprintf(note.why, sizeof(note.why), "%.50s: %.140s", run.options.command[0], why);
+    snprintf(note.why, sizeof(note.why), "%.50s: %.140s", program, why);
     last_word(&note);
     run_up_ended(run.call, run.note_left);
 }
@@ -404,22 +403,18 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
                  .restart_count = run.restart_count}};
     struct proc_stat stat;
     struct err err = {0};
-    int failure = run_child_find(run.options.command[0]);
+    int failure = run_start_prepare(stand_in_program(run.options.command), ready->shm, &err);
 
     run_note_drop();
     run_keeper_folder(folder);
     if (proc_socket_name(run.options.socket, socket) != 0)
         socket[0] = '\0';
-    if (failure == 0 && run_region_make(ready->shm, &err) != 0) {
-        cannot_run(EACCES, err.text, ready->run);
-        return;
-    }
     if (failure == 0)
         run_input_prepare(run_may_restart(&run.options));
     if (failure == 0)
         failure = run_child_start(&start, &environment, &run.child);
     if (failure != 0) {
-        cannot_run(failure, strerror(failure), ready->run);
+        cannot_run(failure, err.text[0] != '\0' ? err.text : strerror(failure), ready->run);
         return;
     }
     run.pid = run.child.pid;
@@ -785,6 +780,7 @@ int main(int argc, char **argv)
     struct err err;
     int code;
 
+    stand_in_run(argc, argv);
     start_program(&run.found);
     run.child.keeper_fd = -1;
     if (run_answered(argc, argv, &run.options, &code))

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "src/agent/run/run_child.h"
+#include "src/agent/run/run_options.h"
 #include "src/ask/region.h"
 
 /* All of it has room from here on: a page that finds none when it is touched is a SIGBUS. */
@@ -58,4 +60,18 @@ int run_region_make(const char *path, struct err *err)
         return 0;
     (void)unlink(path);
     return refuse_region(path, failure, err);
+}
+
+int run_start_prepare(const char *program, const char *path, struct err *err)
+{
+    int failure = run_child_find(program);
+
+    if (failure != 0)
+        return failure;
+    return run_region_make(path, err) == 0 ? 0 : EACCES;
+}
+
+int run_start_status(int failure)
+{
+    return (failure == ENOENT ? RUN_EXIT_NOT_FOUND : RUN_EXIT_NOT_EXECUTABLE) << 8;
 }

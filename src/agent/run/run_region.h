@@ -15,5 +15,10 @@
 
 /* path "": none is wanted. */
 int run_region_make(const char *path, struct err *err);
+/* The program can probably be run, and has its memory: 0. Else errno, and err where that says too
+ * little. */
+int run_start_prepare(const char *program, const char *path, struct err *err);
+/* As of waitpid(2), for a program that could not be started for that errno. */
+int run_start_status(int failure);
 
 #endif
