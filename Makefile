@@ -179,13 +179,13 @@ $(BUILD)/lib/libckptapp.so.$(APP_ABI): $(BUILD)/lib/libapp.a
 	$(Q)ln -sf libckptapp.so.$(APP_ABI) $(BUILD)/lib/libckptapp.so
 install-app: $(APP_FILES)                       ## libckptapp and its Python module: make install-app PREFIX=/usr/local DESTDIR=
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	install -m 644 src/app/ckptapp.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 src/app/ckptapp.h src/app/ckptshm.h $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(BUILD)/lib/libckptapp.a $(DESTDIR)$(PREFIX)/lib
 	install -m 755 $(BUILD)/lib/libckptapp.so.$(APP_ABI) $(DESTDIR)$(PREFIX)/lib
 	ln -sf libckptapp.so.$(APP_ABI) $(DESTDIR)$(PREFIX)/lib/libckptapp.so
 	sed -e 's,@PREFIX@,$(PREFIX),;s,@VERSION@,$(VERSION),' src/app/ckptapp.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/ckptapp.pc
 	install -d $(DESTDIR)$(PYTHON_FOLDER)
-	install -m 644 python/ckptapp.py $(DESTDIR)$(PYTHON_FOLDER)
+	install -m 644 python/ckptapp.py python/ckptshm.py $(DESTDIR)$(PYTHON_FOLDER)
 
 define PROGRAM_RULE
 $(BUILD)/bin/$(1): $(patsubst %.c,$(BUILD)/%.o,$(MAIN_$(1))) $(BUILD)/gen/build_id.o $(call LIB_of,$(LAYER_$(1)))
@@ -217,7 +217,7 @@ $(BUILD)/bench/load_go: tests/bench/load.go tests/bench/etcd.proto $(GO_PROTOS)
 	$(Q)protoc --go_out=plugins=grpc:$(@D)/go/src/etcdserverpb -Itests/bench tests/bench/etcd.proto
 	$(Q)GO111MODULE=off GOPATH=$(abspath $(@D)/go):/usr/share/gocode GOCACHE=$(abspath $(@D)/go/cache) go build -o $@ $<
 # benchmarks may use every layer
-$(BUILD)/bench/%: $(BUILD)/tests/bench/%_main.o $(foreach l,client whatif $(USE_broker),$(BUILD)/lib/lib$(l).a)
+$(BUILD)/bench/%: $(BUILD)/tests/bench/%_main.o $(foreach l,client agent ask whatif $(USE_broker),$(BUILD)/lib/lib$(l).a)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS) -lm
 
@@ -338,6 +338,7 @@ systems-long:                                   ## what proves the tests, two ho
 bench: deps                                     ## figures beside etcd's: commits by a stock Go client, failover, evaluation, scale; then bench-data
 	$(Q)deploy/install-deps.sh bench
 	$(MAKE) --no-print-directory programs $(BENCH:%=$(BUILD)/bench/%) $(BUILD)/bench/load_go
+	$(BUILD)/bench/ask
 	BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/bench/bench.py; status=$$?; \
 		$(MAKE) --no-print-directory bench-data && exit $$status
 bench-data: programs                            ## checkpoints' data beside cp, openssl and writing by hand, and to an object store beside other tools: some forty minutes, 30 GiB of disk

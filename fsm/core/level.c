@@ -1,5 +1,6 @@
 /* Feature levels: what came after level 1, by the options of the .proto files. See level.h. */
 #include "fsm/core/state.h"
+#include "fsm/profiles.h"
 
 void fsm_policy_lower(Ckpt__V1__Policy *policy, uint32_t level)
 {
@@ -42,6 +43,28 @@ uint64_t fsm_policy_bits_above(uint32_t level)
     return bits;
 }
 
+/* A way of asking is a text, which has no option: its level is in its row. An
+ * unknown one was refused before. */
+static uint32_t profile_level(const char *profile, uint32_t level, const char **ret_field)
+{
+    static const struct {
+        const char *name;
+        uint32_t level;
+    } profiles[] = {
+#define X(row, name, level) {name, level},
+        FSM_PROFILES(X)
+#undef X
+    };
+
+    for (size_t i = 0; i < ARRAY_COUNT(profiles); i++) {
+        if (strcmp(profiles[i].name, profile) != 0 || profiles[i].level <= level)
+            continue;
+        level = profiles[i].level;
+        *ret_field = "profile";
+    }
+    return level;
+}
+
 /* A command that raises the level may use it: whoever knows the one knows the other. */
 enum fsm_status fsm_validate_level(const struct fsm *fsm, const fsm_command *command,
                                    struct fsm_outcome *ret_outcome)
@@ -62,6 +85,9 @@ enum fsm_status fsm_validate_level(const struct fsm *fsm, const fsm_command *com
     needed = fsm_message_level(&command->base, &ret_outcome->subject);
     if (command->body_case == CKPT__LOG__V1__COMMAND__BODY_SET_POLICY)
         needed = zeros_level(command->set_policy->policy, needed, &ret_outcome->subject);
+    if (command->body_case == CKPT__LOG__V1__COMMAND__BODY_REGISTER_ALLOCATION)
+        needed = profile_level(command->register_allocation->spec->profile, needed,
+                               &ret_outcome->subject);
     if (needed <= level) {
         ret_outcome->subject = NULL;
         return FSM_OK;

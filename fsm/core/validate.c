@@ -120,7 +120,7 @@ static enum fsm_status check_nodes(size_t count, fsm_share_message **shares, boo
 static void check_profile(const char *profile, struct fsm_outcome *outcome)
 {
     static const char *const profiles[] = {
-#define X(row, name) name,
+#define X(row, name, level) name,
         FSM_PROFILES(X)
 #undef X
     };

@@ -13,7 +13,7 @@ static const struct {
     const char *profile;
     const struct ask_ops *ops;
 } rows[] = {
-#define X(row, profile) {profile, &ask_##row},
+#define X(row, profile, level) {profile, &ask_##row},
     FSM_PROFILES(X)
 #undef X
 };
@@ -68,7 +68,7 @@ const char *ask_profiles(char text[ASK_PROFILES_BYTES])
     text[0] = '\0';
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++)
         add(text, "%s%s (%s)", i == 0 ? "" : ", ", rows[i].profile, rows[i].ops->about);
-    add(text, "; shm, exec, criu and dmtcp are UNIMPLEMENTED in this version");
+    add(text, "; exec, criu and dmtcp are UNIMPLEMENTED in this version");
     return text;
 }
 

@@ -9,7 +9,7 @@
  *          the node's functions: nothing here knows the agent. Callers never ask which way it is:
  *          each difference between ways is an operation, an event or a member of struct ask_ops.
  * Errors   preflight refusals carry one line for people; prepare and fire fail with struct err.
- * Absent   shm, exec, criu, dmtcp: attaching with such a profile is refused by name.
+ * Absent   exec, criu, dmtcp: attaching with such a profile is refused by name.
  */
 #ifndef CKPT_ASK_ASK_H
 #define CKPT_ASK_ASK_H
@@ -57,6 +57,12 @@ enum ask_endpoint {
     ASK_CLOSED        /* its address cannot be called now */
 };
 
+/* Changes of the request word of a slot (src/app/ckptshm.h). */
+enum ask_region_change {
+    ASK_REGION_RAISE, /* it becomes the next request */
+    ASK_REGION_CLEAR  /* nothing is requested any more */
+};
+
 /* file_read(): the name is a folder, a link or a pipe, or may not be read. */
 enum { ASK_FILE_OTHER = -2 };
 
@@ -87,6 +93,16 @@ struct ask_node {
     int (*file_write)(void *context, const char *name, const char *text, size_t length,
                       struct err *err);
     void (*file_remove)(void *context, const char *name);
+    /* The region of memory that a way shares with the application: as the user's own file of the
+     * size that it is to have, or not at all. -1 with err, whose text says what is wrong with it.
+     * Whoever maps it may write at the same time, and anything. */
+    int (*region_read)(void *context, size_t offset, void *ret_bytes, size_t length,
+                       struct err *err);
+    int (*region_write)(void *context, size_t offset, const void *bytes, size_t length,
+                        struct err *err);
+    /* Of each word at these offsets, as one indivisible operation, and wakes who waits on it. */
+    int (*region_change)(void *context, enum ask_region_change change, const size_t *offsets,
+                         size_t count, struct err *err);
 };
 
 /* The application that is asked, on this node. */
@@ -136,7 +152,9 @@ struct ask_ops {
     const char *about; /* for people: "signal (ABOUT)" */
     /* the signal that asks each rank; 0: the application is asked otherwise, once */
     int signal;
+    bool ranks;     /* each rank is asked for itself; else one is asked for all */
     bool registers; /* the application registers an address */
+    bool region;    /* it is asked in a region of memory, which ckpt-run makes before it starts */
     /* The reason why an agent that restarted cannot hear the answer any more, unless it is in the
      * folder already. NULL: it can. */
     const char *lost;

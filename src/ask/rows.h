@@ -8,7 +8,7 @@
 #include "fsm/profiles.h"
 #include "src/ask/ask.h"
 
-#define X(row, profile) extern const struct ask_ops ask_##row;
+#define X(row, profile, level) extern const struct ask_ops ask_##row;
 FSM_PROFILES(X)
 #undef X
 

@@ -106,8 +106,8 @@ static void signal_hang_up(struct ask_call *call)
 
 #define SIGNAL_OPS(text, number)                                                                   \
     {                                                                                              \
-        .about = text, .signal = number, .preflight = signal_preflight, .fire = signal_fire,       \
-        .hang_up = signal_hang_up, ASK_FOLDER_OPS                                                  \
+        .about = text, .signal = number, .ranks = true, .preflight = signal_preflight,             \
+        .fire = signal_fire, .hang_up = signal_hang_up, ASK_FOLDER_OPS                             \
     }
 const struct ask_ops ask_signal_usr1 = SIGNAL_OPS("SIGUSR1", SIGUSR1);
 const struct ask_ops ask_signal_usr2 = SIGNAL_OPS("SIGUSR2", SIGUSR2);

@@ -731,7 +731,13 @@ def test_what_is_installed_serves_a_program():
         assert re.findall(r"NEEDED.*\[(.*)\]", needed) == ["libc.so.6"], needed
         called = subprocess.run(["nm", "-D", "--undefined-only", str(there / "lib" / "libckptapp.so.0")], check=True, capture_output=True, text=True).stdout
         assert not re.search(r"\b(malloc|calloc|free|\w*printf\w*|pthread\w*|abort|__assert_fail)\b", called), called
-        assert (there / "lib" / "python3" / "dist-packages" / "ckptapp.py").read_text() == (ROOT / "python" / "ckptapp.py").read_text()
+        for module in ("ckptapp.py", "ckptshm.py"):
+            assert (there / "lib" / "python3" / "dist-packages" / module).read_text() == (ROOT / "python" / module).read_text()
+        program.write_text('#include <ckptshm.h>\nint main(void) { struct ckpt_shm *s; struct ckpt_shm_slot *t = ckpt_shm_open(0, &s);\n'
+                           'return t != 0 ? ckpt_shm_done(s, t, ckpt_shm_wait(t, 0), 1, "1") + ckpt_shm_failed(s, t, 1, "w") : 0; }\n')
+        for compiler in (["gcc", "-std=gnu99"], ["g++", "-x", "c++"]):  # it links nothing, in C and in C++
+            subprocess.run([*compiler, "-Wall", "-Wextra", "-Werror", "-O2", f"-I{there / 'include'}", "-o", f"{folder}/shm", str(program)], check=True)
+            subprocess.run([f"{folder}/shm"], env=environment, check=True)
 
 
 def test_the_example_of_the_header_compiles():

@@ -54,7 +54,7 @@ MAY_INCLUDE = {
     "src/whatif/": ("src/whatif/", "src/eval/", "src/base/"),
     "src/rpc/": ("src/rpc/", "src/net/", "grpc/", "src/tls/context.h", "src/base/"),
     "src/dest/": ("src/dest/", "src/base/"),
-    "src/ask/": ("src/ask/", "src/rpc/", "fsm/profiles.h", "ckpt/v1/", "src/base/"),
+    "src/ask/": ("src/ask/", "src/rpc/", "src/app/ckptshm.h", "fsm/profiles.h", "ckpt/v1/", "src/base/"),
     "src/backup/": ("src/backup/", "src/dest/sha256.h", "ckpt/v1/", "src/base/"),
     "src/telemetry/": ("src/telemetry/", "src/base/"),
     "src/client/": ("src/client/", "src/rpc/", "src/base/"),

@@ -183,6 +183,13 @@ int agent_files_write(struct agent_files *files, const char *path, const void *b
     return 0;
 }
 
+struct buf *agent_files_map(struct agent_files *files, const char *path)
+{
+    struct agent_file *file = find(files, path);
+
+    return file == NULL || file->folder || file->link ? NULL : &file->content;
+}
+
 static void drop(struct agent_files *files, size_t i)
 {
     file_close(&files->list[i]);

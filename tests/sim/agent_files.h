@@ -44,6 +44,9 @@ const char *agent_files_link_to(const struct agent_files *files, const char *to)
 /* Creates or replaces. */
 int agent_files_write(struct agent_files *files, const char *path, const void *bytes,
                       size_t length);
+/* The content, to be changed where it lies, as through a mapping: nobody is told. NULL: there is no
+ * such file. */
+struct buf *agent_files_map(struct agent_files *files, const char *path);
 int agent_files_rename(struct agent_files *files, const char *from, const char *to);
 /* With all below it. */
 void agent_files_remove(struct agent_files *files, const char *path);

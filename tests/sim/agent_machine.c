@@ -11,6 +11,7 @@
 #include "src/agent/daemon/session.h"
 #include "src/agent/job/allocation.h"
 #include "src/agent/job/restart_points.h"
+#include "src/ask/region.h"
 #include "src/base/check.h"
 
 #define STATE_FOLDER "/var/lib/ckpt-agent"
@@ -191,6 +192,7 @@ void agent_machine_power_off(struct agent_machine *machine)
         free(process);
     }
     agent_files_remove(machine->files, AGENT_MEMORY_FOLDER);
+    agent_files_remove(machine->files, ASK_REGION_FOLDER);
     machine->powered = false;
 }
 

@@ -34,6 +34,8 @@ struct machine_program {
     void (*signalled)(void *data, int signal);
     /* It is dead, by itself or by a signal; do not touch the process any more. */
     void (*ended)(void *data, int wait_status);
+    /* A word of memory that it may wait on was changed. NULL: it waits on none. */
+    void (*woken)(void *data);
     /* It is stopped, or goes on. NULL: it has nothing to stop. */
     void (*stopped)(void *data, bool stopped);
 };
@@ -171,6 +173,8 @@ bool agent_machine_belongs(const struct machine_process *process, const struct j
 bool agent_machine_ends(const struct agent_machine *machine, pid_t group);
 void agent_machine_fill_jobs(struct machine_ops *ops);
 void agent_machine_close_jobs(struct agent_machine *machine);
+/* ---- agent_machine_region.c ---- */
+void agent_machine_fill_region(struct machine_ops *ops);
 /* ---- agent_machine_ops.c ---- */
 void agent_machine_fill_ops(struct agent_machine *machine);
 /* What a crash leaves of it. */

@@ -74,7 +74,7 @@ static void rank_fill(const struct machine_process *process, struct rank_seen *r
 static void find_hearers(const struct ranks_look *look, struct ranks_seen *seen)
 {
     const struct agent_machine *machine = look->machine;
-    const uint64_t bit = UINT64_C(1) << (look->signal - 1);
+    const uint64_t bit = look->signal == 0 ? 0 : UINT64_C(1) << (look->signal - 1);
 
     for (size_t i = 0; i < MACHINE_PROCESSES_MAX; i++) {
         const struct machine_process *process = machine->processes[i];

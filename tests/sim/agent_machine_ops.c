@@ -606,6 +606,7 @@ void agent_machine_fill_ops(struct agent_machine *machine)
                                         .worker_cancel = worker_cancel,
                                         .fail = fail};
     agent_machine_fill_jobs(&machine->ops);
+    agent_machine_fill_region(&machine->ops);
 }
 
 /* The removals and looks that were under way stop where they are. */

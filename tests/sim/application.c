@@ -10,6 +10,7 @@
 #include "src/base/check.h"
 #include "tests/sim/application_call.h"
 #include "tests/sim/application_ranks.h"
+#include "tests/sim/application_region.h"
 
 enum {
     HANDLER_US = 200000,
@@ -41,6 +42,8 @@ struct application {
     struct application_state snapshot;
     struct application_call *call;   /* NULL: it is asked by a signal, or not served yet */
     uint64_t most_deferral_ms;       /* that it may put the request off by */
+    char region[PATH_BYTES];         /* "": it is asked otherwise */
+    uint32_t word;                   /* taken there last */
     struct application_ranks *ranks; /* NULL: it has none but itself */
     /* its last label, and the question of it: an answer that is said twice is the same */
     char said_hint[HINT_TEXT_BYTES], said_label[LABEL_MAX_BYTES + 1];
@@ -174,10 +177,31 @@ static void handle_request(struct application *application)
     if (application->setup.way->calls)
         application->setup.checks->violation(application->setup.checks->data, "S1-031",
                                              "a signal came to who is called");
+    if (application->setup.way->region)
+        application->setup.checks->violation(application->setup.checks->data, "S1-037",
+                                             "a signal came to who is asked in memory");
     if (!request_read(application, &timeout_us))
         application->setup.checks->violation(application->setup.checks->data, "I22",
                                              "a signal came and there is no request");
     take_request(application, timeout_us);
+}
+
+/* Whoever is woken looks; so does one that was asked before it looked for the first time. */
+static void region_look(void *data)
+{
+    struct application *application = data;
+    struct application_request request;
+    uint32_t word = 0;
+
+    if (application->released && application->region[0] != '\0' &&
+        application->process->caught != 0)
+        word = application_region_asked(application->machine, application->region, &request);
+    if (word == 0 || word == application->word)
+        return;
+    application->word = word;
+    memcpy(application->hint, request.hint, sizeof(application->hint));
+    memcpy(application->directory, request.directory, sizeof(application->directory));
+    take_request(application, left_us(application, request.deadline_ms));
 }
 
 static void call_asked(void *data, const Ckpt__V1__AppCheckpointRequest *request)
@@ -221,8 +245,13 @@ static void answered(struct application *application)
 static void done_write(const struct application *application, const char *hint, uint64_t bytes,
                        const char *status, const char *label)
 {
-    application_done_write(application->machine, application->work_dir, "done",
-                           &(struct application_done){hint, status, bytes, label});
+    const struct application_done done = {hint, status, bytes, label};
+
+    if (application->region[0] != '\0')
+        application_region_done(application->machine, application->region, application->word,
+                                &done);
+    else
+        application_done_write(application->machine, application->work_dir, "done", &done);
 }
 
 static uint64_t bytes_written(const struct application *application)
@@ -323,7 +352,11 @@ static void give_answer(void *data)
         return;
     }
     if (fate == FATE_STALE) { /* once more from here, with the right one */
-        done_write(application, "1-1-77", bytes_written(application), "0", "");
+        if (application->region[0] != '\0')
+            application_region_stale(application->machine, application->region,
+                                     application->word - 2);
+        else
+            done_write(application, "1-1-77", bytes_written(application), "0", "");
         application->answering.fate = FATE_ANSWERS;
         application->clock.timer_start(application->answer, 300000);
         return;
@@ -356,7 +389,8 @@ static void helper_ended(void *data, int wait_status)
  * environment of its own, or the other way round. */
 static void start_helper(struct application *application)
 {
-    const struct machine_program program = {NULL, "helper", helper_signalled, helper_ended, NULL};
+    const struct machine_program program = {NULL,         "helper", helper_signalled,
+                                            helper_ended, NULL,     NULL};
     bool leaves = draw(application, 3);
     struct machine_process *helper =
         agent_machine_spawn(application->machine, leaves ? 0 : application->process->pid, &program);
@@ -462,6 +496,8 @@ static void draw_life(struct application *application)
 static void catch_signals(struct application *application)
 {
     application->process->caught = handled_signals(application);
+    if (application->region[0] != '\0')
+        application_region_open(application->machine, application->region);
     if (application->ranks != NULL)
         application_ranks_catch(application->ranks);
 }
@@ -505,13 +541,15 @@ struct application *application_new(struct agent_machine *machine,
 {
     struct application *application = check_calloc(1, sizeof(*application));
     const struct machine_program program = {
-        application, setup->ranks > 0 ? "mpirun" : "application", on_signal, on_ended, on_stopped};
+        application, setup->ranks > 0 ? "mpirun" : "application", on_signal, on_ended, region_look,
+        on_stopped};
 
     application->machine = machine;
     application->setup = *setup;
     snprintf(application->allocation_id, sizeof(application->allocation_id), "%s",
              setup->allocation_id);
     snprintf(application->work_dir, sizeof(application->work_dir), "%s", setup->work_dir);
+    snprintf(application->region, sizeof(application->region), "%s", setup->region);
     sim_node_clock(machine->sim, machine->config.applications_node, &application->clock);
     application->life =
         application->clock.timer_new(application->clock.context, life_goes_on, application);
@@ -713,7 +751,7 @@ const char *application_shard_of(const struct application *application)
 
 bool application_is_called(const struct application *application)
 {
-    return application->setup.way->calls;
+    return application->setup.way->calls || application->setup.way->region;
 }
 
 bool application_is_told(const struct application *application, unsigned rank)

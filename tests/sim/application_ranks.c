@@ -403,7 +403,7 @@ static void check_alone(const struct rank *rank)
 static void rank_spawn(struct rank *rank, const struct machine_process *main_process)
 {
     struct application_ranks *ranks = rank->ranks;
-    const struct machine_program program = {rank, "rank", on_signal, on_ended, on_stopped};
+    const struct machine_program program = {rank, "rank", on_signal, on_ended, NULL, on_stopped};
 
     rank->process = agent_machine_spawn(
         ranks->machine, ranks->setup.ranks_in_group ? main_process->group : 0, &program);

@@ -13,6 +13,7 @@
 #include "src/agent/run/run_comeback.h"
 #include "src/base/check.h"
 #include "src/rpc/client.h"
+#include "tests/sim/application_region.h"
 
 #define ATTACH_METHOD "/ckpt.v1.AppService/Attach"
 
@@ -41,7 +42,7 @@ struct application_run {
     uint64_t start_ticks;
     uint64_t run_number;
     struct application_point point; /* what it starts from */
-    char restore[WORK_DIR_BYTES], ranks_socket[WORK_DIR_BYTES];
+    char restore[WORK_DIR_BYTES], ranks_socket[WORK_DIR_BYTES], region[WORK_DIR_BYTES];
     uint32_t restart_count;
     bool started_over; /* its held application never began */
     bool confirmed, ready, refused_running, ended, told_to_end, will_restart;
@@ -305,6 +306,7 @@ static void take_point(struct application_run *run, const Ckpt__V1__AttachReady 
 static void hold_application(struct application_run *run, const Ckpt__V1__AttachReady *ready)
 {
     snprintf(run->ranks_socket, sizeof(run->ranks_socket), "%s", ready->app_socket);
+    snprintf(run->region, sizeof(run->region), "%s", ready->shm);
     const struct application_setup setup = {.allocation_id = run->allocation_id,
                                             .work_dir = run->work_dir,
                                             .way = run->setup.way,
@@ -314,6 +316,7 @@ static void hold_application(struct application_run *run, const Ckpt__V1__Attach
                                             .ranks_with_streams = run->setup.ranks_with_streams,
                                             .says_steps = run->setup.says_steps,
                                             .ranks_socket = run->ranks_socket,
+                                            .region = run->region,
                                             .part_run = ready->run,
                                             .from_scratch = from_scratch(run),
                                             .manners = run->setup.manners,
@@ -324,6 +327,7 @@ static void hold_application(struct application_run *run, const Ckpt__V1__Attach
     char note[PATH_MAX];
 
     agent_files_remove(run->machine->files, note_path(run, note));
+    application_region_make(run->machine, run->region);
     run->child = application_new(run->machine, &setup);
     run->pid = application_process(run->child)->pid;
     run->start_ticks = application_process(run->child)->start_ticks;

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-enum application_way_row { WAY_FIRST_SIGNAL, WAY_SECOND_SIGNAL, WAY_CALL };
+enum application_way_row { WAY_FIRST_SIGNAL, WAY_SECOND_SIGNAL, WAY_CALL, WAY_REGION };
 
 /* What the ranks of a job call what they save. */
 enum world_labels {
@@ -19,8 +19,9 @@ enum world_labels {
 
 struct application_way {
     const char *profile;
-    int signal; /* that it catches: of one that is called, to tell that none comes */
-    bool calls; /* it serves calls, and registers where */
+    int signal;  /* that it catches: of one that is asked otherwise, to tell that none comes */
+    bool calls;  /* it serves calls, and registers where */
+    bool region; /* it is asked in memory that it shares with its agent */
 };
 
 const struct application_way *application_way_at(enum application_way_row row);

@@ -327,6 +327,19 @@ static char *request_id(struct scheduler *scheduler, char text[48])
     return text;
 }
 
+/* How its applications are asked. */
+static const struct application_way *way_draw(const struct world *world, unsigned job)
+{
+    const struct world_options *options = &world->options;
+
+    if (options->callers > 0 && sim_random(world->sim, 100) < options->callers)
+        return application_way_at(WAY_CALL);
+    if (options->regions > 0 && options->shipping_agents > 0 && !options->older &&
+        sim_random(world->sim, 100) < options->regions)
+        return application_way_at(WAY_REGION);
+    return application_way_at(job % 4 == 3 ? WAY_SECOND_SIGNAL : WAY_FIRST_SIGNAL);
+}
+
 static void do_register(struct scheduler *scheduler)
 {
     struct world *world = scheduler->world;
@@ -362,10 +375,9 @@ static void do_register(struct scheduler *scheduler)
     spec.tenant = texts;
     spec.project = texts + 7;
     spec.vcluster = texts + 15;
-    job->way = application_way_at(request.job % 4 == 3 ? WAY_SECOND_SIGNAL : WAY_FIRST_SIGNAL);
-    if (world->options.callers > 0 && sim_random(sim, 100) < world->options.callers)
-        job->way = application_way_at(WAY_CALL);
-    if (world->options.ranks > 0 && !job->way->calls && sim_random(sim, 100) < world->options.ranks)
+    job->way = way_draw(world, request.job);
+    if (world->options.ranks > 0 && !job->way->calls && !job->way->region &&
+        sim_random(sim, 100) < world->options.ranks)
         rank_checks_draw(world, job);
     if (old != NULL) {
         continues_program(old, job);

@@ -71,6 +71,7 @@ static const struct option {
     OPTION(older),
     OPTION(agent_disks),
     OPTION(callers),
+    OPTION(regions),
     OPTION(ranks),
     OPTION(barriers),
     OPTION(restores),
@@ -298,4 +299,5 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     ret_options->restart_wait = next(&state, 3) == 0 ? 2 + (unsigned)next(&state, 20) : 0;
     ret_options->hung = next(&state, 3) == 0 ? 2 + (unsigned)next(&state, 12) : 0;
     ret_options->witness = next(&state, 4) == 0 ? 0 : 10 + (unsigned)next(&state, 91);
+    ret_options->regions = next(&state, 3) == 0 ? 10 + (unsigned)next(&state, 91) : 0;
 }

@@ -6,6 +6,7 @@ from cluster import BIN, broker_pb2, common_pb2, wait_until
 POLICY = {"evaluation_interval": "1s", "min_interval": "1h", "checkpoint_timeout": "20s", "grace": "1s", "max_attempts": 2,
           "node_failures_per_1000_node_days_milli": 1, "quiesce": "1ms", "near_completion": "1s", "retry_backoff": "200ms"}
 REQUESTED, DISPATCHED, WRITING, PAUSED, COMPLETE, FAILED, TIMED_OUT = 1, 2, 3, 4, 5, 7, 8
+SUPERSEDED = common_pb2.CHECKPOINT_STATE_SUPERSEDED
 STARTING = common_pb2.ALLOCATION_STATE_STARTING
 RUNNING, SUSPENDED = common_pb2.ALLOCATION_STATE_RUNNING, common_pb2.ALLOCATION_STATE_SUSPENDED
 ENDED_FAILED, REQUEUED = common_pb2.ALLOCATION_STATE_FAILED, common_pb2.ALLOCATION_STATE_REQUEUED

@@ -79,7 +79,7 @@ void app_stream_ready(struct app_stream *stream, const struct restore_result *re
     char notice_text[ATTACH_NOTICE_BYTES];
     char path_text[LEDGER_PATH_BYTES], uri_text[LEDGER_PATH_BYTES + 8];
     char label_text[LABEL_MAX_BYTES + 1], scratch_text[STREAM_ERROR_BYTES];
-    char node[ID_MAX_BYTES + 1], app_socket[128];
+    char node[ID_MAX_BYTES + 1], app_socket[128], region[ASK_REGION_PATH_BYTES];
 
     snprintf(node, sizeof(node), "%s", stream->agent->node_id);
     snprintf(app_socket, sizeof(app_socket), "%s", stream->agent->app_socket);
@@ -114,6 +114,8 @@ void app_stream_ready(struct app_stream *stream, const struct restore_result *re
         ready.run = stream->allocation->entry.run;
         ready.part = stream->allocation->entry.part;
         ready.parts = stream->allocation->entry.parts;
+        if (allocation_region(&stream->allocation->entry, region))
+            ready.shm = region;
         ready.stays_when_finished = stream->comes_back && ready.parts > 1;
         ready.checkpoint_parts = result->parts;
         ready.restore = result->mode;

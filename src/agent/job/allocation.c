@@ -167,6 +167,28 @@ bool allocation_idle(const struct allocation *allocation)
            !attempt_busy(&allocation->attempt) && allocation->entry.copy_count == 0;
 }
 
+bool allocation_region(const struct ledger_entry *entry, char ret_path[ASK_REGION_PATH_BYTES])
+{
+    const struct ask_ops *ask = ask_find(entry->profile);
+
+    if (ask == NULL || !ask->region || entry->work_dir[0] == '\0')
+        return false;
+    ask_region_path(entry->uid, entry->allocation_id, entry->work_dir, ret_path);
+    return true;
+}
+
+static void remove_region(const struct allocation *allocation)
+{
+    const struct machine_ops *machine = allocation_machine(allocation);
+    char path[ASK_REGION_PATH_BYTES];
+    const struct machine_region region = {path, allocation_user(allocation)};
+
+    CHECK(allocation->process.state == PROCESS_ABSENT);
+    CHECK(allocation->stream == NULL);
+    if (allocation_region(&allocation->entry, path))
+        machine->region_remove(machine->context, &region);
+}
+
 void allocation_rest(struct allocation *allocation)
 {
     if (allocation->process.state != PROCESS_ABSENT || allocation->stream != NULL ||
@@ -177,6 +199,7 @@ void allocation_rest(struct allocation *allocation)
     user_path_close(&allocation->folder);
     user_path_close(&allocation->socket);
     memory_close(allocation);
+    remove_region(allocation);
 }
 
 bool allocation_abandoned(const struct allocation *allocation)

@@ -14,6 +14,7 @@
 #include "src/agent/job/reconcile.h"
 #include "src/agent/job/restorer.h"
 #include "src/agent/node/user_path.h"
+#include "src/ask/region.h"
 
 struct app_stream;
 struct cleanup;
@@ -69,6 +70,8 @@ struct machine_user allocation_user(const struct allocation *allocation);
 const struct machine_ops *allocation_machine(const struct allocation *allocation);
 /* Whose processes are its. */
 void allocation_identity(const struct ledger_entry *entry, struct job_identity *ret_job);
+/* Where the memory lies that it shares with the agent, if it is asked so. False: it is not. */
+bool allocation_region(const struct ledger_entry *entry, char ret_path[ASK_REGION_PATH_BYTES]);
 /* Who of it was found by descent alone is remembered. True: there is somebody new. */
 bool allocation_remember(struct ledger_entry *entry, const struct job_identity *job);
 /* What the orders in hand say of `run` is of another run than the application that runs here, or

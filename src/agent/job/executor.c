@@ -259,6 +259,7 @@ static void let_go(struct allocation *allocation)
         user_path_close(&allocation->socket);
     }
     memory_close(allocation);
+    allocation_rest(allocation);
 }
 
 static void log_stop(const struct allocation *allocation, const struct job_event *event,

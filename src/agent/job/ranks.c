@@ -40,7 +40,7 @@ static void look_at_job(struct allocation *allocation)
     struct job_identity job;
 
     CHECK(executor->ranks_look == NULL);
-    CHECK(executor->ask->signal != 0);
+    CHECK(executor->ask->ranks);
     CHECK((executor->seen == NULL) == (executor->ranks == NULL));
     if (executor->seen == NULL) {
         executor->seen = check_calloc(1, sizeof(*executor->seen));
@@ -55,8 +55,10 @@ static void look_at_job(struct allocation *allocation)
     executor->seen->asks_group = true;
     executor->seen->why[0] = '\0';
     executor->seen->main_name[0] = '\0';
-    executor->seen->catches =
-        machine_group_catches(machine, job.group, executor->ask->signal, &executor->seen->group);
+    executor->seen->catches = executor->ask->signal == 0
+                                  ? PROC_NONE_CATCHES
+                                  : machine_group_catches(machine, job.group, executor->ask->signal,
+                                                          &executor->seen->group);
     take_look(allocation);
 }
 
@@ -93,7 +95,7 @@ bool ranks_see(struct allocation *allocation, const struct ranks_table **ret_tab
     struct executor *executor = &allocation->executor;
 
     *ret_table = NULL;
-    if (executor->ask->signal == 0)
+    if (!executor->ask->ranks)
         return true; /* one is asked for all */
     if (executor->ranks_fresh &&
         agent_now_us(allocation->agent) - executor->ranks_seen_us > LOOK_FRESH_US)

@@ -107,6 +107,7 @@ struct ask_target sight_target(struct allocation *allocation)
                             .registered = allocation->entry.endpoint[0] != '\0',
                             .socket = allocation->socket.opened,
                             .why = allocation->socket.why};
+    (void)allocation_region(&allocation->entry, asked->region);
     return (struct ask_target){.node = &asked_node,
                                .context = asked,
                                .loop = allocation->agent->loop,

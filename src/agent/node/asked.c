@@ -193,6 +193,52 @@ static void node_file_remove(void *context, const char *name)
     asked->machine->file_remove(asked->machine->context, &file);
 }
 
+/* Another ckpt-run may have come with another way, while the question of the one before is cleared
+ * away. */
+static int region_of(const struct asked *asked, struct machine_region *ret_region, struct err *err)
+{
+    *ret_region = (struct machine_region){asked->region, asked->user};
+    return asked->region[0] != '\0'
+               ? 0
+               : err_set(err, ERR_NOT_FOUND, "the job is not asked in shared memory any more");
+}
+
+static int node_region_read(void *context, size_t offset, void *ret_bytes, size_t length,
+                            struct err *err)
+{
+    const struct asked *asked = context;
+    struct machine_region region;
+
+    if (region_of(asked, &region, err) != 0)
+        return -1;
+    return asked->machine->region_read(asked->machine->context, &region, offset, ret_bytes, length,
+                                       err);
+}
+
+static int node_region_write(void *context, size_t offset, const void *bytes, size_t length,
+                             struct err *err)
+{
+    const struct asked *asked = context;
+    struct machine_region region;
+
+    if (region_of(asked, &region, err) != 0)
+        return -1;
+    return asked->machine->region_write(asked->machine->context, &region, offset, bytes, length,
+                                        err);
+}
+
+static int node_region_change(void *context, enum ask_region_change change, const size_t *offsets,
+                              size_t count, struct err *err)
+{
+    const struct asked *asked = context;
+    struct machine_region region;
+
+    if (region_of(asked, &region, err) != 0)
+        return -1;
+    return asked->machine->region_change(asked->machine->context, &region, change, offsets, count,
+                                         err);
+}
+
 const struct ask_node asked_node = {.job_catches = node_job_catches,
                                     .job_signal = node_job_signal,
                                     .rank_count = node_rank_count,
@@ -206,4 +252,7 @@ const struct ask_node asked_node = {.job_catches = node_job_catches,
                                     .folder_sum = node_folder_sum,
                                     .file_read = node_file_read,
                                     .file_write = node_file_write,
-                                    .file_remove = node_file_remove};
+                                    .file_remove = node_file_remove,
+                                    .region_read = node_region_read,
+                                    .region_write = node_region_write,
+                                    .region_change = node_region_change};

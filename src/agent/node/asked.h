@@ -11,6 +11,7 @@
 
 #include "src/agent/node/machine.h"
 #include "src/ask/ask.h"
+#include "src/ask/region.h"
 
 struct asked {
     const struct machine_ops *machine;
@@ -24,10 +25,11 @@ struct asked {
     void (*tell)(void *teller, const struct ledger_rank *rank, const struct ask_request *request);
     void *teller;
     struct machine_user user;
-    const struct opened *folder; /* the work folder; NULL: it is not open */
-    bool registered;             /* it said where it is to be called... */
-    const struct opened *socket; /* ... and what lies there; NULL: it is not open */
-    const char *why;             /* it is not */
+    const struct opened *folder;        /* the work folder; NULL: it is not open */
+    bool registered;                    /* it said where it is to be called... */
+    const struct opened *socket;        /* ... and what lies there; NULL: it is not open */
+    const char *why;                    /* it is not */
+    char region[ASK_REGION_PATH_BYTES]; /* of memory shared with it; "": its way needs none */
 };
 
 extern const struct ask_node asked_node;

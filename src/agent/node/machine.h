@@ -47,6 +47,12 @@ struct machine_file {
     const char *name;
 };
 
+/* Memory that an application shares with its agent (region.h), and as whom it is touched. */
+struct machine_region {
+    const char *path; /* src/ask/region.h */
+    struct machine_user user;
+};
+
 /* Of the files below a folder, as deep as a checkpoint may be (MANIFEST_DEPTH_MAX), and of so many names. */
 struct machine_growth {
     uint64_t sum; /* changes with any name's size or time of change */
@@ -155,6 +161,17 @@ struct machine_ops {
     int (*file_write)(void *context, const struct machine_file *file, const char *text,
                       size_t length, struct err *err);
     void (*file_remove)(void *context, const struct machine_file *file);
+
+    /* ---- memory that is shared with an application: see region.h ---- */
+    int (*region_read)(void *context, const struct machine_region *region, size_t offset,
+                       void *ret_bytes, size_t length, struct err *err);
+    int (*region_write)(void *context, const struct machine_region *region, size_t offset,
+                        const void *bytes, size_t length, struct err *err);
+    int (*region_change)(void *context, const struct machine_region *region,
+                         enum ask_region_change change, const size_t *offsets, size_t count,
+                         struct err *err);
+    /* Its application has ended. */
+    void (*region_remove)(void *context, const struct machine_region *region);
 
     /* ---- destinations: ckpt-worker, see src/dest/worker.h ---- */
     int (*worker_start)(void *context, const char *const *arguments, struct machine_user user,

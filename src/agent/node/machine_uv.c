@@ -19,6 +19,7 @@
 #include "src/agent/node/folder_watch.h"
 #include "src/agent/node/machine.h"
 #include "src/agent/node/pid_watch.h"
+#include "src/agent/node/region.h"
 #include "src/agent/node/user.h"
 #include "src/base/check.h"
 #include "src/dest/manifest.h"
@@ -381,6 +382,36 @@ static void real_file_remove(void *context, const struct machine_file *file)
     user_leave();
 }
 
+/* ---- shared memory ---- */
+
+static int real_region_read(void *context, const struct machine_region *region, size_t offset,
+                            void *ret_bytes, size_t length, struct err *err)
+{
+    (void)context;
+    return region_read(region, offset, ret_bytes, length, err);
+}
+
+static int real_region_write(void *context, const struct machine_region *region, size_t offset,
+                             const void *bytes, size_t length, struct err *err)
+{
+    (void)context;
+    return region_write(region, offset, bytes, length, err);
+}
+
+static int real_region_change(void *context, const struct machine_region *region,
+                              enum ask_region_change change, const size_t *offsets, size_t count,
+                              struct err *err)
+{
+    (void)context;
+    return region_change(region, change, offsets, count, err);
+}
+
+static void real_region_remove(void *context, const struct machine_region *region)
+{
+    (void)context;
+    region_remove(region);
+}
+
 /* ---- destinations ---- */
 
 static int real_worker_start(void *context, const char *const *arguments, struct machine_user user,
@@ -437,6 +468,10 @@ void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops)
         .file_read_own = real_file_read_own,
         .file_write = real_file_write,
         .file_remove = real_file_remove,
+        .region_read = real_region_read,
+        .region_write = real_region_write,
+        .region_change = real_region_change,
+        .region_remove = real_region_remove,
         .worker_start = real_worker_start,
         .worker_cancel = worker_cancel,
         .fail = real_fail,

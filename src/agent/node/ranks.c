@@ -503,8 +503,8 @@ static void look_once(struct ranks_look *look, enum process_look how)
 }
 
 /* A job that can be asked, as far as its ranks go: as many as were counted, once each, or none and
- * somebody who hears the signal. */
-static bool shows_all(const struct ranks_seen *seen, uint32_t declared)
+ * somebody who hears the signal; hears: there is one. */
+static bool shows_all(const struct ranks_seen *seen, uint32_t declared, bool hears)
 {
     uint32_t count = 0, wanted = declared;
 
@@ -520,7 +520,7 @@ static bool shows_all(const struct ranks_seen *seen, uint32_t declared)
     }
     if (seen->why[0] != '\0' || (count == 0 && seen->count > 0))
         return false; /* a launcher without a rank, among others */
-    return count > 0 ? wanted == 0 || count == wanted : seen->catches == PROC_CATCHES;
+    return count > 0 ? wanted == 0 || count == wanted : !hears || seen->catches == PROC_CATCHES;
 }
 
 static void work_look(uv_work_t *work)
@@ -528,7 +528,7 @@ static void work_look(uv_work_t *work)
     struct ranks_look *look = work->data;
 
     look_once(look, PROCESS_KNOWN);
-    if (!shows_all(&look->seen, look->job.ranks_declared))
+    if (!shows_all(&look->seen, look->job.ranks_declared, look->signal != 0))
         look_once(look, PROCESS_ANEW);
 }
 

@@ -42,6 +42,7 @@ void run_environment_take(struct run_environment *environment, const Ckpt__V1__A
     environment->restore_dir = ready->restore_dir;
     environment->app_socket = ready->app_socket;
     environment->app_requests = ready->app_requests;
+    environment->shm = ready->shm;
     environment->restore_uri = ready->restore_uri;
     environment->restore_label = ready->restore_label;
     environment->restore_parts = ready->checkpoint_parts;
@@ -59,6 +60,7 @@ static void child_environment(const struct run_environment *environment)
     setenv("CKPT_AGENT_SOCKET", environment->socket, 1);
     set_or_unset("CKPT_APP_SOCKET", environment->app_socket);
     set_or_unset("CKPT_APP_TAKES", environment->app_requests ? "request" : "");
+    set_or_unset("CKPT_SHM", environment->shm);
     set_or_unset("CKPT_RESTORE_DIR", environment->restore_dir);
     set_or_unset("CKPT_RESTORE_URI", environment->restore_uri);
     set_or_unset("CKPT_RESTORE_LABEL", environment->restore_label);

@@ -25,6 +25,7 @@ struct run_environment {
     const char *socket;        /* of the agent; proc_socket_name() */
     const char *app_socket;    /* of the agent, for the ranks; "": none */
     bool app_requests;         /* ranks may ask there by themselves */
+    const char *shm;           /* memory in which it is asked; "" or NULL: otherwise */
     const char *restore_uri;   /* restore path: where the checkpoint lies; "": not so */
     const char *restore_label; /* of the checkpoint; "": none */
     uint32_t restore_parts;    /* of which the checkpoint consists; 0: not known */

@@ -35,6 +35,7 @@
 #include "src/agent/run/run_note.h"
 #include "src/agent/run/run_options.h"
 #include "src/agent/run/run_orphan.h"
+#include "src/agent/run/run_region.h"
 #include "src/agent/run/run_say.h"
 #include "src/agent/run/run_signals.h"
 #include "src/agent/run/run_started.h"
@@ -349,17 +350,15 @@ static void forward(uv_signal_t *handle, int number)
 }
 
 /* The agent hears that it will not come: the allocation would be starting for ever. */
-static void cannot_run(int failure, uint64_t run_number)
+static void cannot_run(int failure, const char *why, uint64_t run_number)
 {
-    struct end_note note = {.run = run_number};
+    const char *program = stand_in_program(run.options.command);
+    struct end_note note = {.run = run_number, .wait_status = run_start_status(failure)};
 
-    run_say_error("%s: %s", run.options.command[0], strerror(failure));
-    run.wait_status = (failure == ENOENT ? RUN_EXIT_NOT_FOUND : RUN_EXIT_NOT_EXECUTABLE)
-                      << 8; /* waitpid(2) */
+    run_say_error("%s: %s", program, why);
+    run.wait_status = note.wait_status;
     run.failed = true;
-    note.wait_status = run.wait_status;
-    snprintf(note.why, sizeof(note.why), "%.150s: %.40s", run.options.command[0],
-             strerror(failure));
+    snprintf(note.why, sizeof(note.why), "%.50s: %.140s", program, why);
     last_word(&note);
     run_up_ended(run.call, run.note_left);
 }
@@ -381,7 +380,8 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
                  .began_from = ready->checkpoint_id,
                  .restart_count = run.restart_count}};
     struct proc_stat stat;
-    int failure = run_child_find(run.options.command[0]);
+    struct err err = {0};
+    int failure = run_start_prepare(stand_in_program(run.options.command), ready->shm, &err);
 
     run_note_drop();
     run_environment_take(&environment, ready);
@@ -393,7 +393,7 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
     if (failure == 0)
         failure = run_child_start(&start, &environment, &run.child);
     if (failure != 0) {
-        cannot_run(failure, ready->run);
+        cannot_run(failure, err.text[0] != '\0' ? err.text : strerror(failure), ready->run);
         return;
     }
     run.pid = run.child.pid;
@@ -759,6 +759,7 @@ int main(int argc, char **argv)
     struct err err;
     int code;
 
+    stand_in_run(argc, argv);
     start_program(&run.found);
     run.child.keeper_fd = -1;
     if (run_answered(argc, argv, &run.options, &code))

@@ -72,6 +72,20 @@ static const char usage_after[] =
     "                        process group; nothing is asked while one of it would die of it).\n"
     "                        started: the process that ckpt-run started, and no other, also where\n"
     "                        a launcher numbers ranks: a script that saves for an mpirun below it\n"
+    "  --ask-file FILE       with profile file: the program looks for FILE by itself, saves and "
+    "stops\n"
+    "                        (STOPCAR, abinit.exit, EXIT); ckpt-run writes it and starts the "
+    "program\n"
+    "                        again in place. Without it the program looks for $CKPT_DIR/request\n"
+    "  --ask-text TEXT       the line in it, as 'LSTOP = .TRUE.'; default: an empty file\n"
+    "  --checkpoint-files P  patterns of the files that it saves, below this folder, as 'CHGCAR\n"
+    "                        WAVECAR' or 'out/*.save'; they are newer than FILE then, and come "
+    "back\n"
+    "                        here before a start from a checkpoint\n"
+    "  --ask-then WHAT       exits (with status 0 when it has saved, the default), exits=85 (with\n"
+    "                        that one; status 0 says that its work is complete then) or goes-on\n"
+    "  --files-quiet TIME    goes-on: files that have not changed for so long are whole; default: "
+    "2s\n"
     "  --wait-for DURATION   give up with 125 when no application could be started for so long "
     "(no\n"
     "                        agent, no leader, no destination), like 90s or 1h; with the\n"
@@ -156,6 +170,35 @@ static int parse_ask(const char *text, struct run_options *options, struct err *
     return 0;
 }
 
+static int parse_then(const char *text, struct stand_in *stand_in, struct err *err)
+{
+    static const char with_status[] = "exits=";
+    const struct number_range range = {.min = 0, .max = 255};
+    uint64_t status = 0;
+
+    stand_in->goes_on = strcmp(text, "goes-on") == 0;
+    stand_in->then_named = true;
+    if (!stand_in->goes_on && strcmp(text, "exits") != 0 &&
+        (strncmp(text, with_status, strlen(with_status)) != 0 ||
+         number_parse(NUMBER_PLAIN, text + strlen(with_status), range, &status, NULL) != 0))
+        return err_set(err, ERR_INVALID,
+                       "--ask-then is \"%.32s\", it must be exits, exits=STATUS (0 to 255) or "
+                       "goes-on",
+                       text);
+    stand_in->status = (int)status;
+    return 0;
+}
+
+static int parse_quiet(const char *text, uint64_t *ret_quiet_ms, struct err *err)
+{
+    const struct number_range range = {.min = 100, .max = (uint64_t)3600 * 1000};
+    struct err why = {0};
+
+    if (number_parse(NUMBER_DURATION, text, range, ret_quiet_ms, &why) != 0)
+        return err_set(err, ERR_INVALID, "--files-quiet: %s", why.text);
+    return 0;
+}
+
 static int parse_wait(const char *text, uint64_t *ret_wait_ms, struct err *err)
 {
     const struct number_range range = {.min = 100, .max = (uint64_t)30 * 24 * 3600 * 1000};
@@ -164,6 +207,29 @@ static int parse_wait(const char *text, uint64_t *ret_wait_ms, struct err *err)
     if (number_parse(NUMBER_DURATION, text, range, ret_wait_ms, &why) != 0)
         return err_set(err, ERR_INVALID, "--wait-for: %s", why.text);
     return 0;
+}
+
+/* Options of the file that asks. */
+static int take_file_option(int option, const char *value, struct stand_in *stand_in,
+                            struct err *err)
+{
+    switch (option) {
+    case 'F':
+        stand_in->file = value;
+        return 0;
+    case 'T':
+        stand_in->text = value;
+        return 0;
+    case 'C':
+        stand_in->files = value;
+        return 0;
+    case 't':
+        return parse_then(value, stand_in, err);
+    case 'Q':
+        return parse_quiet(value, &stand_in->quiet_ms, err);
+    default:
+        return err_set(err, ERR_INVALID, "an option is unknown or lacks its value");
+    }
 }
 
 static int take_option(int option, const char *value, struct run_options *options, struct err *err)
@@ -212,8 +278,23 @@ static int take_option(int option, const char *value, struct run_options *option
         options->version = true;
         return 0;
     default:
-        return err_set(err, ERR_INVALID, "an option is unknown or lacks its value");
+        return take_file_option(option, value, &options->stand_in, err);
     }
+}
+
+/* The command is the stand-in's where one is wanted. */
+static int take_command(char **command, struct run_options *options, struct err *err)
+{
+    options->command = command;
+    if (options->help || options->version)
+        return 0;
+    if (stand_in_check(&options->stand_in, options->profile, options->ranks, err) != 0)
+        return -1;
+    if (options->stand_in.file == NULL || command[0] == NULL)
+        return 0;
+    options->profile = "file";
+    options->command = stand_in_command(&options->stand_in, command);
+    return 0;
 }
 
 int run_options_parse(int argc, char **argv, struct run_options *ret_options, struct err *err)
@@ -228,6 +309,11 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options, st
                                           {"ranks", required_argument, NULL, 'n'},
                                           {"ask", required_argument, NULL, 'A'},
                                           {"restore", required_argument, NULL, 'R'},
+                                          {"ask-file", required_argument, NULL, 'F'},
+                                          {"ask-text", required_argument, NULL, 'T'},
+                                          {"ask-then", required_argument, NULL, 't'},
+                                          {"checkpoint-files", required_argument, NULL, 'C'},
+                                          {"files-quiet", required_argument, NULL, 'Q'},
                                           {"from-scratch", no_argument, NULL, 'f'},
                                           {"replace", no_argument, NULL, 'P'},
                                           {"quiet", no_argument, NULL, 'q'},
@@ -246,7 +332,8 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options, st
         if (take_option(option, optarg, &options, err) != 0)
             return -1;
     }
-    options.command = argv + optind;
+    if (take_command(argv + optind, &options, err) != 0)
+        return -1;
     *ret_options = options;
     if (options.help || options.version)
         return 0;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "ckpt/v1/common.pb-c.h"
+#include "src/agent/run/run_stand_in.h"
 #include "src/base/err.h"
 
 /* Beside the application's own status (128 + n when signal n ended it). */
@@ -38,7 +39,8 @@ struct run_options {
     bool quiet;                    /* only why it fails itself */
     bool help;
     bool version;
-    char **command; /* NULL-terminated */
+    struct stand_in stand_in;
+    char **command; /* NULL-terminated; with the stand-in before it, where one is wanted */
 };
 
 void run_usage(FILE *to);

@@ -140,6 +140,54 @@ static void file_remove(void *context, const char *name)
         *file = (struct memory_file){0};
 }
 
+static uint8_t *region_at(const struct application *application, size_t offset, size_t length,
+                          struct err *err)
+{
+    assert_true(offset + length <= sizeof(*application->region));
+    if (application->region != NULL)
+        return (uint8_t *)application->region + offset;
+    (void)err_set(err, ERR_NOT_FOUND, "there is no shared memory");
+    return NULL;
+}
+
+static int region_read(void *context, size_t offset, void *ret_bytes, size_t length,
+                       struct err *err)
+{
+    const uint8_t *from = region_at(context, offset, length, err);
+
+    if (from == NULL)
+        return -1;
+    memcpy(ret_bytes, from, length);
+    return 0;
+}
+
+static int region_write(void *context, size_t offset, const void *bytes, size_t length,
+                        struct err *err)
+{
+    uint8_t *to = region_at(context, offset, length, err);
+
+    if (to == NULL)
+        return -1;
+    memcpy(to, bytes, length);
+    return 0;
+}
+
+static int region_change(void *context, enum ask_region_change change, const size_t *offsets,
+                         size_t count, struct err *err)
+{
+    struct application *application = context;
+
+    for (size_t i = 0; i < count; i++) {
+        uint32_t *word = (uint32_t *)(void *)region_at(context, offsets[i], sizeof(*word), err);
+        if (word == NULL)
+            return -1;
+        *word = (*word & ~UINT32_C(1)) + (change == ASK_REGION_RAISE ? 3 : 0);
+        application->raised += change == ASK_REGION_RAISE;
+        application->cleared += change == ASK_REGION_CLEAR;
+    }
+    return application->region == NULL && count == 0 ? -1 : 0;
+}
+
 static const struct ask_node node = {.job_catches = job_catches,
                                      .job_signal = job_signal,
                                      .rank_count = rank_count,
@@ -152,7 +200,10 @@ static const struct ask_node node = {.job_catches = job_catches,
                                      .folder_sum = folder_sum,
                                      .file_read = file_read,
                                      .file_write = file_write,
-                                     .file_remove = file_remove};
+                                     .file_remove = file_remove,
+                                     .region_read = region_read,
+                                     .region_write = region_write,
+                                     .region_change = region_change};
 
 struct ask_target target_of(struct application *application)
 {

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "src/app/ckptshm.h"
 #include "src/ask/ask.h"
 #include "tests/support/test.h"
 
@@ -29,6 +30,8 @@ struct application {
     int rank_signals[RANKS_MAX];
     int signals, last_signal;
     struct memory_file files[FILES_MAX];
+    struct ckpt_shm *region; /* NULL: there is none */
+    int raised, cleared;     /* words, in all */
 };
 
 /* The first free one has the name "". NULL: there is none. */

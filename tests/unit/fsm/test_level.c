@@ -117,6 +117,42 @@ static void a_proposal_waits_for_its_level(void **unused)
     script_close(&script);
 }
 
+static enum fsm_status proposed_profile(const struct fsm *fsm, const char *profile,
+                                        struct fsm_outcome *ret_outcome)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__RegisterAllocationRequest message = CKPT__V1__REGISTER_ALLOCATION_REQUEST__INIT;
+    Ckpt__V1__AllocationSpec spec = CKPT__V1__ALLOCATION_SPEC__INIT;
+
+    spec.profile = (char *)(uintptr_t)profile;
+    message.spec = &spec;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REGISTER_ALLOCATION;
+    command.register_allocation = &message;
+    *ret_outcome = (struct fsm_outcome){.status = FSM_OK};
+    return fsm_validate_level(fsm, &command, ret_outcome);
+}
+
+/* S1-034, V-013: a way of asking that came later is a text, and waits as well: an older member
+ * would refuse it in apply. */
+static void a_way_of_asking_waits_for_its_level(void **unused)
+{
+    struct fsm_outcome outcome;
+    struct script script;
+
+    (void)unused;
+    script_open(&script);
+    expect_ok(&script, "init level=1");
+    assert_int_equal(proposed_profile(script.fsm, "", &outcome), FSM_OK);
+    assert_int_equal(proposed_profile(script.fsm, "grpc", &outcome), FSM_OK);
+    assert_int_equal(proposed_profile(script.fsm, "shm", &outcome), FSM_FEATURE_LEVEL);
+    assert_string_equal(outcome.subject, "profile");
+    assert_int_equal(outcome.current, 2);
+    assert_int_equal(outcome.limit, 1);
+    expect_ok(&script, "policy level=2");
+    assert_int_equal(proposed_profile(script.fsm, "shm", &outcome), FSM_OK);
+    script_close(&script);
+}
+
 /* A field with the number 200 behind what the command has: as a later build would write it. */
 static size_t with_unknown_field(uint8_t *bytes)
 {
@@ -199,6 +235,7 @@ int main(void)
         cmocka_unit_test(a_state_of_level_1_writes_nothing_of_a_higher_one),
         cmocka_unit_test(the_level_rises_and_never_falls),
         cmocka_unit_test(a_proposal_waits_for_its_level),
+        cmocka_unit_test(a_way_of_asking_waits_for_its_level),
         cmocka_unit_test(what_a_newer_build_wrote_is_told_from_damage),
         cmocka_unit_test(a_snapshot_of_a_newer_build_is_told_from_damage),
     };

@@ -1,0 +1,77 @@
+/* The memory that an application shares with its agent. See run_region.h. */
+#include "src/agent/run/run_region.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "src/agent/run/run_child.h"
+#include "src/agent/run/run_options.h"
+#include "src/ask/region.h"
+
+/* All of it has room from here on: a page that finds none when it is touched is a SIGBUS. */
+static int fill_region(int fd)
+{
+    uint8_t head[ASK_REGION_HEAD_BYTES];
+    int failure = posix_fallocate(fd, 0, ASK_REGION_BYTES);
+
+    ask_region_head(head);
+    if (failure == 0 && pwrite(fd, head, sizeof(head), 0) != (ssize_t)sizeof(head))
+        failure = errno;
+    return failure;
+}
+
+static int refuse_region(const char *path, int failure, struct err *err)
+{
+    if (failure == EPERM || failure == EACCES || failure == EEXIST || failure == EISDIR)
+        return err_set(
+            err, ERR_INVALID,
+            "the shared memory %s is there already and cannot be removed (%s): remove it, "
+            "or, where another user has made it, have root do so",
+            path, strerror(failure));
+    if (failure == ENOSPC)
+        return err_set(err, ERR_FULL,
+                       "the shared memory %s needs %d bytes, and %s is full: make room there", path,
+                       ASK_REGION_BYTES, ASK_REGION_FOLDER);
+    return err_set(err, ERR_IO, "the shared memory %s cannot be made: %s", path, strerror(failure));
+}
+
+int run_region_make(const char *path, struct err *err)
+{
+    int fd, failure;
+
+    if (path[0] == '\0')
+        return 0;
+    if (ask_region_name(path) == NULL)
+        return err_set(err, ERR_INVALID,
+                       "the agent names shared memory at %s, which is no place for it: its release "
+                       "is another one",
+                       path);
+    if (unlink(path) != 0 && errno != ENOENT)
+        return refuse_region(path, errno, err);
+    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return refuse_region(path, errno, err);
+    failure = fill_region(fd);
+    close(fd);
+    if (failure == 0)
+        return 0;
+    (void)unlink(path);
+    return refuse_region(path, failure, err);
+}
+
+int run_start_prepare(const char *program, const char *path, struct err *err)
+{
+    int failure = run_child_find(program);
+
+    if (failure != 0)
+        return failure;
+    return run_region_make(path, err) == 0 ? 0 : EACCES;
+}
+
+int run_start_status(int failure)
+{
+    return (failure == ENOENT ? RUN_EXIT_NOT_FOUND : RUN_EXIT_NOT_EXECUTABLE) << 8;
+}

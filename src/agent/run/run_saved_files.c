@@ -1,0 +1,228 @@
+/* The files that a program saves its state in. See run_saved_files.h. */
+#include "src/agent/run/run_saved_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/base/check.h"
+
+enum { COPY_BYTES = 1 << 20, WALK_DESCRIPTORS = 16 };
+
+/* The next pattern of the list; "": there is none. */
+static const char *next_pattern(const char *at, char ret_pattern[SAVED_PATTERN_BYTES])
+{
+    size_t length;
+
+    at += strspn(at, " \t\n");
+    length = strcspn(at, " \t\n");
+    CHECK(length < SAVED_PATTERN_BYTES); /* saved_files_check() */
+    memcpy(ret_pattern, at, length);
+    ret_pattern[length] = '\0';
+    return at + length;
+}
+
+static bool leaves_folder(const char *pattern)
+{
+    size_t length = strlen(pattern);
+
+    return pattern[0] == '/' || strncmp(pattern, "../", 3) == 0 || strcmp(pattern, "..") == 0 ||
+           strstr(pattern, "/../") != NULL ||
+           (length >= 3 && strcmp(pattern + length - 3, "/..") == 0);
+}
+
+int saved_files_check(const char *patterns, struct err *err)
+{
+    char pattern[SAVED_PATTERN_BYTES];
+    size_t count = 0;
+
+    for (const char *at = patterns; *at != '\0';) {
+        at += strspn(at, " \t\n");
+        if (strcspn(at, " \t\n") >= sizeof(pattern))
+            return err_set(err, ERR_INVALID,
+                           "--checkpoint-files has a pattern of %zu bytes, at most %d are taken",
+                           strcspn(at, " \t\n"), SAVED_PATTERN_BYTES - 1);
+        at = next_pattern(at, pattern);
+        if (pattern[0] != '\0' && leaves_folder(pattern))
+            return err_set(err, ERR_INVALID,
+                           "--checkpoint-files has \"%.128s\"; its patterns are relative to the "
+                           "folder where ckpt-run is started, and stay below it",
+                           pattern);
+        count += pattern[0] != '\0';
+    }
+    return count > 0 ? 0
+                     : err_set(err, ERR_INVALID,
+                               "--checkpoint-files is empty; it names the files that the program "
+                               "saves, as 'CHGCAR WAVECAR'");
+}
+
+/* ---- finding ---- */
+
+/* nftw() has no place for data. */
+static struct {
+    struct saved_files *files;
+    struct timespec newer_than;
+    bool newer; /* one was */
+} search;
+
+static void add_file(const char *path, const struct stat *stat)
+{
+    struct saved_files *files = search.files;
+    const struct timespec *changed = &stat->st_mtim;
+
+    if (!S_ISREG(stat->st_mode) || files->count == SAVED_FILES_MAX)
+        return;
+    files->paths[files->count++] = check_strdup(path);
+    files->bytes += (uint64_t)stat->st_size;
+    files->sum = files->sum * 1099511628211u + (uint64_t)stat->st_size +
+                 (uint64_t)changed->tv_sec * 1000003u + (uint64_t)changed->tv_nsec +
+                 (uint64_t)stat->st_ino;
+    search.newer = search.newer || changed->tv_sec > search.newer_than.tv_sec ||
+                   (changed->tv_sec == search.newer_than.tv_sec &&
+                    changed->tv_nsec > search.newer_than.tv_nsec);
+}
+
+static int visit_found(const char *path, const struct stat *stat, int kind, struct FTW *place)
+{
+    (void)place;
+    if (kind == FTW_F)
+        add_file(path, stat);
+    return 0;
+}
+
+static void find_pattern(const char *pattern)
+{
+    glob_t found = {0};
+
+    search.newer = false;
+    if (glob(pattern, 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            (void)nftw(found.gl_pathv[i], visit_found, WALK_DESCRIPTORS, FTW_PHYS);
+    }
+    globfree(&found);
+}
+
+void saved_files_find(const char *patterns, const struct timespec *newer_than,
+                      struct saved_files *ret_files)
+{
+    char pattern[SAVED_PATTERN_BYTES];
+
+    *ret_files = (struct saved_files){.paths = check_calloc(SAVED_FILES_MAX, sizeof(char *))};
+    search.files = ret_files;
+    search.newer_than = *newer_than;
+    for (const char *at = next_pattern(patterns, pattern); pattern[0] != '\0';
+         at = next_pattern(at, pattern)) {
+        find_pattern(pattern);
+        if (!search.newer && ret_files->missing[0] == '\0')
+            memcpy(ret_files->missing, pattern, sizeof(pattern));
+    }
+    search.files = NULL;
+}
+
+void saved_files_free(struct saved_files *files)
+{
+    for (size_t i = 0; i < files->count; i++)
+        free(files->paths[i]);
+    free(files->paths);
+    *files = (struct saved_files){0};
+}
+
+/* ---- copying ---- */
+
+static int make_parents(const char *path)
+{
+    char folder[PATH_MAX];
+
+    snprintf(folder, sizeof(folder), "%s", path);
+    for (char *slash = strchr(folder + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(folder, 0700) != 0 && errno != EEXIST)
+            return -1;
+        *slash = '/';
+    }
+    return 0;
+}
+
+static int copy_bytes(int from, int to)
+{
+    char *bytes = check_calloc(1, COPY_BYTES);
+    ssize_t got = 0, written = 0;
+
+    while (written >= 0 && (got = read(from, bytes, COPY_BYTES)) > 0) {
+        for (ssize_t at = 0; at < got && written >= 0; at += written)
+            written = write(to, bytes + at, (size_t)(got - at));
+    }
+    free(bytes);
+    return got < 0 || written < 0 ? -1 : 0;
+}
+
+static int copy_file(const char *path, const char *target, struct err *err)
+{
+    int from = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), to = -1, failed;
+
+    if (from >= 0 && make_parents(target) == 0)
+        to = open(target, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    failed = to < 0 || copy_bytes(from, to) != 0 ? errno : 0;
+    if (to >= 0 && close(to) != 0 && failed == 0)
+        failed = errno;
+    if (from >= 0)
+        close(from);
+    return failed == 0
+               ? 0
+               : err_set(err, ERR_IO, "copy %.128s to %.128s: %s", path, target, strerror(failed));
+}
+
+int saved_files_copy(const struct saved_files *files, const char *folder, struct err *err)
+{
+    char target[PATH_MAX];
+
+    for (size_t i = 0; i < files->count; i++) {
+        if (snprintf(target, sizeof(target), "%s/%s", folder, files->paths[i]) >= PATH_MAX)
+            return err_set(err, ERR_INVALID, "the path of %.128s is too long", files->paths[i]);
+        if (copy_file(files->paths[i], target, err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- bringing back ---- */
+
+static struct {
+    size_t root; /* length of the folder's name */
+    struct err *err;
+} coming;
+
+static int bring_back(const char *path, const struct stat *stat, int kind, struct FTW *place)
+{
+    const char *name = path + coming.root;
+    char new_name[PATH_MAX];
+
+    (void)stat, (void)place;
+    if (kind != FTW_F)
+        return 0;
+    name += strspn(name, "/");
+    if (snprintf(new_name, sizeof(new_name), "%s.ckpt-new", name) >= PATH_MAX)
+        return err_set(coming.err, ERR_INVALID, "the path of %.128s is too long", name);
+    if (copy_file(path, new_name, coming.err) != 0)
+        return -1;
+    return rename(new_name, name) == 0
+               ? 0
+               : err_set(coming.err, ERR_IO, "rename to %.128s: %s", name, strerror(errno));
+}
+
+int saved_files_bring_back(const char *folder, struct err *err)
+{
+    coming.root = strlen(folder);
+    coming.err = err;
+    err->text[0] = '\0';
+    if (nftw(folder, bring_back, WALK_DESCRIPTORS, FTW_PHYS) == 0)
+        return 0;
+    return err->text[0] != '\0' ? -1 : err_set(err, ERR_IO, "%.128s: %s", folder, strerror(errno));
+}

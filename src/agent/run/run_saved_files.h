@@ -1,0 +1,40 @@
+/* The files that a program saves its state in, by patterns below the folder where it runs.
+ *
+ * Flow     saved_files_find() until every pattern has a newer file and nothing changes any more;
+ *          saved_files_copy(); at a start saved_files_bring_back().
+ * Shapes   patterns as a shell has them, with blanks between; a folder stands for all below it. At
+ *          most SAVED_FILES_MAX files. Names are relative and stay so in the checkpoint.
+ * Errors   err names the file and the system's word.
+ */
+#ifndef CKPT_AGENT_RUN_SAVED_FILES_H
+#define CKPT_AGENT_RUN_SAVED_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "src/base/err.h"
+
+enum { SAVED_FILES_MAX = 4096, SAVED_PATTERN_BYTES = 256 };
+
+struct saved_files {
+    char **paths;
+    size_t count;
+    uint64_t bytes;
+    uint64_t sum; /* changes with any size or time of change */
+    /* the first pattern that has no file newer than asked for; "": all have one */
+    char missing[SAVED_PATTERN_BYTES];
+};
+
+/* Whether a list of patterns is one: why not is in err. */
+int saved_files_check(const char *patterns, struct err *err);
+void saved_files_find(const char *patterns, const struct timespec *newer_than,
+                      struct saved_files *ret_files);
+void saved_files_free(struct saved_files *files);
+/* Under the same names below that folder. */
+int saved_files_copy(const struct saved_files *files, const char *folder, struct err *err);
+/* All below that folder, under the same names below this one. Each replaces at once. */
+int saved_files_bring_back(const char *folder, struct err *err);
+
+#endif

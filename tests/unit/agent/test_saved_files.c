@@ -1,0 +1,189 @@
+/* The files that a program saves its state in, by patterns: which count as newer, and how they come
+ * back. */
+#include "src/agent/run/run_saved_files.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/agent/run/run_stand_in.h"
+#include "tests/support/test.h"
+
+static char root[64];
+
+static void put_file(const char *name, const char *text, time_t seconds)
+{
+    const struct timespec times[2] = {{seconds, 0}, {seconds, 500}};
+    FILE *file = fopen(name, "w");
+
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+    assert_int_equal(utimensat(AT_FDCWD, name, times, 0), 0);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    snprintf(root, sizeof(root), "/tmp/ckpt-saved-XXXXXX");
+    assert_non_null(mkdtemp(root));
+    assert_int_equal(chdir(root), 0);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    char line[128];
+
+    (void)state;
+    assert_int_equal(chdir("/"), 0);
+    snprintf(line, sizeof(line), "rm -rf %s", root);
+    return system(line);
+}
+
+static struct saved_files found(const char *patterns, time_t seconds, long nanoseconds)
+{
+    struct saved_files files;
+
+    saved_files_find(patterns, &(struct timespec){seconds, nanoseconds}, &files);
+    return files;
+}
+
+/* Newer than the file that told, and not of the same instant; each pattern by itself. */
+static void each_pattern_needs_a_newer_file(void **state)
+{
+    struct saved_files files;
+
+    (void)state;
+    put_file("WAVECAR", "123", 1000);
+    put_file("CHGCAR", "45", 2000);
+    files = found("CHGCAR  WAVECAR", 1500, 0);
+    assert_string_equal(files.missing, "WAVECAR");
+    saved_files_free(&files);
+    files = found("CHGCAR WAVECAR", 1000, 500);
+    assert_string_equal(files.missing, "WAVECAR");
+    saved_files_free(&files);
+    files = found(" CHGCAR WAVECAR ", 1000, 499);
+    assert_string_equal(files.missing, "");
+    assert_int_equal(files.count, 2);
+    assert_int_equal(files.bytes, 5);
+    saved_files_free(&files);
+    files = found("CHGCAR none*", 1, 0);
+    assert_string_equal(files.missing, "none*");
+    saved_files_free(&files);
+}
+
+/* One newer file of a folder is enough, and all of it is saved; links in it are not followed. */
+static void a_folder_stands_for_all_below_it(void **state)
+{
+    struct saved_files files;
+    uint64_t sum;
+
+    (void)state;
+    assert_int_equal(mkdir("out", 0700), 0);
+    assert_int_equal(mkdir("out/prefix.save", 0700), 0);
+    put_file("out/prefix.save/old", "1", 1000);
+    put_file("out/prefix.save/new", "22", 3000);
+    assert_int_equal(symlink("/etc/passwd", "out/prefix.save/link"), 0);
+    files = found("out/*.save", 2000, 0);
+    assert_string_equal(files.missing, "");
+    assert_int_equal(files.count, 2);
+    assert_int_equal(files.bytes, 3);
+    sum = files.sum;
+    saved_files_free(&files);
+    put_file("out/prefix.save/old", "1", 1001);
+    files = found("out/*.save", 2000, 0);
+    assert_true(files.sum != sum);
+    saved_files_free(&files);
+}
+
+static void files_go_and_come_back_under_their_names(void **state)
+{
+    struct saved_files files;
+    struct err err = {0};
+    char text[8] = "";
+    FILE *file;
+
+    (void)state;
+    assert_int_equal(mkdir("a", 0700), 0);
+    assert_int_equal(mkdir("there", 0700), 0);
+    put_file("a/state", "123", 1000);
+    put_file("top", "4", 1000);
+    files = found("a top", 1, 0);
+    assert_int_equal(saved_files_copy(&files, "there", &err), 0);
+    put_file("a/state", "later", 2000);
+    assert_int_equal(unlink("top"), 0);
+    assert_int_equal(saved_files_bring_back("there", &err), 0);
+    file = fopen("a/state", "r");
+    assert_int_equal(fread(text, 1, sizeof(text) - 1, file), 3);
+    fclose(file);
+    assert_string_equal(text, "123");
+    assert_int_equal(access("top", F_OK), 0);
+    assert_int_equal(access("top.ckpt-new", F_OK), -1);
+    assert_int_equal(saved_files_bring_back("nowhere", &err), -1);
+    assert_contains(err.text, "nowhere");
+    assert_int_equal(chmod("there", 0500), 0);
+    saved_files_free(&files);
+}
+
+static void a_copy_that_cannot_be_written_is_an_error(void **state)
+{
+    struct saved_files files;
+    struct err err = {0};
+
+    (void)state;
+    put_file("state", "123", 1000);
+    files = found("state", 1, 0);
+    assert_int_equal(saved_files_copy(&files, "state/no/folder", &err), -1);
+    assert_contains(err.text, "copy state to state/no/folder/state");
+    saved_files_free(&files);
+}
+
+static void patterns_stay_below_the_folder(void **state)
+{
+    static const char *const wrong[] = {"", " ", "/etc/*", "a ../b", "a/../../b", ".."};
+    char longer[SAVED_PATTERN_BYTES + 8];
+    struct err err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        assert_int_equal(saved_files_check(wrong[i], &err), -1);
+    memset(longer, 'x', sizeof(longer) - 1);
+    longer[sizeof(longer) - 1] = '\0';
+    assert_int_equal(saved_files_check(longer, &err), -1);
+    assert_contains(err.text, "at most 255 are taken");
+    assert_int_equal(saved_files_check("CHGCAR ..WAVE* out/..x", &err), 0);
+}
+
+/* A command with a stand-in names its program; another one itself. */
+static void the_program_of_a_command_is_found(void **state)
+{
+    char *const plain[] = {(char *)(uintptr_t) "vasp", NULL};
+    const struct stand_in stand_in = {.file = "STOPCAR", .files = "CHGCAR"};
+    char **words = stand_in_command(&stand_in, plain);
+
+    (void)state;
+    assert_string_equal(stand_in_program(words), "vasp");
+    assert_string_equal(stand_in_program(plain), "vasp");
+    for (size_t i = 0; words[i] != NULL && words[i] != plain[0]; i++)
+        free(words[i]);
+    free(words);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(each_pattern_needs_a_newer_file, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_folder_stands_for_all_below_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(files_go_and_come_back_under_their_names, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_copy_that_cannot_be_written_is_an_error, set_up,
+                                        tear_down),
+        cmocka_unit_test(patterns_stay_below_the_folder),
+        cmocka_unit_test(the_program_of_a_command_is_found)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
