@@ -17,7 +17,8 @@
     X(signal_usr2, "signal-usr2", 1)                                                               \
     X(grpc, "grpc", 1)                                                                             \
     X(shm, "shm", 2)                                                                               \
-    X(file, "file", 2)
+    X(file, "file", 2)                                                                             \
+    X(exec, "exec", 2)
 
 /* The names in a text, each followed by ", ". */
 #define FSM_PROFILE_IN_TEXT(row, name, level) name ", "

@@ -9,7 +9,7 @@
  *          the node's functions: nothing here knows the agent. Callers never ask which way it is:
  *          each difference between ways is an operation, an event or a member of struct ask_ops.
  * Errors   preflight refusals carry one line for people; prepare and fire fail with struct err.
- * Absent   exec, criu, dmtcp: attaching with such a profile is refused by name.
+ * Absent   criu, dmtcp: attaching with such a profile is refused by name.
  */
 #ifndef CKPT_ASK_ASK_H
 #define CKPT_ASK_ASK_H
@@ -154,6 +154,7 @@ struct ask_ops {
     int signal;
     bool ranks;     /* each rank is asked for itself; else one is asked for all */
     bool registers; /* the application registers an address */
+    bool served;    /* its ckpt-run serves an address, and says it when it attaches */
     bool region;    /* it is asked in a region of memory, which ckpt-run makes before it starts */
     /* The reason why an agent that restarted cannot hear the answer any more, unless it is in the
      * folder already. NULL: it can. */

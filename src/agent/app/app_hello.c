@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "src/agent/app/app_register.h"
 #include "src/agent/app/app_stream.h"
 #include "src/agent/job/pretenders.h"
 #include "src/agent/job/reconcile.h"
@@ -17,6 +18,7 @@ enum { PARKED_UNTOLD_US = 1000000 };
 static bool hello_right(struct app_stream *stream, const Ckpt__V1__AttachHello *hello)
 {
     char profiles[ASK_PROFILES_BYTES];
+    const char *wrong;
 
     if (!id_valid(hello->allocation_id))
         app_stream_refuse(stream,
@@ -31,6 +33,9 @@ static bool hello_right(struct app_stream *stream, const Ckpt__V1__AttachHello *
                           "--ask %s is of no use with profile %s, which sends no signal: leave it "
                           "out",
                           hello->asks_group ? "group" : "started", hello->profile);
+    else if (hello->endpoint[0] != '\0' &&
+             (wrong = app_register_endpoint_wrong(hello->endpoint)) != NULL)
+        app_stream_refuse(stream, "where ckpt-run answers for its application: %s", wrong);
     else if (hello->work_dir[0] != '/' || strlen(hello->work_dir) >= LEDGER_WORK_DIR_BYTES - 1)
         app_stream_refuse(stream, "the work folder must be an absolute path of less than %d bytes",
                           LEDGER_WORK_DIR_BYTES - 1);
@@ -156,6 +161,17 @@ static void asked_told(void *data, const struct restore_word *word)
     app_stream_take_profile(stream, word->profile);
 }
 
+/* A ckpt-run that has taken the application over has an address of its own. */
+static void take_served(struct allocation *allocation, const char *endpoint)
+{
+    struct ledger_entry *entry = &allocation->entry;
+
+    if (!ask_find(entry->profile)->served || strcmp(entry->endpoint, endpoint) == 0)
+        return;
+    snprintf(entry->endpoint, sizeof(entry->endpoint), "%s", endpoint);
+    allocation_commit(allocation, NULL, 0);
+}
+
 /* ckpt-run comes back: after the agent's restart, or after a broken stream. */
 static void hello_running(struct app_stream *stream, const Ckpt__V1__AttachHello *hello)
 {
@@ -171,6 +187,7 @@ static void hello_running(struct app_stream *stream, const Ckpt__V1__AttachHello
     }
     log_info("reattached", "allocation=%s pid=%" PRIu32 " process=%s", entry->allocation_id,
              hello->pid, process_state_name(allocation->process.state));
+    take_served(allocation, hello->endpoint);
     app_stream_ready(stream, &(struct restore_result){.folder = "", .notice = "", .error = ""});
     if (stream->folder != NULL && strcmp(entry->work_dir, hello->work_dir) == 0 &&
         (allocation->folder.opened == NULL || !attempt_busy(&allocation->attempt))) {

@@ -390,7 +390,7 @@ void app_stream_take_identity(struct app_stream *stream)
     if (entry->uid != user.uid)
         entry->start_ticks = 0; /* how that one ended is for its own user to say */
     ledger_set_user(entry, user.uid, user.gid, user.groups);
-    entry->endpoint[0] = '\0'; /* of the run before */
+    snprintf(entry->endpoint, sizeof(entry->endpoint), "%s", hello->endpoint);
     entry->ranks_declared = hello->ranks;
     entry->asks_group = hello->asks_group;
     entry->asks_started = hello->asks_started;

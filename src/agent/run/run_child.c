@@ -207,10 +207,10 @@ static int start_keeper(const struct keeper_start *start, struct application *ap
 }
 
 int run_child_start(const struct keeper_start *start, const struct run_environment *environment,
-                    struct run_child *ret_child)
+                    char *const *command, struct run_child *ret_child)
 {
     struct gate gate;
-    struct application application = {start->line.command, environment, &gate, -1};
+    struct application application = {command, environment, &gate, -1};
     int failure = gate_open(&gate);
 
     if (failure != 0)

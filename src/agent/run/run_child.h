@@ -35,7 +35,7 @@ struct run_environment {
     const struct start_signals *signals;
 };
 
-/* What the agent says of this start; the texts stay the message's. */
+/* The words of the agent for this start; the texts stay the message's. */
 void run_environment_take(struct run_environment *environment, const Ckpt__V1__AttachReady *ready);
 
 struct run_child {
@@ -48,8 +48,9 @@ struct run_child {
 
 /* 0 when the command can probably be run, as execvp would look for it. */
 int run_child_find(const char *command);
+/* command: as it is started, which may be another one than its line's. */
 int run_child_start(const struct keeper_start *start, const struct run_environment *environment,
-                    struct run_child *ret_child);
+                    char *const *command, struct run_child *ret_child);
 /* 0 also when it ended before; else errno of what failed, and the child exits with 126 or 127.
  * Once. */
 int run_child_release(struct run_child *child);

@@ -25,6 +25,7 @@
 #include "src/agent/run/run_call.h"
 #include "src/agent/run/run_child.h"
 #include "src/agent/run/run_comeback.h"
+#include "src/agent/run/run_command.h"
 #include "src/agent/run/run_folder.h"
 #include "src/agent/run/run_inherited.h"
 #include "src/agent/run/run_input.h"
@@ -110,6 +111,7 @@ static void give_up(uv_timer_t *timer);
 __attribute__((noreturn)) static void leave(int code)
 {
     run_input_close();
+    run_command_close();
     fflush(NULL);
     _exit(code);
 }
@@ -325,7 +327,8 @@ static void reap(uv_signal_t *handle, int number)
             child.si_pid == 0 || (child.si_pid == run.pid && !run.confirmed) ||
             waitpid(child.si_pid, &wait_status, WNOHANG | WUNTRACED | WCONTINUED) != child.si_pid)
             return;
-        if (child.si_pid == run.pid && run.state == RUN_RUNNING && run.adopted)
+        if (!run_command_reaped(child.si_pid, wait_status) && child.si_pid == run.pid &&
+            run.state == RUN_RUNNING && run.adopted)
             application_changed(wait_status);
     }
 }
@@ -381,7 +384,8 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
                  .restart_count = run.restart_count}};
     struct proc_stat stat;
     struct err err = {0};
-    int failure = run_start_prepare(stand_in_program(run.options.command), ready->shm, &err);
+    char *const *command = run_command_line(&run.options, ready->restore_dir);
+    int failure = run_start_prepare(stand_in_program(command), ready->shm, &err);
 
     run_note_drop();
     run_environment_take(&environment, ready);
@@ -391,12 +395,13 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
     if (failure == 0)
         run_input_prepare(run_may_restart(&run.options));
     if (failure == 0)
-        failure = run_child_start(&start, &environment, &run.child);
+        failure = run_child_start(&start, &environment, command, &run.child);
     if (failure != 0) {
         cannot_run(failure, err.text[0] != '\0' ? err.text : strerror(failure), ready->run);
         return;
     }
     run.pid = run.child.pid;
+    run_command_of(run.pid);
     run_terminal_begin(run.pid);
     run.adopted = false;
     run_news_watch(&run.loop, run.child.keeper_fd, take_news);
@@ -749,6 +754,7 @@ static void go_on_with_running(void)
     run.began_from = card.began_from;
     run.state = RUN_RUNNING;
     run.confirmed = run.ran = true;
+    run_command_of(run.pid);
     run_terminal_begin(run.pid);
     run_news_watch(&run.loop, fd, take_news);
 }
@@ -769,11 +775,12 @@ int main(int argc, char **argv)
     run_say_quiet(run.options.quiet);
     run_inherited_name(run.options.command);
     signal(SIGPIPE, SIG_IGN);
-    if (run_folder_make(run.options.work_dir, run.options.allocation_id, run.work_dir, &err) != 0) {
+    CHECK(uv_loop_init(&run.loop) == 0);
+    if (run_folder_make(run.options.work_dir, run.options.allocation_id, run.work_dir, &err) != 0 ||
+        run_command_open(&run.loop, &run.options, run.work_dir, &err) != 0) {
         run_say_error("%s", err.text);
         return RUN_EXIT_SELF;
     }
-    CHECK(uv_loop_init(&run.loop) == 0);
     run_note_open(&run.loop, run.work_dir);
     run_comeback_open(&run.loop, run.options.stay, leave_waiting);
     run_linger_open(&run.loop);

@@ -86,6 +86,14 @@ static const char usage_after[] =
     "                        that one; status 0 says that its work is complete then) or goes-on\n"
     "  --files-quiet TIME    goes-on: files that have not changed for so long are whole; default: "
     "2s\n"
+    "  --checkpoint-cmd CMD  a shell command that saves the application: {dir} is the folder for "
+    "its\n"
+    "                        files, {pid} the application; status 0: all of it is there. It is "
+    "then\n"
+    "                        asked by this, and need not know of checkpoints\n"
+    "  --restart-cmd CMD     is started in place of the command where there is a checkpoint: {dir} "
+    "is\n"
+    "                        the folder with its files\n"
     "  --wait-for DURATION   give up with 125 when no application could be started for so long "
     "(no\n"
     "                        agent, no leader, no destination), like 90s or 1h; with the\n"
@@ -259,6 +267,12 @@ static int take_option(int option, const char *value, struct run_options *option
         return parse_ask(value, options, err);
     case 'R':
         return parse_restore(value, &options->restore, err);
+    case 'K':
+        options->checkpoint_cmd = value;
+        return 0;
+    case 'k':
+        options->restart_cmd = value;
+        return 0;
     case 'f':
         options->from_scratch = true;
         return 0;
@@ -297,6 +311,27 @@ static int take_command(char **command, struct run_options *options, struct err 
     return 0;
 }
 
+/* A job that is asked by its command is asked by nothing else. */
+static int check_commands(struct run_options *options, struct err *err)
+{
+    const char *const by_command = "exec";
+
+    if (options->checkpoint_cmd == NULL && options->restart_cmd == NULL)
+        return 0;
+    if (options->checkpoint_cmd == NULL)
+        return err_set(err, ERR_INVALID, "--restart-cmd is of no use without --checkpoint-cmd");
+    if (options->checkpoint_cmd[0] == '\0' ||
+        (options->restart_cmd != NULL && options->restart_cmd[0] == '\0'))
+        return err_set(err, ERR_INVALID, "--checkpoint-cmd and --restart-cmd must not be empty");
+    if (options->profile[0] != '\0' && strcmp(options->profile, by_command) != 0)
+        return err_set(err, ERR_INVALID,
+                       "--checkpoint-cmd asks by a command, and --profile says %.32s: leave one of "
+                       "them out",
+                       options->profile);
+    options->profile = by_command;
+    return 0;
+}
+
 int run_options_parse(int argc, char **argv, struct run_options *ret_options, struct err *err)
 {
     static const struct option table[] = {{"alloc", required_argument, NULL, 'a'},
@@ -314,6 +349,8 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options, st
                                           {"ask-then", required_argument, NULL, 't'},
                                           {"checkpoint-files", required_argument, NULL, 'C'},
                                           {"files-quiet", required_argument, NULL, 'Q'},
+                                          {"checkpoint-cmd", required_argument, NULL, 'K'},
+                                          {"restart-cmd", required_argument, NULL, 'k'},
                                           {"from-scratch", no_argument, NULL, 'f'},
                                           {"replace", no_argument, NULL, 'P'},
                                           {"quiet", no_argument, NULL, 'q'},
@@ -346,7 +383,7 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options, st
                        options.allocation_id == NULL ? "" : "\"");
     if (optind == argc)
         return err_set(err, ERR_INVALID, "the command is missing; it goes behind --");
-    return 0;
+    return check_commands(ret_options, err);
 }
 
 bool run_may_restart(const struct run_options *options)

@@ -32,6 +32,8 @@ struct run_options {
     uint32_t ranks;                /* of this node; 0: as many as are found */
     bool asks_group;               /* the signal goes to the whole process group */
     bool asks_started;             /* ... or to the process that is started alone */
+    const char *checkpoint_cmd;    /* takes a checkpoint (run_command.h); NULL: none */
+    const char *restart_cmd;       /* is started in the command's place; NULL: the command is */
     Ckpt__V1__RestoreMode restore; /* UNSPECIFIED: as registered */
     bool stay;                     /* for runs that are to come */
     bool once;                     /* it leaves when its first run has ended: no word asks for it */

@@ -13,7 +13,7 @@ static struct {
     void (*ended)(void);
 } orphan;
 
-static void look(uv_timer_t *timer)
+static void orphan_look(uv_timer_t *timer)
 {
     struct proc_stat stat;
 
@@ -32,5 +32,5 @@ void run_orphan_watch(uv_loop_t *loop, pid_t pid, uint64_t start_ticks, void (*e
     orphan.start_ticks = start_ticks;
     orphan.ended = ended;
     CHECK(uv_timer_init(loop, &orphan.timer) == 0);
-    uv_timer_start(&orphan.timer, look, LOOK_MS, LOOK_MS);
+    uv_timer_start(&orphan.timer, orphan_look, LOOK_MS, LOOK_MS);
 }

@@ -1,6 +1,7 @@
 /* The words of ckpt-run to the agent. See run_up.h. */
 #include "src/agent/run/run_up.h"
 
+#include "src/agent/run/run_command.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
 
@@ -39,6 +40,7 @@ void run_up_hello(struct rpc_client_call *call, const struct run_options *option
     hello.restore = options->restore;
     hello.replace = options->replace;
     hello.wait = facts->wait;
+    hello.endpoint = (char *)(uintptr_t)run_command_endpoint();
     up.body_case = CKPT__V1__ATTACH_UP__BODY_HELLO;
     up.hello = &hello;
     send_up(call, &up);

@@ -52,7 +52,7 @@ static int start(char *const *command, const struct run_environment *environs,
 {
     const struct keeper_start keeper = {.work_dir = "/tmp", .line = {"job", command, "/tmp"}};
 
-    return run_child_start(&keeper, environs, ret_child);
+    return run_child_start(&keeper, environs, command, ret_child);
 }
 
 /* As its keeper tells it. */

@@ -59,7 +59,7 @@ static void begin_and_leave(char *script)
                                        .line = {"job", command, "/here"},
                                        .card = {.run = RUN, .restart_count = 2}};
 
-    assert_int_equal(run_child_start(&start, &environment, &child), 0);
+    assert_int_equal(run_child_start(&start, &environment, start.line.command, &child), 0);
     run_child_tell(&child, KEEPER_CONFIRM);
     assert_int_equal(run_child_release(&child), 0);
     close(child.keeper_fd);
@@ -201,7 +201,7 @@ static void a_ckpt_run_that_has_gone_attends_nobody(void **state)
     int fd;
 
     (void)state;
-    assert_int_equal(run_child_start(&start, &environment, &child), 0);
+    assert_int_equal(run_child_start(&start, &environment, start.line.command, &child), 0);
     run_child_tell(&child, KEEPER_CONFIRM);
     assert_int_equal(run_child_release(&child), 0);
     assert_int_equal(kill(child.keeper, SIGSTOP), 0);
@@ -345,7 +345,7 @@ static void a_start_that_was_never_released_leaves_nothing(void **state)
     struct end_note note;
 
     (void)state;
-    assert_int_equal(run_child_start(&start, &environment, &child), 0);
+    assert_int_equal(run_child_start(&start, &environment, start.line.command, &child), 0);
     close(child.gate_fd);
     close(child.failure_fd);
     close(child.keeper_fd);

@@ -1,0 +1,369 @@
+/* Commands that take a checkpoint and start from one. See run_command.h. */
+#include "src/agent/run/run_command.h"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ckpt/v1/app.pb-c.h"
+#include "src/agent/run/run_say.h"
+#include "src/base/buf.h"
+#include "src/base/check.h"
+#include "src/base/id.h"
+#include "src/rpc/server.h"
+
+#define CHECKPOINT_METHOD "/ckpt.v1.AppCheckpointService/Checkpoint"
+#define SOCKET_NAME       "ckpt-run.cmd"
+#define LABEL_NAME        "ckpt-run.label"
+
+enum {
+    KILL_AFTER_MS = 5000,
+    FOLDERS_OPEN_MAX = 16,
+    NOT_RUN = 127,
+    PATH_MAX_BYTES = sizeof(((struct sockaddr_un *)0)->sun_path) - 1
+};
+
+/*   IDLE --called--> RUNNING --ended--> IDLE
+ *                       | not wanted any more
+ *                       v
+ *                    ENDING --ended--> IDLE      */
+enum command_state { COMMAND_IDLE, COMMAND_RUNNING, COMMAND_ENDING };
+
+static struct {
+    enum command_state state;
+    const char *text;
+    struct rpc_server *server;
+    struct rpc_call *call; /* RUNNING: whom its end is told */
+    pid_t pid;             /* of the command; 0 in IDLE */
+    pid_t application;
+    uv_timer_t kill_timer;
+    char endpoint[sizeof("unix:") + PATH_MAX_BYTES];
+    char folder[PATH_MAX];     /* of the checkpoint */
+    char label_file[PATH_MAX]; /* in the work folder */
+} command = {.endpoint = ""};
+
+static void assert_state(void)
+{
+    CHECK((command.state == COMMAND_RUNNING) == (command.call != NULL));
+    CHECK((command.state == COMMAND_IDLE) == (command.pid == 0));
+}
+
+/* ---- its text ---- */
+
+/* One word for a shell, whatever is in it. */
+static void append_quoted(struct buf *text, const char *word)
+{
+    buf_append(text, "'", 1);
+    for (; *word != '\0'; word++) {
+        if (*word == '\'')
+            buf_append(text, "'\\''", 4);
+        else
+            buf_append(text, word, 1);
+    }
+    buf_append(text, "'", 1);
+}
+
+/* {dir} and {pid} are replaced, each as often as it is there. */
+static char *text_expand(const char *from, const char *folder, pid_t pid)
+{
+    struct buf text;
+    char number[16], *result;
+
+    snprintf(number, sizeof(number), "%d", (int)pid);
+    buf_init(&text);
+    while (*from != '\0') {
+        if (strncmp(from, "{dir}", 5) == 0) {
+            append_quoted(&text, folder);
+            from += 5;
+        } else if (strncmp(from, "{pid}", 5) == 0 && pid > 0) {
+            buf_append(&text, number, strlen(number));
+            from += 5;
+        } else {
+            buf_append(&text, from++, 1);
+        }
+    }
+    buf_append(&text, "", 1);
+    result = check_strdup((const char *)text.bytes);
+    buf_close(&text);
+    return result;
+}
+
+char *const *run_command_line(const struct run_options *options, const char *restore_dir)
+{
+    static char *line[4];
+    static char shell[] = "/bin/sh", option[] = "-c";
+
+    free(line[2]);
+    line[2] = NULL;
+    if (options->restart_cmd == NULL || restore_dir[0] == '\0')
+        return options->command;
+    line[0] = shell;
+    line[1] = option;
+    line[2] = text_expand(options->restart_cmd, restore_dir, 0);
+    line[3] = NULL;
+    return line;
+}
+
+/* ---- its answer ---- */
+
+static uint64_t folder_bytes;
+
+static int add_bytes(const char *path, const struct stat *stat_of, int kind, struct FTW *at)
+{
+    (void)path, (void)at;
+    if (kind == FTW_F)
+        folder_bytes += (uint64_t)stat_of->st_size;
+    return 0;
+}
+
+/* "": it has left none. A line that is no label is told as it is, and refused there. */
+static void read_label(char ret_label[LABEL_MAX_BYTES + 2])
+{
+    int fd = open(command.label_file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ssize_t got = fd < 0 ? 0 : read(fd, ret_label, LABEL_MAX_BYTES + 1);
+
+    if (fd >= 0)
+        close(fd);
+    ret_label[got < 0 ? 0 : got] = '\0';
+    ret_label[strcspn(ret_label, "\n")] = '\0';
+}
+
+static void answer_send(const Ckpt__V1__AppCheckpointUpdate *update)
+{
+    struct buf bytes;
+
+    buf_init(&bytes);
+    ckpt__v1__app_checkpoint_update__pack(
+        update, buf_extend(&bytes, ckpt__v1__app_checkpoint_update__get_packed_size(update)));
+    rpc_call_send(command.call, bytes.bytes, bytes.length);
+    rpc_call_finish(command.call, RPC_OK, NULL);
+    buf_close(&bytes);
+}
+
+static void answer_failed(int wait_status)
+{
+    Ckpt__V1__AppCheckpointUpdate update = CKPT__V1__APP_CHECKPOINT_UPDATE__INIT;
+    char text[100];
+
+    if (WIFSIGNALED(wait_status))
+        snprintf(text, sizeof(text), "the checkpoint command was ended by signal %d (%s)",
+                 WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+    else
+        snprintf(text, sizeof(text), "the checkpoint command ended with status %d",
+                 WEXITSTATUS(wait_status));
+    update.body_case = CKPT__V1__APP_CHECKPOINT_UPDATE__BODY_FAILED;
+    update.failed = text;
+    answer_send(&update);
+}
+
+static void answer_done(void)
+{
+    Ckpt__V1__AppCheckpointUpdate update = CKPT__V1__APP_CHECKPOINT_UPDATE__INIT;
+    char label[LABEL_MAX_BYTES + 2];
+
+    folder_bytes = 0;
+    (void)nftw(command.folder, add_bytes, FOLDERS_OPEN_MAX, FTW_PHYS);
+    read_label(label);
+    update.label = label;
+    update.body_case = CKPT__V1__APP_CHECKPOINT_UPDATE__BODY_DONE_BYTES;
+    update.done_bytes = folder_bytes;
+    answer_send(&update);
+}
+
+bool run_command_reaped(pid_t pid, int wait_status)
+{
+    if (command.state == COMMAND_IDLE || pid != command.pid)
+        return false;
+    if (WIFSTOPPED(wait_status) || WIFCONTINUED(wait_status))
+        return true;
+    if (command.state == COMMAND_RUNNING && wait_status == 0)
+        answer_done();
+    else if (command.state == COMMAND_RUNNING)
+        answer_failed(wait_status);
+    uv_timer_stop(&command.kill_timer);
+    command.state = COMMAND_IDLE;
+    command.call = NULL;
+    command.pid = 0;
+    (void)unlink(command.label_file);
+    assert_state();
+    return true;
+}
+
+/* ---- its life ---- */
+
+static void set_number(const char *name, uint64_t number)
+{
+    char text[24];
+
+    snprintf(text, sizeof(text), "%" PRIu64, number);
+    setenv(name, text, 1);
+}
+
+/* In the child: it never returns. */
+__attribute__((noreturn)) static void become_command(const Ckpt__V1__AppCheckpointRequest *request,
+                                                     const char *text)
+{
+    char id[CHECKPOINT_ID_TEXT_BYTES], hint[CHECKPOINT_ID_TEXT_BYTES + 16];
+    sigset_t none;
+
+    setsid();
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (int number = 1; number < NSIG; number++)
+        (void)signal(number, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    snprintf(hint, sizeof(hint), "%s-%" PRIu32, checkpoint_id_format(request->checkpoint_id, id),
+             request->attempt);
+    setenv("CKPT_HINT", hint, 1);
+    setenv("CKPT_CHECKPOINT_DIR", command.folder, 1);
+    setenv("CKPT_LABEL_FILE", command.label_file, 1);
+    set_number("CKPT_PID", (uint64_t)command.application);
+    set_number("CKPT_DEADLINE_MS", request->deadline_ms);
+    (void)dup2(STDERR_FILENO, STDOUT_FILENO); /* the application's output stays its own */
+    execl("/bin/sh", "sh", "-c", text, (char *)NULL);
+    _exit(NOT_RUN);
+}
+
+/* A handler of this program that ran in the child would tell the loop of both. */
+static pid_t start_command(const Ckpt__V1__AppCheckpointRequest *request)
+{
+    char *text = text_expand(command.text, command.folder, command.application);
+    sigset_t all, before;
+    pid_t pid;
+
+    (void)unlink(command.label_file);
+    fflush(NULL);
+    sigfillset(&all);
+    CHECK(sigprocmask(SIG_SETMASK, &all, &before) == 0);
+    pid = fork();
+    if (pid == 0)
+        become_command(request, text);
+    CHECK(sigprocmask(SIG_SETMASK, &before, NULL) == 0);
+    free(text);
+    return pid;
+}
+
+static void kill_command(uv_timer_t *timer)
+{
+    (void)timer;
+    CHECK(command.state == COMMAND_ENDING);
+    kill(-command.pid, SIGKILL);
+}
+
+/* The agent removes what it has written. */
+static void on_cancel(struct rpc_call *call, void *data)
+{
+    (void)data;
+    if (command.state != COMMAND_RUNNING || call != command.call)
+        return;
+    command.call = NULL;
+    command.state = COMMAND_ENDING;
+    kill(-command.pid, SIGTERM);
+    uv_timer_start(&command.kill_timer, kill_command, KILL_AFTER_MS, 0);
+    assert_state();
+}
+
+static void take_request(struct rpc_call *call, const Ckpt__V1__AppCheckpointRequest *request)
+{
+    pid_t pid;
+
+    if (command.state != COMMAND_IDLE) {
+        rpc_call_finish(call, RPC_UNAVAILABLE, "the checkpoint command of before has not ended");
+        return;
+    }
+    if (command.application <= 0 || strlen(request->directory) >= sizeof(command.folder)) {
+        rpc_call_finish(call, RPC_UNAVAILABLE, "the application does not run");
+        return;
+    }
+    snprintf(command.folder, sizeof(command.folder), "%s", request->directory);
+    pid = start_command(request);
+    if (pid < 0) {
+        rpc_call_finish(call, RPC_UNAVAILABLE, "the checkpoint command cannot be started now");
+        return;
+    }
+    command.pid = pid;
+    command.call = call;
+    command.state = COMMAND_RUNNING;
+    assert_state();
+}
+
+static void on_message(struct rpc_call *call, void *data, const uint8_t *bytes, size_t length)
+{
+    Ckpt__V1__AppCheckpointRequest *request =
+        ckpt__v1__app_checkpoint_request__unpack(NULL, length, bytes);
+
+    (void)data;
+    if (request == NULL) {
+        rpc_call_finish(call, RPC_INVALID_ARGUMENT, "it is no ckpt.v1.AppCheckpointRequest");
+        return;
+    }
+    take_request(call, request);
+    ckpt__v1__app_checkpoint_request__free_unpacked(request, NULL);
+}
+
+/* The agent, which is root or the job's user. */
+static bool peer_allowed(void *data, const struct rpc_peer *peer, const char *path, char *text,
+                         size_t size)
+{
+    (void)data, (void)path;
+    if (peer->local && (peer->uid == 0 || peer->uid == getuid()))
+        return true;
+    snprintf(text, size, "only the node's agent asks here");
+    return false;
+}
+
+int run_command_open(uv_loop_t *loop, const struct run_options *options, const char *work_dir,
+                     struct err *err)
+{
+    static const struct rpc_handlers handlers = {.on_message = on_message, .on_cancel = on_cancel};
+    const struct rpc_server_config config = {.connections_max = 8, .allowed = peer_allowed};
+    const size_t length = strlen(work_dir) + strlen("/" SOCKET_NAME);
+    mode_t mask;
+    int result;
+
+    if (options->checkpoint_cmd == NULL)
+        return 0;
+    if (length > PATH_MAX_BYTES)
+        return err_set(
+            err, ERR_INVALID,
+            "the work folder's path has %zu bytes; with --checkpoint-cmd at most %zu, so "
+            "that a socket in it can be named: choose a shorter --work-dir",
+            strlen(work_dir), PATH_MAX_BYTES - strlen("/" SOCKET_NAME));
+    command.text = options->checkpoint_cmd;
+    snprintf(command.label_file, sizeof(command.label_file), "%s/" LABEL_NAME, work_dir);
+    snprintf(command.endpoint, sizeof(command.endpoint), "unix:%s/" SOCKET_NAME, work_dir);
+    CHECK(uv_timer_init(loop, &command.kill_timer) == 0);
+    command.server = rpc_server_new(loop, &config);
+    rpc_server_add_method(command.server, CHECKPOINT_METHOD, false, true, &handlers, NULL);
+    mask = umask(0077);
+    result = rpc_server_listen(command.server, command.endpoint, err);
+    (void)umask(mask);
+    return result;
+}
+
+const char *run_command_endpoint(void)
+{
+    return command.endpoint;
+}
+
+void run_command_of(pid_t pid)
+{
+    command.application = pid;
+}
+
+void run_command_close(void)
+{
+    if (command.pid > 0)
+        kill(-command.pid, SIGKILL);
+    if (command.endpoint[0] != '\0')
+        (void)unlink(command.endpoint + strlen("unix:"));
+}
