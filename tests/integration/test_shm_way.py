@@ -114,7 +114,7 @@ def one_word_alone_is_no_checkpoint():
             identifier = hint(cluster, name)
             allocation_in(cluster, name, ENDED_FAILED)
             assert ends_in(cluster, name, identifier, ENDED).state != COMPLETE
-            assert "the application ended before it had written its checkpoint" in cluster.agents["a"].log.read_text()
+            wait_until("its agent says why", lambda: "the application ended before it had written its checkpoint" in cluster.agents["a"].log.read_text(), 10)
         cluster.debug_check()
 
 

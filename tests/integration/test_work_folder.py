@@ -100,6 +100,7 @@ def a_full_work_folder_at_a_restart_is_named_and_is_no_full_destination():
             all_run(cluster)
             assert complete(cluster, "job").state == COMPLETE
             before = job.application_pid()
+            wait_until("nothing of the attempt is left", lambda: not any((work / "out").iterdir()), 20)
             with open(work / "filler", "wb") as filler:
                 try:
                     filler.write(bytes(MIB))
