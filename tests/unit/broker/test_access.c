@@ -32,7 +32,7 @@ static bool is_agents(const char *method)
     static const char *const methods[] = {
         "GetRestartPoint", "RegisterOwnAllocation", "GetAllocation",     "ListCheckpoints",
         "Explain",         "RequestCheckpoint",     "RestartAllocation", "EndAllocation",
-        "GetLosses",       "PinCheckpoint",         "RequestMigration"};
+        "GetLosses",       "PinCheckpoint",         "RequestMigration",  "ListAllocations"};
 
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
         if (strcmp(method, methods[i]) == 0)
@@ -84,7 +84,7 @@ static void the_matrix_is_what_the_readme_says(void **state)
         {"/ckpt.v1.OperatorService/GetLosses", "aso"},
         {"/ckpt.v1.OperatorService/PinCheckpoint", "ao"},
         {"/ckpt.v1.BrokerService/GetAllocation", "aso"},
-        {"/ckpt.v1.BrokerService/ListAllocations", "so"},
+        {"/ckpt.v1.BrokerService/ListAllocations", "aso"},
         {"/ckpt.v1.BrokerService/UpdateAllocation", "so"},
         {"/ckpt.v1.OperatorService/ListTenants", "so"},
         {"/ckpt.v1.OperatorService/PutTenant", "o"},
