@@ -69,6 +69,22 @@ static size_t quote_word(const char *text, char *ret_word, size_t size)
     return length;
 }
 
+void request_unquote(char *word)
+{
+    char *to = word;
+    bool quoted = false;
+
+    for (const char *at = word; *at != '\0'; at++) {
+        if (*at == '\'')
+            quoted = !quoted;
+        else if (*at == '\\' && !quoted && at[1] != '\0')
+            *to++ = *++at;
+        else
+            *to++ = *at;
+    }
+    *to = '\0';
+}
+
 size_t request_format(const struct request_text *request, char *ret_text, size_t size)
 {
     bool numbered = request->ranks[0] != '\0';

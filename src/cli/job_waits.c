@@ -118,9 +118,10 @@ static void print_cause(struct cli *cli, const Ckpt__V1__Allocation *job)
     if (job->requeues_used > 0)
         fprintf(cli->out,
                 " it was restarted without a complete checkpoint as often as it may, %u of %u "
-                "(max_requeue); ckptctl restart %s begins anew\n",
+                "(max_requeue); ckptctl restart %s%s begins anew\n",
                 job->requeues_used, job->requeues_used,
-                job->spec == NULL ? "JOB" : job->spec->allocation_id);
+                job->spec == NULL ? "JOB" : job->spec->allocation_id,
+                job->next_restart_checkpoint_id == 0 ? " --from-scratch" : "");
     if (job->cause_count >= 2)
         fprintf(cli->out, " %u failures in a row began there: the broker takes other nodes first\n",
                 job->cause_count);

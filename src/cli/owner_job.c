@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/status.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/cli/human.h"
@@ -61,7 +62,8 @@ static void print_register(FILE *out, const Ckpt__V1__AllocationSpec *spec, bool
     print_duration(out, "walltime", spec->walltime_ms);
     if (spec->n_nodes > 0 && spec->nodes[0]->gpu_count != 0)
         fprintf(out, " --gpus %" PRIu32, spec->nodes[0]->gpu_count);
-    print_option(out, "profile", spec->profile);
+    if (strcmp(spec->profile, FSM_PROFILE_DEFAULT) != 0) /* the default stands for none */
+        print_option(out, "profile", spec->profile);
     print_duration(out, "grace", spec->grace_ms);
     print_option(out, "target", spec->target_id);
     for (size_t i = 1; i < spec->n_nodes; i++)
@@ -84,6 +86,12 @@ void owner_continue_print(FILE *out, const Ckpt__V1__AllocationSpec *spec)
 }
 
 /* ---- the next step ---- */
+
+/* A restart without a checkpoint is refused, but by its wish. */
+static const char *from_scratch(const Ckpt__V1__Allocation *job)
+{
+    return job->next_restart_checkpoint_id == 0 ? " --from-scratch" : "";
+}
 
 static bool has_node(const Ckpt__V1__AllocationSpec *spec, const char *node_id)
 {
@@ -142,10 +150,11 @@ static void print_next(FILE *out, const Ckpt__V1__Allocation *job, const char *n
     case CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_SUSPENDED:
     case CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED:
         if (job->restart_at_ms == 0)
-            fprintf(out,
-                    "    nothing restarts it by itself: ckpt-run restart %s, and the same ckpt-run "
-                    "line on its nodes (",
-                    id),
+            fprintf(
+                out,
+                "    nothing restarts it by itself: ckpt-run restart %s%s, and the same ckpt-run "
+                "line on its nodes (",
+                id, from_scratch(job)),
                 print_nodes(out, spec), fputs(")\n", out);
         else if (job->reason == CKPT__V1__REASON__REASON_MIGRATED)
             fprintf(out,
@@ -156,9 +165,9 @@ static void print_next(FILE *out, const Ckpt__V1__Allocation *job, const char *n
         break;
     case CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED:
         fprintf(out,
-                "    it does not come back by itself: ckpt-run restart %s, and the same "
+                "    it does not come back by itself: ckpt-run restart %s%s, and the same "
                 "ckpt-run line\n",
-                id);
+                id, from_scratch(job));
         print_continue(out, job, "or ");
         break;
     case CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED:
@@ -224,7 +233,8 @@ void owner_job_next(FILE *out, const Ckpt__V1__Allocation *job)
     if (job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED) {
         print_under_new_id(out, job);
     } else if (job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED) {
-        fprintf(out, "it goes on by ckpt-run restart %s and the same line, or ", id);
+        fprintf(out, "it goes on by ckpt-run restart %s%s and the same line, or ", id,
+                from_scratch(job));
         print_under_new_id(out, job);
     } else if (job->restart_at_ms != 0 && job->reason == CKPT__V1__REASON__REASON_MIGRATED) {
         fprintf(out,
@@ -236,7 +246,8 @@ void owner_job_next(FILE *out, const Ckpt__V1__Allocation *job)
               "wait",
               out);
     } else {
-        fprintf(out, "it goes on by ckpt-run restart %s and the same line", id);
+        fprintf(out, "it goes on by ckpt-run restart %s%s and the same line", id,
+                from_scratch(job));
     }
     fputc('\n', out);
 }

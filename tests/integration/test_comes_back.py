@@ -96,7 +96,7 @@ def a_job_without_progress_ends_with_its_own_status():
             assert run.process.wait(60) == 7, run.log.read_text()
         allocation = cluster.allocation("job")
         assert allocation.state == ENDED_FAILED and allocation.restarts_without_progress == 1 and allocation.requeues_used == 1, allocation
-        assert "as often as it may, 1 of 1 (max_requeue); ckptctl restart job begins anew" in cluster.ctl("job", "job").stdout
+        assert "as often as it may, 1 of 1 (max_requeue); ckptctl restart job --from-scratch begins anew" in cluster.ctl("job", "job").stdout
         assert any("was restarted without a complete checkpoint as often as it may, 1 of 1" in run.log.read_text() for run in runs), [run.log.read_text() for run in runs]
         assert allocation.cause_node_id in "ab" and allocation.cause_wait_status == 7 << 8, allocation
         assert re.search(r"its last failure: the application on node [ab] ended with status 7 at", cluster.ctl("job", "job").stdout)

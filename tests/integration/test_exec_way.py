@@ -166,6 +166,49 @@ def an_agent_that_restarts_meanwhile_asks_again():
         counter.steps_on()
 
 
+def its_application_keeps_its_input():
+    """A command that reads its own input finds it empty: what the application reads from a file is not taken away."""
+    with begin() as cluster:
+        cluster.start()
+        cluster.register("reader", [("a", 1, MIB)])
+        lines, work, log = cluster.dir / "lines", cluster.dir / "reader-work", cluster.dir / "reader.log"
+        lines.write_text("line\n" * 3000)
+        with open(lines) as given, open(log, "wb") as out:
+            run = subprocess.Popen([str(BIN / "ckpt-run"), "--alloc", "reader", "--work-dir", str(work), "--socket", str(cluster.agents["a"].socket),
+                                    "--checkpoint-cmd", "cat > {dir}/input; echo 7 > {dir}/state", "--", sys.executable, "-c",
+                                    "import os, time\nn = 0\nwhile os.read(0, 5):\n    n += 1\n    time.sleep(0.002)\nprint('read', n)"], stdin=given, stdout=out, stderr=out)
+        wait_until("it reads", lambda: "started pid" in log.read_text(), 20)
+        for _ in range(2):
+            completes(cluster, "reader")
+        assert run.wait(60) == 0 and "read 3000" in log.read_text(), log.read_text()
+
+
+def what_it_has_stopped_or_begun_goes_on_or_ends_with_it():
+    """A command that stops the application and is ended before it lets it go; one that leaves a process that ignores SIGTERM."""
+    with begin() as cluster:
+        cluster.start()
+        pids = cluster.dir / "pids"
+        counter = Counter(cluster, "counter", save=f"(trap '' TERM; echo $$ > {pids}; exec sleep 1000) & kill -STOP -- -{{pid}}; sleep 1000").begun()
+        ends_in(cluster, "counter", hint(cluster, "counter"), (TIMED_OUT, FAILED), 30)
+        counter.steps_on()
+        wait_until("nothing of the command is left", lambda: subprocess.run(["pgrep", "-f", "^sleep 1000$"], capture_output=True).returncode == 1, 20)
+        failing = Counter(cluster, "failing", save="kill -STOP -- -{pid}; exit 3").begun()
+        assert "ended with status 3" in failed_text(cluster, "failing")
+        failing.steps_on()
+
+
+def a_work_folder_that_was_removed_is_served_again():
+    with begin() as cluster:
+        cluster.start()
+        counter = Counter(cluster, "counter").begun()
+        completes(cluster, "counter")
+        subprocess.run(["rm", "-rf", str(counter.job.work_dir)], check=True)
+        starts = len(counter.starts())
+        os.kill(counter.job.application_pid(), 9)
+        wait_until("it was started again", lambda: len(counter.starts()) > starts, 30)
+        completes(cluster, "counter")
+
+
 def a_job_that_is_registered_so_says_what_it_lacks():
     with begin("20s") as cluster:
         cluster.start()
@@ -193,4 +236,5 @@ def wrong_options_are_named():
 if __name__ == "__main__":
     sys.exit(tap([a_program_that_knows_nothing_comes_back, its_pid_and_folder_are_told, a_command_that_fails_takes_no_checkpoint,
                   one_that_hangs_is_ended_at_the_deadline, it_does_not_outlive_its_ckpt_run_and_the_next_one_serves,
-                  an_agent_that_restarts_meanwhile_asks_again, a_job_that_is_registered_so_says_what_it_lacks, wrong_options_are_named]))
+                  an_agent_that_restarts_meanwhile_asks_again, a_job_that_is_registered_so_says_what_it_lacks, its_application_keeps_its_input,
+                  what_it_has_stopped_or_begun_goes_on_or_ends_with_it, a_work_folder_that_was_removed_is_served_again, wrong_options_are_named]))

@@ -87,9 +87,10 @@ static void not_running_text(const struct restore *restore, const Ckpt__V1__Rest
                  point->silent_node_id);
     else if (point->requeues_used > 0)
         snprintf(text, RESTORE_TEXT_BYTES,
-                 "allocation %.64s has failed%.90s, and was restarted without a complete "
-                 "checkpoint as often as it may, %u of %u (max_requeue); ckptctl restart %.64s "
-                 "begins anew, ckptctl register --alloc NEW --continues %.64s under a new id",
+                 "allocation %.48s has failed%.60s, and was restarted without a complete "
+                 "checkpoint as often as it may, %u of %u (max_requeue); ckptctl restart %.48s, "
+                 "with --from-scratch where it has none, begins anew, ckptctl register --alloc NEW "
+                 "--continues %.48s under a new id",
                  id, cause, point->requeues_used, point->requeues_used, id, id);
     else
         snprintf(

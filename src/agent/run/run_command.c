@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "ckpt/v1/app.pb-c.h"
+#include "src/agent/node/proc.h"
 #include "src/agent/run/run_say.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
@@ -45,6 +46,7 @@ static struct {
     struct rpc_call *call; /* RUNNING: whom its end is told */
     pid_t pid;             /* of the command; 0 in IDLE */
     pid_t application;
+    bool stood_still; /* the application did, before the command began */
     uv_timer_t kill_timer;
     char endpoint[sizeof("unix:") + PATH_MAX_BYTES];
     char folder[PATH_MAX];     /* of the checkpoint */
@@ -104,6 +106,9 @@ char *const *run_command_line(const struct run_options *options, const char *res
 
     free(line[2]);
     line[2] = NULL;
+    if (options->checkpoint_cmd != NULL && options->restart_cmd == NULL && restore_dir[0] != '\0')
+        run_say("there is no --restart-cmd: the command is started as it is, and what it does not "
+                "read from $CKPT_RESTORE_DIR itself is lost");
     if (options->restart_cmd == NULL || restore_dir[0] == '\0')
         return options->command;
     line[0] = shell;
@@ -179,6 +184,21 @@ static void answer_done(void)
     answer_send(&update);
 }
 
+static bool application_stands(void)
+{
+    struct proc_stat stat;
+
+    return proc_read_stat(command.application, &stat) == 0 && stat.state == 'T';
+}
+
+/* A command may stop the application while it copies. One that has not come to its end has not let
+ * it go on again. */
+static void application_goes_on(void)
+{
+    if (command.application > 0 && !command.stood_still && application_stands())
+        (void)kill(-command.application, SIGCONT);
+}
+
 bool run_command_reaped(pid_t pid, int wait_status)
 {
     if (command.state == COMMAND_IDLE || pid != command.pid)
@@ -189,6 +209,9 @@ bool run_command_reaped(pid_t pid, int wait_status)
         answer_done();
     else if (command.state == COMMAND_RUNNING)
         answer_failed(wait_status);
+    (void)kill(-pid, SIGKILL); /* its session may go on without it */
+    if (command.state == COMMAND_ENDING || wait_status != 0)
+        application_goes_on();
     uv_timer_stop(&command.kill_timer);
     command.state = COMMAND_IDLE;
     command.call = NULL;
@@ -229,6 +252,7 @@ __attribute__((noreturn)) static void become_command(const Ckpt__V1__AppCheckpoi
     set_number("CKPT_PID", (uint64_t)command.application);
     set_number("CKPT_DEADLINE_MS", request->deadline_ms);
     (void)dup2(STDERR_FILENO, STDOUT_FILENO); /* the application's output stays its own */
+    (void)dup2(open("/dev/null", O_RDONLY), STDIN_FILENO); /* ... and its input */
     execl("/bin/sh", "sh", "-c", text, (char *)NULL);
     _exit(NOT_RUN);
 }
@@ -241,6 +265,7 @@ static pid_t start_command(const Ckpt__V1__AppCheckpointRequest *request)
     pid_t pid;
 
     (void)unlink(command.label_file);
+    command.stood_still = application_stands();
     fflush(NULL);
     sigfillset(&all);
     CHECK(sigprocmask(SIG_SETMASK, &all, &before) == 0);
@@ -321,14 +346,25 @@ static bool peer_allowed(void *data, const struct rpc_peer *peer, const char *pa
     return false;
 }
 
+static int socket_listen(struct err *err)
+{
+    const mode_t mask = umask(0077);
+    int result = rpc_server_listen(command.server, command.endpoint, err);
+
+    (void)umask(mask);
+    if (result != 0 && err->code == ERR_LOCKED)
+        return err_set(err, ERR_LOCKED,
+                       "another ckpt-run of this job is in the work folder: end it first, or the "
+                       "job (ckpt-run end ID)");
+    return result;
+}
+
 int run_command_open(uv_loop_t *loop, const struct run_options *options, const char *work_dir,
                      struct err *err)
 {
     static const struct rpc_handlers handlers = {.on_message = on_message, .on_cancel = on_cancel};
     const struct rpc_server_config config = {.connections_max = 8, .allowed = peer_allowed};
     const size_t length = strlen(work_dir) + strlen("/" SOCKET_NAME);
-    mode_t mask;
-    int result;
 
     if (options->checkpoint_cmd == NULL)
         return 0;
@@ -344,10 +380,7 @@ int run_command_open(uv_loop_t *loop, const struct run_options *options, const c
     CHECK(uv_timer_init(loop, &command.kill_timer) == 0);
     command.server = rpc_server_new(loop, &config);
     rpc_server_add_method(command.server, CHECKPOINT_METHOD, false, true, &handlers, NULL);
-    mask = umask(0077);
-    result = rpc_server_listen(command.server, command.endpoint, err);
-    (void)umask(mask);
-    return result;
+    return socket_listen(err);
 }
 
 const char *run_command_endpoint(void)
@@ -357,6 +390,11 @@ const char *run_command_endpoint(void)
 
 void run_command_of(pid_t pid)
 {
+    struct err err = {0};
+
+    if (command.server != NULL && access(command.endpoint + strlen("unix:"), F_OK) != 0 &&
+        socket_listen(&err) != 0) /* its folder was removed, and has been made again */
+        run_say("no checkpoint can be taken by --checkpoint-cmd: %s", err.text);
     command.application = pid;
 }
 

@@ -124,7 +124,7 @@ int import_check_job(const Ckpt__V1__Allocation *job, struct err *err)
         return err_set(
             err, ERR_REFUSED,
             "job %s is registered with profile %s, by which a folder cannot be asked; import "
-            "into one with profile signal, and register this one with --continues that",
+            "into a job of a new id that is registered without --profile, and start that one",
             spec->allocation_id, spec->profile);
     return 0;
 }

@@ -52,6 +52,7 @@ static bool request_read(struct import_request *ret_request)
         else if (strncmp(line, "directory=", 10) == 0)
             text_copy(ret_request->directory, sizeof(ret_request->directory), line + 10);
     }
+    request_unquote(ret_request->directory);
     if (file != NULL)
         fclose(file);
     return ret_request->hint[0] != '\0' && ret_request->directory[0] == '/';

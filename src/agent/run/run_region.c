@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -40,6 +42,7 @@ static int refuse_region(const char *path, int failure, struct err *err)
 
 int run_region_make(const char *path, struct err *err)
 {
+    char new_path[] = ASK_REGION_FOLDER "/.ckpt-XXXXXX";
     int fd, failure;
 
     if (path[0] == '\0')
@@ -49,16 +52,17 @@ int run_region_make(const char *path, struct err *err)
                        "the agent names shared memory at %s, which is no place for it: its release "
                        "is another one",
                        path);
-    if (unlink(path) != 0 && errno != ENOENT)
-        return refuse_region(path, errno, err);
-    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    /* by rename: between an unlink and an open another user could take the name */
+    fd = mkostemp(new_path, O_CLOEXEC);
     if (fd < 0)
         return refuse_region(path, errno, err);
     failure = fill_region(fd);
     close(fd);
+    if (failure == 0 && rename(new_path, path) != 0)
+        failure = errno;
     if (failure == 0)
         return 0;
-    (void)unlink(path);
+    (void)unlink(new_path);
     return refuse_region(path, failure, err);
 }
 

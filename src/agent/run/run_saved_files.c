@@ -6,6 +6,7 @@
 #include <ftw.h>
 #include <glob.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,24 +70,51 @@ int saved_files_check(const char *patterns, struct err *err)
 static struct {
     struct saved_files *files;
     struct timespec newer_than;
-    bool newer; /* one was */
+    bool newer;     /* one was */
+    size_t earlier; /* files of the patterns before */
 } search;
+
+static bool is_known(const char *path)
+{
+    for (size_t i = 0; i < search.earlier; i++)
+        if (strcmp(search.files->paths[i], path) == 0)
+            return true;
+    return false;
+}
+
+__attribute__((format(printf, 2, 3))) static void refuse_files(struct saved_files *files,
+                                                               const char *format, ...)
+{
+    va_list arguments;
+
+    if (files->refused[0] != '\0')
+        return;
+    va_start(arguments, format);
+    vsnprintf(files->refused, sizeof(files->refused), format, arguments);
+    va_end(arguments);
+}
 
 static void add_file(const char *path, const struct stat *stat)
 {
     struct saved_files *files = search.files;
     const struct timespec *changed = &stat->st_mtim;
 
-    if (!S_ISREG(stat->st_mode) || files->count == SAVED_FILES_MAX)
+    if (!S_ISREG(stat->st_mode))
         return;
+    search.newer = search.newer || changed->tv_sec > search.newer_than.tv_sec ||
+                   (changed->tv_sec == search.newer_than.tv_sec &&
+                    changed->tv_nsec > search.newer_than.tv_nsec);
+    if (is_known(path))
+        return;
+    if (files->count == SAVED_FILES_MAX) {
+        refuse_files(files, "more than %d files match --checkpoint-files", SAVED_FILES_MAX);
+        return;
+    }
     files->paths[files->count++] = check_strdup(path);
     files->bytes += (uint64_t)stat->st_size;
     files->sum = files->sum * 1099511628211u + (uint64_t)stat->st_size +
                  (uint64_t)changed->tv_sec * 1000003u + (uint64_t)changed->tv_nsec +
                  (uint64_t)stat->st_ino;
-    search.newer = search.newer || changed->tv_sec > search.newer_than.tv_sec ||
-                   (changed->tv_sec == search.newer_than.tv_sec &&
-                    changed->tv_nsec > search.newer_than.tv_nsec);
 }
 
 static int visit_found(const char *path, const struct stat *stat, int kind, struct FTW *place)
@@ -94,6 +122,10 @@ static int visit_found(const char *path, const struct stat *stat, int kind, stru
     (void)place;
     if (kind == FTW_F)
         add_file(path, stat);
+    else if (kind == FTW_SL || kind == FTW_SLN)
+        refuse_files(search.files,
+                     "%.150s is a symbolic link, and links are not saved: name what it leads to",
+                     path);
     return 0;
 }
 
@@ -102,6 +134,7 @@ static void find_pattern(const char *pattern)
     glob_t found = {0};
 
     search.newer = false;
+    search.earlier = search.files->count;
     if (glob(pattern, 0, NULL, &found) == 0) {
         for (size_t i = 0; i < found.gl_pathc; i++)
             (void)nftw(found.gl_pathv[i], visit_found, WALK_DESCRIPTORS, FTW_PHYS);

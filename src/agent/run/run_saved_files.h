@@ -22,6 +22,8 @@ struct saved_files {
     char **paths;
     size_t count;
     uint64_t bytes;
+    /* for people: the reason why they cannot be saved, as a link among them; "": they can */
+    char refused[SAVED_PATTERN_BYTES];
     uint64_t sum; /* changes with any size or time of change */
     /* the first pattern that has no file newer than asked for; "": all have one */
     char missing[SAVED_PATTERN_BYTES];

@@ -209,8 +209,11 @@ static bool read_request(char ret_hint[HINT_TEXT_BYTES], char ret_directory[PATH
     if (length <= 0)
         return false;
     text[length] = '\0';
-    return line_value(text, "hint=", ret_hint, HINT_TEXT_BYTES) != NULL &&
-           line_value(text, "directory=", ret_directory, PATH_MAX) != NULL;
+    if (line_value(text, "hint=", ret_hint, HINT_TEXT_BYTES) == NULL ||
+        line_value(text, "directory=", ret_directory, PATH_MAX) == NULL)
+        return false;
+    request_unquote(ret_directory);
+    return true;
 }
 
 /* By rename: whoever polls finds all of the text. */
@@ -307,10 +310,14 @@ static void look_for_files(void)
     saved_files_find(self.as.files, &self.told_at, &files);
     self.quiet_ms = files.missing[0] == '\0' && files.sum == self.sum ? self.quiet_ms + LOOK_MS : 0;
     self.sum = files.sum;
-    if (files.missing[0] == '\0' && self.quiet_ms >= self.as.quiet_ms) {
+    if (files.refused[0] != '\0')
+        give_answer(0, files.refused);
+    else if (files.missing[0] == '\0' && self.quiet_ms >= self.as.quiet_ms) {
         save_files(&files);
-        if (self.hint[0] == '\0')
+        if (self.hint[0] == '\0') { /* an end with 0 is that of its work again */
             (void)unlink(self.as.file);
+            self.told = false;
+        }
     }
     saved_files_free(&files);
 }
@@ -333,7 +340,9 @@ static void answer_ended(void)
     char text[SAVED_PATTERN_BYTES + 80];
 
     saved_files_find(self.as.files, &self.told_at, &files);
-    if (files.missing[0] == '\0') {
+    if (files.refused[0] != '\0') {
+        give_answer(0, files.refused);
+    } else if (files.missing[0] == '\0') {
         save_files(&files);
     } else {
         snprintf(text, sizeof(text), "it ended, and no file of \"%.100s\" is newer than %.60s",

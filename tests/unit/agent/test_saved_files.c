@@ -76,7 +76,7 @@ static void each_pattern_needs_a_newer_file(void **state)
     saved_files_free(&files);
 }
 
-/* One newer file of a folder is enough, and all of it is saved; links in it are not followed. */
+/* One newer file of a folder is enough, and all of it is saved. */
 static void a_folder_stands_for_all_below_it(void **state)
 {
     struct saved_files files;
@@ -87,9 +87,9 @@ static void a_folder_stands_for_all_below_it(void **state)
     assert_int_equal(mkdir("out/prefix.save", 0700), 0);
     put_file("out/prefix.save/old", "1", 1000);
     put_file("out/prefix.save/new", "22", 3000);
-    assert_int_equal(symlink("/etc/passwd", "out/prefix.save/link"), 0);
     files = found("out/*.save", 2000, 0);
     assert_string_equal(files.missing, "");
+    assert_string_equal(files.refused, "");
     assert_int_equal(files.count, 2);
     assert_int_equal(files.bytes, 3);
     sum = files.sum;
@@ -97,6 +97,50 @@ static void a_folder_stands_for_all_below_it(void **state)
     put_file("out/prefix.save/old", "1", 1001);
     files = found("out/*.save", 2000, 0);
     assert_true(files.sum != sum);
+    saved_files_free(&files);
+}
+
+/* A checkpoint without some of them would be complete, and wrong. */
+static void what_cannot_be_saved_is_named(void **state)
+{
+    struct saved_files files;
+    char name[32];
+
+    (void)state;
+    assert_int_equal(mkdir("S", 0700), 0);
+    put_file("S/a", "1", 3000);
+    assert_int_equal(symlink("/etc/passwd", "S/link"), 0);
+    files = found("S", 2000, 0);
+    assert_non_null(strstr(files.refused, "S/link is a symbolic link"));
+    saved_files_free(&files);
+    files = found("S/link", 2000, 0);
+    assert_non_null(strstr(files.refused, "S/link is a symbolic link"));
+    saved_files_free(&files);
+    assert_int_equal(unlink("S/link"), 0);
+    for (int i = 1; i < SAVED_FILES_MAX; i++) {
+        snprintf(name, sizeof(name), "S/%d", i);
+        put_file(name, "", 3000);
+    }
+    files = found("S", 2000, 0);
+    assert_string_equal(files.refused, "");
+    assert_int_equal(files.count, SAVED_FILES_MAX);
+    saved_files_free(&files);
+    put_file("S/b", "1", 3000);
+    files = found("S", 2000, 0);
+    assert_non_null(strstr(files.refused, "more than 4096 files"));
+    saved_files_free(&files);
+}
+
+static void a_file_of_two_patterns_counts_once(void **state)
+{
+    struct saved_files files;
+
+    (void)state;
+    put_file("a.x", "123", 3000);
+    files = found("a* *.x", 2000, 0);
+    assert_string_equal(files.missing, "");
+    assert_int_equal(files.count, 1);
+    assert_int_equal(files.bytes, 3);
     saved_files_free(&files);
 }
 
@@ -178,6 +222,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_pattern_needs_a_newer_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_folder_stands_for_all_below_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_cannot_be_saved_is_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_file_of_two_patterns_counts_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(files_go_and_come_back_under_their_names, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_copy_that_cannot_be_written_is_an_error, set_up,

@@ -55,6 +55,10 @@ static void a_request_is_sourced_by_a_shell_whatever_its_path_holds(void **state
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         assert_true(request_format(&(struct request_text){"1-42-1", paths[i], 1000, "0,1"}, text,
                                    sizeof(text)) > 0);
+        snprintf(read, sizeof(read), "%.*s", (int)strcspn(strstr(text, "directory=") + 10, "\n"),
+                 strstr(text, "directory=") + 10);
+        request_unquote(read); /* a program that is no shell */
+        assert_string_equal(read, paths[i]);
         file = fopen("request", "w");
         assert_non_null(file);
         assert_true(fputs(text, file) >= 0);

@@ -217,17 +217,17 @@ static void each_end_says_the_line_that_is_typed_next(void **state)
          "job j is failed; it goes on by ckpt-run restart j and the same line, or from checkpoint "
          "1-7 under a new id: " UNDER_NEW "--continues j " WHOSE},
         {STATE(FAILED), 0, 0, "",
-         "job j is failed; it goes on by ckpt-run restart j and the same line, or anew under a "
-         "new id: " UNDER_NEW WHOSE},
+         "job j is failed; it goes on by ckpt-run restart j --from-scratch and the same line, or "
+         "anew under a new id: " UNDER_NEW WHOSE},
         {STATE(REQUEUED), 0, 0, "",
-         "job j is requeued; it goes on by ckpt-run restart j and the same line\n"},
+         "job j is requeued; it goes on by ckpt-run restart j --from-scratch and the same line\n"},
         {STATE(REQUEUED), 0, 5, "",
          "job j is requeued; it goes on by the same line: the cluster restarts it when enough of "
          "its ckpt-runs wait\n"},
         {STATE(REQUEUED), 7, 5, NULL,
          "job j is requeued; it goes on by the same line on another node; where it was, after "
          "ckpt-run restart j\n"},
-        {STATE(SUSPENDED), 0, 0, "",
+        {STATE(SUSPENDED), 7, 0, "",
          "job j is suspended; it goes on by ckpt-run restart j and the same line\n"}};
 
     (void)state;
