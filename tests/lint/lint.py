@@ -519,6 +519,12 @@ def check_levels():
     yield from levels.problems(TEXT)
 
 
+def check_executable():
+    for name in FILES:
+        if re.fullmatch(r"tests/(integration|systems)/test_\w+\.py", name) and not os.access(name, os.X_OK):
+            yield f"{name} is not executable: chmod +x"
+
+
 CHECKS = [
     ("the checks find what they must", check_samples),
     ("layers include only what they may", check_layering),
@@ -548,6 +554,7 @@ CHECKS = [
     ("documented commands exist", check_documented_commands),
     ("commands that texts name exist", check_named_commands),
     ("links and alerts lead to what exists", check_links),
+    ("test programs can be run", check_executable),
     ("the glossary and ARCHITECTURE name what is there", check_named_files),
     ("logs and errors name the values of enums", lambda: logs.problems(TEXT, CODE, WITH_STRINGS)),
     ("one word is one thing", lambda: words.problems(TEXT)),
