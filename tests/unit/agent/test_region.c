@@ -120,7 +120,7 @@ static void a_request_that_nobody_cleared_becomes_the_next_one(void **state)
 
 static void ranks_take_a_slot_each_and_keep_it(void **state)
 {
-    struct ckpt_shm *shm, *again;
+    struct ckpt_shm *shm = NULL, *again = NULL;
     struct ckpt_shm_slot *slot = opened(&shm), *other;
 
     (void)state;
