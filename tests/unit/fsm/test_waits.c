@@ -79,6 +79,7 @@ static void it_ends_without_having_begun(void **unused)
     expect_ok(&script, "end j");
     expect_job(&script, "j", COMPLETED);
     script_restore(&script);
+    script_close(&script);
     start(&script, "broker=manual");
     assert_false(fsm_restart_awaited(script.fsm, job_of(&script, "j")));
     expect_ok(&script, "restart j from_scratch");
