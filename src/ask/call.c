@@ -189,6 +189,21 @@ static void call_start(struct ask_call *call, const struct ask_request *request)
     free(directory);
 }
 
+enum ask_ready ask_call_preflight(const struct ask_target *target, const char *unregistered,
+                                  char *ret_detail, size_t size)
+{
+    switch (target->node->endpoint(target->context, ret_detail, size)) {
+    case ASK_REGISTERED:
+        return ASK_READY;
+    case ASK_UNREGISTERED:
+        snprintf(ret_detail, size, "%s", unregistered);
+        return ASK_NO_HANDLER;
+    case ASK_CLOSED:
+        return ASK_NO_HANDLER;
+    }
+    CHECK_UNREACHABLE("ask_endpoint");
+}
+
 int ask_call_fire(const struct ask_ops *ops, const struct ask_target *target,
                   const struct ask_request *request, const struct ask_listener *listener,
                   struct ask_call **ret_call, struct err *err)

@@ -16,6 +16,9 @@
 
 #include "src/ask/folder.h"
 
+/* unregistered: for people, where the node knows of no address. */
+enum ask_ready ask_call_preflight(const struct ask_target *target, const char *unregistered,
+                                  char *ret_detail, size_t size);
 int ask_call_fire(const struct ask_ops *ops, const struct ask_target *target,
                   const struct ask_request *request, const struct ask_listener *listener,
                   struct ask_call **ret_call, struct err *err);

@@ -3,28 +3,17 @@
  *
  * Flow     ckpt-run serves the address, and brings it when it attaches.
  */
-#include <stdio.h>
-
 #include "src/ask/call.h"
 #include "src/ask/rows.h"
-#include "src/base/check.h"
 
 static enum ask_ready exec_preflight(const struct ask_ops *ops, const struct ask_target *target,
                                      char *ret_detail, size_t size)
 {
     (void)ops;
-    switch (target->node->endpoint(target->context, ret_detail, size)) {
-    case ASK_REGISTERED:
-        return ASK_READY;
-    case ASK_UNREGISTERED:
-        snprintf(ret_detail, size,
-                 "its ckpt-run has no command that takes a checkpoint: start it with "
-                 "--checkpoint-cmd");
-        return ASK_NO_HANDLER;
-    case ASK_CLOSED:
-        return ASK_NO_HANDLER;
-    }
-    CHECK_UNREACHABLE("ask_endpoint");
+    return ask_call_preflight(target,
+                              "its ckpt-run has no command that takes a checkpoint: start it with "
+                              "--checkpoint-cmd",
+                              ret_detail, size);
 }
 
 const struct ask_ops ask_exec = {

@@ -45,7 +45,7 @@ static bool is_plain(const char *text)
 
 /* One word of a POSIX shell: in single quotes, with each single quote as '\'' between them. Returns
  * its length, or 0 when it does not fit. */
-static size_t quote_word(const char *text, char *ret_word, size_t size)
+size_t request_quote(const char *text, char *ret_word, size_t size)
 {
     size_t length = 0;
 
@@ -91,7 +91,7 @@ size_t request_format(const struct request_text *request, char *ret_text, size_t
     char directory[REQUEST_WORD_BYTES];
     int length;
 
-    if (quote_word(request->directory, directory, sizeof(directory)) == 0)
+    if (request_quote(request->directory, directory, sizeof(directory)) == 0)
         return 0;
     length = snprintf(ret_text, size, "hint=%s\ndirectory=%s\ndeadline_ms=%" PRIu64 "\n%s%s%s",
                       request->hint, directory, request->deadline_ms, numbered ? "ranks=" : "",

@@ -46,6 +46,9 @@ struct request_text {
 /* Lines of NAME=WORD that a POSIX shell may source: a directory with bytes that mean something to a
  * shell stands in single quotes. Returns the length, or 0 when it does not fit. */
 size_t request_format(const struct request_text *request, char *ret_text, size_t size);
+/* The text as one word of a POSIX shell, as it is where no byte of it means anything there. Returns
+ * the length, or 0 when it does not fit: four bytes for each of the text, and three. */
+size_t request_quote(const char *text, char *ret_word, size_t size);
 /* A word of it, in place, as a shell would read it. */
 void request_unquote(char *word);
 /* Whether a file of that name in a work folder is one: done, or done.RANK. */

@@ -17,6 +17,7 @@
 #include "ckpt/v1/app.pb-c.h"
 #include "src/agent/node/proc.h"
 #include "src/agent/run/run_say.h"
+#include "src/ask/sentinel.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
@@ -61,30 +62,19 @@ static void assert_state(void)
 
 /* ---- its text ---- */
 
-/* One word for a shell, whatever is in it. */
-static void append_quoted(struct buf *text, const char *word)
-{
-    buf_append(text, "'", 1);
-    for (; *word != '\0'; word++) {
-        if (*word == '\'')
-            buf_append(text, "'\\''", 4);
-        else
-            buf_append(text, word, 1);
-    }
-    buf_append(text, "'", 1);
-}
-
 /* {dir} and {pid} are replaced, each as often as it is there. */
 static char *text_expand(const char *from, const char *folder, pid_t pid)
 {
+    char number[16], word[4 * PATH_MAX + 3], *result;
+    size_t length = request_quote(folder, word, sizeof(word));
     struct buf text;
-    char number[16], *result;
 
+    CHECK(length > 0);
     snprintf(number, sizeof(number), "%d", (int)pid);
     buf_init(&text);
     while (*from != '\0') {
         if (strncmp(from, "{dir}", 5) == 0) {
-            append_quoted(&text, folder);
+            buf_append(&text, word, length);
             from += 5;
         } else if (strncmp(from, "{pid}", 5) == 0 && pid > 0) {
             buf_append(&text, number, strlen(number));
@@ -305,8 +295,12 @@ static void take_request(struct rpc_call *call, const Ckpt__V1__AppCheckpointReq
         rpc_call_finish(call, RPC_UNAVAILABLE, "the checkpoint command of before has not ended");
         return;
     }
-    if (command.application <= 0 || strlen(request->directory) >= sizeof(command.folder)) {
+    if (command.application == 0) {
         rpc_call_finish(call, RPC_UNAVAILABLE, "the application does not run");
+        return;
+    }
+    if (request->directory[0] != '/' || strlen(request->directory) >= sizeof(command.folder)) {
+        rpc_call_finish(call, RPC_INVALID_ARGUMENT, "its directory is no absolute path");
         return;
     }
     snprintf(command.folder, sizeof(command.folder), "%s", request->directory);
@@ -392,10 +386,11 @@ void run_command_of(pid_t pid)
 {
     struct err err = {0};
 
-    if (command.server != NULL && access(command.endpoint + strlen("unix:"), F_OK) != 0 &&
+    command.application = pid;
+    if (command.server != NULL && pid > 0 &&
+        access(command.endpoint + strlen("unix:"), F_OK) != 0 &&
         socket_listen(&err) != 0) /* its folder was removed, and has been made again */
         run_say("no checkpoint can be taken by --checkpoint-cmd: %s", err.text);
-    command.application = pid;
 }
 
 void run_command_close(void)

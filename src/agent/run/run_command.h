@@ -29,7 +29,7 @@ int run_command_open(uv_loop_t *loop, const struct run_options *options, const c
                      struct err *err);
 /* "unix:PATH"; "": there is no such command. */
 const char *run_command_endpoint(void);
-/* The application that the command is to save. */
+/* The application that the command is to save; 0: none runs. */
 void run_command_of(pid_t pid);
 /* The command that starts it: with a checkpoint that of --restart-cmd, by a shell. Valid until the
  * next call. */

@@ -217,6 +217,7 @@ static void application_ended(int wait_status)
         run.told_to_end = run.ended = run.end_wished = true;
         run.options.stay = run.ended_by_cluster = false;
     }
+    run_command_of(0);
     run.wait_status = wait_status;
     run.ended_at_ms = run_wall_ms();
     run.will_restart = !run.ended && run_restarts(&run.options, wait_status, run.restart_count) &&
