@@ -124,6 +124,21 @@ def what_does_not_obey_fails_and_runs_on():
         cluster.debug_check()
 
 
+def work_that_is_done_is_not_done_again():
+    """A program that goes on after its checkpoint and ends with 0 later has completed: it is started once."""
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 1, MIB)], profile="file")
+        line = ["sh", "-c", "echo begins at step 0; while [ ! -e stop ]; do sleep 0.05; done; echo 5 > saved; while [ ! -e finish ]; do sleep 0.05; done; exit 0"]
+        job = cluster.run_job("a", "job", line, ("--ask-file", "stop", "--checkpoint-files", "saved", "--ask-then", "goes-on", "--files-quiet", "500ms"))
+        says(job, "begins at step 0")
+        assert ends_in(cluster, "job", hint(cluster, "job"), (COMPLETE, FAILED), 30).state == COMPLETE, job.log.read_text()
+        (cluster.dir / "finish").touch()
+        assert ends(job) == 0, job.log.read_text()
+        assert job.log.read_text().count("begins at step 0") == 1, job.log.read_text()
+        allocation_in(cluster, "job", COMPLETED)
+
+
 def a_program_may_look_for_the_request_itself():
     """Without --ask-file: $CKPT_DIR/request is the file, and no signal comes."""
     script = ('trap "echo signalled" USR1 USR2; while :; do if [ -e "$CKPT_DIR/request" ] && [ ! -e "$CKPT_DIR/done" ]; then . "$CKPT_DIR/request"; '
@@ -157,5 +172,5 @@ def options_that_do_not_go_together_are_refused():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([each_code_saves_stops_and_goes_on, what_does_not_obey_fails_and_runs_on, a_program_may_look_for_the_request_itself,
+    sys.exit(tap([each_code_saves_stops_and_goes_on, what_does_not_obey_fails_and_runs_on, work_that_is_done_is_not_done_again, a_program_may_look_for_the_request_itself,
                   options_that_do_not_go_together_are_refused]))

@@ -190,6 +190,29 @@ static void a_region_that_is_none_is_refused(void **state)
     expect_refused("has 0 bytes");
 }
 
+/* Between two starts its name is at no time free for another user to take. */
+static void a_new_region_takes_the_place_of_the_one_before(void **state)
+{
+    struct err err = {0};
+    int status;
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(run_region_make(path, &err), 0);
+    child = fork();
+    assert_true(child >= 0);
+    for (int fd; child == 0;) { /* until it is killed, or has the name */
+        fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (fd >= 0)
+            _exit(1);
+    }
+    for (int i = 0; i < 500; i++)
+        assert_int_equal(run_region_make(path, &err), 0);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+}
+
 /* Cut between the look at its size and the word: a fault that the kernel returns. */
 static void words_beyond_the_end_of_a_cut_file_are_an_error(void **state)
 {
@@ -286,6 +309,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(another_users_region_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(making_one_follows_no_link, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_new_region_takes_the_place_of_the_one_before, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(each_work_folder_has_a_region_of_its_own, set_up,
                                         tear_down)};
 
