@@ -226,9 +226,11 @@ $(BUILD)/bench/%: $(BUILD)/tests/bench/%_main.o $(foreach l,client agent ask wha
 SIM_CORE = $(BUILD)/tests/sim/sim.o $(BUILD)/tests/sim/sim_disk.o $(BUILD)/tests/sim/sim_disk_faults.o $(BUILD)/tests/sim/sim_network.o $(BUILD)/tests/sim/sim_network_faults.o
 UNIT_SRC = $(wildcard tests/unit/*/test_*.c)
 UNIT_BIN = $(UNIT_SRC:%.c=$(BUILD)/%)
+# some 320 programs of tests are linked: without debugging information, and by gold where it is there, in a quarter of ld's time (make TEST_LD= keeps it, for gdb)
+TEST_LD := $(if $(SAN),,-Wl,--strip-debug) $(shell $(CC) -fuse-ld=gold -Wl,--version > /dev/null 2>&1 && echo -fuse-ld=gold)
 define UNIT_RULE
 $(BUILD)/tests/unit/$(1)/test_%: $(BUILD)/tests/unit/$(1)/test_%.o $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(wildcard tests/unit/$(1)/test_*.c),$(wildcard tests/unit/$(1)/*.c))) $(if $(filter raft agent,$(1)),$(SIM_CORE)) $(call LIB_of,$(1))
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $$@ $$(filter %.o %.a,$$^) $(PKG_LIBS) -lcmocka -lm
+	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LD) -o $$@ $$(filter %.o %.a,$$^) $(PKG_LIBS) -lcmocka -lm
 endef
 $(foreach l,$(LAYERS),$(eval $(call UNIT_RULE,$(l))))
 
@@ -267,9 +269,9 @@ sim-mutants: $(SIM_BIN)                         ## breaks the product in each wa
 
 GOLDEN_BIN = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/golden/golden_*.c))
 $(BUILD)/tests/golden/golden_%: $(BUILD)/tests/golden/golden_%.o $(call LIB_of,fsm)
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS) -lm
+	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LD) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS) -lm
 $(BUILD)/tests/golden/golden_job $(BUILD)/tests/golden/golden_restore: %: %.o $(call LIB_of,agent)
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS) -lm
+	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LD) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS) -lm
 golden: $(GOLDEN_BIN)                           ## transcripts of the state machine, and of an agent's job and restore
 	$(Q)$(RUN) $(GOLDEN_BIN)
 golden-update: $(GOLDEN_BIN)                    ## rewrite the transcripts; review the diff
@@ -284,7 +286,7 @@ FUZZ_MAIN = $(BUILD)/tests/support/fuzz_driver.o
 LIBFUZZER = BUILD=$(BUILD)/libfuzzer CC=clang SAN="-fsanitize=fuzzer-no-link,address" OPT="-O1 -g" FUZZ_MAIN= FUZZ_LINK=-fsanitize=fuzzer
 define FUZZ_RULE
 $(BUILD)/tests/fuzz/$(basename $(notdir $(1))): $(BUILD)/tests/fuzz/$(basename $(notdir $(1))).o $(FUZZ_MAIN) $(call LIB_of,$(call fuzz_layer,$(1)))
-	$(Q)$(CC) $(LDFLAGS_ALL) $(FUZZ_LINK) -o $$@ $$(filter %.o %.a,$$^) $(PKG_LIBS) -lm
+	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LD) $(FUZZ_LINK) -o $$@ $$(filter %.o %.a,$$^) $(PKG_LIBS) -lm
 endef
 $(foreach f,$(FUZZ_SRC),$(eval $(call FUZZ_RULE,$(f))))
 FUZZ_BIN = $(FUZZ_SRC:%.c=$(BUILD)/%)
