@@ -42,6 +42,7 @@ SKIPPED = re.compile(r"^(?:\[  SKIPPED \]|ok .*# SKIP)", re.M)
 TAP_SKIPPED = re.compile(r"^ok .*# SKIP.*", re.M)
 FAILED = re.compile(r"^(?:\[  FAILED  \] [a-z_A-Z0-9]+$|not ok .*)", re.M)
 FAILED_NAME = re.compile(r"^not ok ([a-z_A-Z0-9]+)", re.M)
+CMOCKA_FAILED_NAME = re.compile(r"^\[  FAILED  \] ([a-z_A-Z0-9]+)$", re.M)
 
 
 @dataclasses.dataclass
@@ -268,6 +269,12 @@ def table(outcomes):
     return "\n".join([*lines, f"{f'all {len(outcomes)}':{width}} {clock:8.1f} {processor:15.1f}"])
 
 
+def failure(outcome):
+    """What failed, beside the verdict: its output stands far above."""
+    names = " ".join(sorted({*FAILED_NAME.findall(outcome.log), *CMOCKA_FAILED_NAME.findall(outcome.log)}))
+    return f"failed: {shown(outcome.program)} {names}".rstrip()
+
+
 def stop(number, _frame):
     if not stopping.is_set():
         stopping.set()
@@ -315,6 +322,7 @@ def main(arguments):
     failed += whole.count - len(whole.outcomes)
     if whole.outcomes:
         print(table(whole.outcomes))
+    lines += [failure(outcome) for outcome in whole.outcomes if outcome.failed > 0]
     print("\n".join([*lines, f"{passed} passed, {failed} failed, {skipped} skipped"]), flush=True)
     return 1 if failed > 0 or (passed == 0 and not memory) else 0
 

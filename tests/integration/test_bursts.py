@@ -5,6 +5,7 @@ Flow    a cluster with jobs to list; a crowd of connections asks for all of them
 """
 import json
 import pathlib
+import random
 import socket
 import struct
 import subprocess
@@ -148,7 +149,7 @@ def bursts_of_lists_cost_neither_the_office_nor_the_memory():
         leader = cluster.wait_leader()
         term, most = metric(leader.http, "ckpt_raft_term"), 0
         for connections in (2, 8):
-            lists = often(250, 1000)
+            lists = often(120, 1000)
             memory, others = Memory(leader.process), Others(leader.api)
             begun = time.monotonic()
             came = ask_for_lists(leader.api, connections, lists)
@@ -204,20 +205,21 @@ def crowd_main(address, kind, count):
 
 
 def frames_without_use_delay_nobody():
-    """Frames of unknown type and WINDOW_UPDATEs, by 50 and by 400 connections at once."""
+    """Frames of unknown type, PRIORITYs and WINDOW_UPDATEs, by 50 and by 400 connections at once; two of these six, unless in systems-long."""
+    kinds = random.sample(list(KINDS), 2)
+    crowds = often([(50, kinds[0]), (400, kinds[1])], [(count, kind) for count in (50, 400) for kind in KINDS])
     with Cluster() as cluster:
         cluster.start()
         fill(cluster, 3)
         leader = cluster.wait_leader()
         term, heard = metric(leader.http, "ckpt_raft_term"), False
-        for count in (50, 400):
-            for kind in KINDS:
-                others = Others(leader.api)
-                told = json.loads(subprocess.run([sys.executable, __file__, "--crowd", leader.api, kind, str(count)], check=True,
-                                                 capture_output=True, timeout=60).stdout)
-                print(f"# {count} x {kind}: {told['sent'] / MIB:.0f} MiB sent, {sum(told['closed'])} times closed, "
-                      f"others meanwhile: {others.end()}", flush=True)
-                heard = heard or not all(told["closed"])
+        for count, kind in crowds:
+            others = Others(leader.api)
+            told = json.loads(subprocess.run([sys.executable, __file__, "--crowd", leader.api, kind, str(count)], check=True,
+                                             capture_output=True, timeout=60).stdout)
+            print(f"# {count} x {kind}: {told['sent'] / MIB:.0f} MiB sent, {sum(told['closed'])} times closed, "
+                  f"others meanwhile: {others.end()}", flush=True)
+            heard = heard or not all(told["closed"])
         assert not heard, "one was heard to the end"
         assert cluster.leader() is leader and metric(leader.http, "ckpt_raft_term") == term, "garbage cost the leader its office"
 

@@ -286,17 +286,20 @@ FOREIGN = re.compile(
     r"|\bsub-?agents?\b|\bclaude\b|\banthropic\b|\bchatgpt\b|\bLLM\b|\bmy brief\b|\bthe brief\b|\bhelper session\b"
     r"|\bartifactory\b|\bpypi\.org/simple\b|\bdeb\.debian\.org\b"
     r"|\b(?:design|ux|requirements|invariants)\.md\b", re.I)
-FOREIGN_PARTS = ("/work/", "/tmp/w/", "shared/", "issue", "session", "agent", "claude", "anthropic", "chatgpt", "llm", "brief", "artifactory", "pypi", "debian.org", ".md")
+FOREIGN_PARTS = ("/work/", "/tmp/w/", "shared/", "issue", "session", "sub-agent", "subagent", "claude", "anthropic", "chatgpt", "llm", "brief", "artifactory", "pypi", "debian.org", ".md")
 
 
 def check_foreign_words():
-    # every word of it has one of these; a search for all of them at once costs seconds
+    # a line with a word of it has one of these; a search for all of them at once costs seconds
     for name, text in TEXT.items():
         low = text.lower()
-        if name.startswith("tests/lint/") or not any(part in low for part in FOREIGN_PARTS):
+        parts = [part for part in FOREIGN_PARTS if part in low]
+        if name.startswith("tests/lint/") or not parts:
             continue
-        for match in FOREIGN.finditer(text):
-            yield f"{name}:{line_of(name, match)}: \"{match.group(0)}\""
+        for number, line in enumerate(low.split("\n"), 1):
+            if any(part in line for part in parts):
+                for match in FOREIGN.finditer(line):
+                    yield f"{name}:{number}: \"{match.group(0)}\""
 
 
 # ---- form ----

@@ -1,9 +1,11 @@
 """Reading C source without a compiler: comments and literals blanked, functions found by the layout that clang-format makes."""
+import functools
 import re
 
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'', re.S)
 
 
+@functools.cache
 def blank(text, keep_strings=False):
     """Comments, and by default string and character literals, become blanks; line numbers stay."""
     def replace(match):
@@ -15,6 +17,7 @@ def blank(text, keep_strings=False):
     return TOKEN.sub(replace, text)
 
 
+@functools.cache
 def functions(text):
     """(name, line of the opening brace, count of lines between the braces, comment before it) of every function definition."""
     lines = blank(text).split("\n")
@@ -44,6 +47,7 @@ def functions(text):
     return found
 
 
+@functools.cache
 def signatures(text):
     """(name, whether it is static, count of parameters) of every function definition."""
     code = blank(text)

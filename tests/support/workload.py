@@ -15,7 +15,7 @@ import threading
 import time
 import uuid
 
-from cluster import (RETRYABLE, Client, broker_pb2, broker_pb2_grpc, common_pb2, grpc, http_status, wait_until)
+from cluster import (RETRYABLE, Client, broker_pb2, broker_pb2_grpc, common_pb2, grpc, http_status, often, wait_until)
 from fake_agent import FakeAgent
 from history import REFUSED, UNKNOWN, WRITES, Operation, accounts, check, check_stale, quantile
 
@@ -35,7 +35,7 @@ def spec(identifier, period_ms, node="n"):
 
 
 class Load:
-    def __init__(self, cluster, clients=4, seed=0, pause_s=0.004, attempt_s=1.0):
+    def __init__(self, cluster, clients=4, seed=0, pause_s=often(0.016, 0.004), attempt_s=1.0):
         self.cluster, self.pause_s, self.seed, self.attempt_s = cluster, pause_s, seed, attempt_s
         self.addresses = [m.api for m in cluster.members]
         self.operations, self.answers, self.failed, self.stale = [], [], [], []
