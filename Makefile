@@ -8,7 +8,8 @@ PKGS = raft libuv liblz4 libprotobuf-c libcurl libnghttp2 openssl jansson yaml-0
 WARN = -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wundef -Wvla -Wformat=2 -Wimplicit-fallthrough
 # clang calls two things wrong that gcc lets pass: designated fields without the others, which are 0, and a format handed on to vsnprintf
 WARN += $(if $(findstring clang,$(CC)),-Wno-missing-field-initializers -Wno-format-nonliteral)
-OPT ?= -O2 -g
+# -g1 has the lines of backtraces, in four fifths of the time; make OPT="-O2 -g" for gdb
+OPT ?= -O2 -g1
 CFLAGS_ALL = -std=c11 -D_GNU_SOURCE -D_FORTIFY_SOURCE=2 -fno-strict-aliasing -fstack-protector-strong -fno-omit-frame-pointer -pthread -MMD -MP -I. -I$(BUILD)/gen -DCKPT_VERSION='"$(VERSION)"' $(OPT) $(SAN)
 # a program depends on the libraries that it calls, not on all of PKGS
 LDFLAGS_ALL = -pthread $(SAN) -Wl,-z,relro,-z,now,--as-needed

@@ -56,7 +56,7 @@ def first_start(member, calls, action, number):
     member.started_before = False
     calls.arm(WRITES | SYNCS, action, number)
     member.start(wait=False)
-    wait_until(f"{NAMES[action]} at call {number}: it leads or ends", lambda: not member.running() or leads(member), 20, 0.02)
+    wait_until(f"{NAMES[action]} at call {number}: it leads or ends", lambda: not member.running() or leads(member), 20)
     hit, lives = calls.count() >= number, member.running()
     calls.disarm()
     if lives:
@@ -65,7 +65,7 @@ def first_start(member, calls, action, number):
         ended_well(member, action, said_since(member, 0))
     member.started_before = (member.data_dir / "identity").exists()
     member.start(wait=False)
-    wait_until(f"{NAMES[action]} at call {number}: it leads again", lambda: leads(member) or member.check_alive(), 20, 0.02)
+    wait_until(f"{NAMES[action]} at call {number}: it leads again", lambda: leads(member) or member.check_alive(), 20)
     member.kill()
     return hit, not lives
 

@@ -32,7 +32,7 @@ def kinds(job):
     return [event.kind for event in job.cluster.events() if event.allocation_id == job.name]
 
 
-HANGS_AT = 1000
+HANGS_AT = 250
 
 
 def order_hangs(job):
@@ -63,7 +63,7 @@ def own_status(job, agent, *options):
 def what_a_hung_job_waits_for_is_shown_and_a_step_ends_it():
     """Two ranks that are stopped by a signal; they go on by another one, and the result is that of a job that nothing has befallen."""
     with quick_site("ab") as cluster:
-        job = Ranked(cluster, "job", train(steps=4000, ranks=1), "ab", restart=AUTO)
+        job = Ranked(cluster, "job", train(steps=1000, ms_per_step=20, ranks=1), "ab", restart=AUTO)
         comes_to_steps(job)
         assert not hangs(job)
         for pid in job.ranks().values():
@@ -94,7 +94,7 @@ def what_a_hung_job_waits_for_is_shown_and_a_step_ends_it():
 def a_hung_job_that_says_so_is_restarted_from_its_last_checkpoint():
     """One rank waits in a read of a pipe, one in a futex. A checkpoint before is no hang, and what comes of it all equals the undisturbed run."""
     with quick_site("ab") as cluster:
-        job = Ranked(cluster, "job", train(steps=1500, ranks=1), "ab", restart=AUTO, on_hang=RESTART, options=("--max-restarts", "9"))
+        job = Ranked(cluster, "job", train(steps=375, ms_per_step=20, ranks=1), "ab", restart=AUTO, on_hang=RESTART, options=("--max-restarts", "9"))
         comes_to_steps(job)
         saved = job.checkpoint()
         order_hangs(job)
@@ -118,7 +118,7 @@ def an_election_begins_the_time_anew_and_one_rank_that_steps_is_no_hang():
     """The leader dies while the job is quiet: it is told by the next one. Where only rank 1 is stopped, rank 0 waits for it: both are quiet, and
     rank 1 is named."""
     with quick_site("ab") as cluster:
-        job = Ranked(cluster, "job", train(steps=4000, ranks=1), "ab", restart=AUTO)
+        job = Ranked(cluster, "job", train(steps=1000, ms_per_step=20, ranks=1), "ab", restart=AUTO)
         comes_to_steps(job)
         os.kill(job.ranks()[1], signal.SIGSTOP)
         wait_until("its nodes know that it is quiet", lambda: own_status(job, "a")["jobs"][0]["steps"]["quiet_ms"] > 4000, 60, 0.1)
@@ -138,7 +138,7 @@ def a_job_that_hangs_is_told_although_its_agents_begin_again_meanwhile():
     """Its ranks hung before: they never come back to say another step, and their agents know of them by their journals. A rank that goes on is heard
     again."""
     with quick_site("ab") as cluster:
-        job = Ranked(cluster, "job", train(steps=4000, ranks=1), "ab", restart=AUTO)
+        job = Ranked(cluster, "job", train(steps=1000, ms_per_step=20, ranks=1), "ab", restart=AUTO)
         comes_to_steps(job)
         for pid in job.ranks().values():
             os.kill(pid, signal.SIGSTOP)

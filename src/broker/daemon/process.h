@@ -11,7 +11,7 @@
 #include "src/broker/broker.h"
 
 enum {
-    PROCESS_LAG_PERIOD_MS = 20,
+    PROCESS_LAG_PERIOD_MS = 40, /* each is two wakes of a member that has nothing to do */
     PROCESS_LAG_LOG_MS = 10000,
     PROCESS_LAG_STORY_MS = 600000 /* a lag is told of for so long after the last one */
 };
