@@ -46,6 +46,12 @@ static inline uint64_t test_seed(void)
     return seed;
 }
 
+/* How often a test repeats something: `many` times in systems-long, with LONG in the environment. */
+static inline unsigned test_often(unsigned rounds, unsigned many)
+{
+    return getenv("LONG") != NULL ? many : rounds;
+}
+
 /* splitmix64 */
 static inline uint64_t test_random(uint64_t *state)
 {

@@ -547,7 +547,7 @@ static void committed_entries_survive_crashes_and_partitions(void **state)
 {
     uint64_t seed = test_seed(), acked = 0;
     const char *runs = getenv("RUNS");
-    int count = runs != NULL ? atoi(runs) : 8;
+    int count = runs != NULL ? atoi(runs) : (int)test_often(4, 8);
 
     (void)state;
     for (int i = 0; i < count; i++) {

@@ -132,13 +132,15 @@ static struct whatif_account run_small(const char *name, enum whatif_rule rule, 
 
 /* I37: the same inputs give the same bits, for every rule and scenario; the account balances or the
  * engine aborts */
+/* A third of the pairs of scenario and rule, all of them in systems-long. */
 static void runs_are_functions_of_their_arguments(void **state)
 {
     uint64_t seed = test_seed();
+    int stride = (int)test_often(3, 1);
 
     (void)state;
     for (size_t i = 0; whatif_scenario_name(i) != NULL; i++) {
-        for (int rule = 0; rule < WHATIF_RULE_COUNT; rule++) {
+        for (int rule = (int)((i + seed) % (unsigned)stride); rule < WHATIF_RULE_COUNT; rule += stride) {
             struct whatif_account a, b;
             memset(&a, 0, sizeof(a));
             memset(&b, 0, sizeof(b));
