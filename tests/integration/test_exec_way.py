@@ -10,7 +10,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, tap, wait_until  # noqa: E402
+from cluster import BIN, Cluster, grpc, tap, wait_until  # noqa: E402
 from jobs import COMPLETE, FAILED, MIB, POLICY, RUNNING, TIMED_OUT, all_run, allocation_in, complete, ends, ends_in, hint, says  # noqa: E402
 
 SEED = random.randrange(2 ** 32)
@@ -69,9 +69,15 @@ def failed_text(cluster, name):
 
 
 def completes(cluster, name):
-    """What was asked of an application that died, or of a ckpt-run, may fail first."""
-    return wait_until(f"a checkpoint of {name}", lambda: (lambda c: c if c.state == COMPLETE else None)(
-        ends_in(cluster, name, hint(cluster, name), (COMPLETE, FAILED, TIMED_OUT), 30)), 60, 0.2)
+    """What was asked of an application that died, or of a ckpt-run, may fail first, and is in the way of another one until then."""
+    def asked():
+        try:
+            record = ends_in(cluster, name, hint(cluster, name), (COMPLETE, FAILED, TIMED_OUT), 30)
+        except grpc.RpcError as error:
+            assert (error.details() or "").startswith("CHECKPOINT_ACTIVE"), error
+            return None
+        return record if record.state == COMPLETE else None
+    return wait_until(f"a checkpoint of {name}", asked, 60)
 
 
 def a_program_that_knows_nothing_comes_back():

@@ -38,6 +38,7 @@ def messages_go_to_the_file_which_is_rotated_and_outlives_a_restart():
         cluster.start()
         member = cluster.wait_leader()
         wait_until("it says that it leads", lambda: "role=leader" in log.read_text(), 10)
+        wait_until("its agent was heard", lambda: "ready" in cluster.ctl("nodes").stdout, 20)
         cluster.agents["a"].kill()
         wait_until("it says what only debug shows", lambda: "level=debug" in log.read_text(), 20)
         assert "event=" not in member.log.read_text(), "stderr has only what the file does not take"

@@ -116,7 +116,7 @@ def wait_until(what, condition, timeout_s, interval_s=None):
             return value
         if time.monotonic() > end:
             raise TimeoutError(f"{what}: not within {timeout_s} s")
-        time.sleep(interval_s or min(0.2, 0.005 + (time.monotonic() - began) / 10))
+        time.sleep(interval_s if interval_s is not None else min(0.2, 0.005 + (time.monotonic() - began) / 10))
 
 
 def checkpoint_text(identifier):
