@@ -46,7 +46,7 @@ static inline uint64_t test_seed(void)
     return seed;
 }
 
-/* How often a test repeats something: `many` times in systems-long, with LONG in the environment. */
+/* How often a test repeats something: `many` times in systems-long, which sets LONG. */
 static inline unsigned test_often(unsigned rounds, unsigned many)
 {
     return getenv("LONG") != NULL ? many : rounds;

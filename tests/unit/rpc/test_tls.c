@@ -518,7 +518,7 @@ static void a_drain_does_not_wait_for_handshakes(void **state)
 
 int main(void)
 {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, open_patient, close_secure)
+#define CASE(name)  cmocka_unit_test_setup_teardown(name, open_patient, close_secure)
 #define HURRY(name) cmocka_unit_test_setup_teardown(name, open_hurried, close_secure)
     const struct CMUnitTest tests[] = {
         CASE(a_call_arrives_with_the_callers_identity),

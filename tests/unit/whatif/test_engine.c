@@ -136,11 +136,11 @@ static struct whatif_account run_small(const char *name, enum whatif_rule rule, 
 static void runs_are_functions_of_their_arguments(void **state)
 {
     uint64_t seed = test_seed();
-    int stride = (int)test_often(3, 1);
+    unsigned stride = test_often(3, 1);
 
     (void)state;
     for (size_t i = 0; whatif_scenario_name(i) != NULL; i++) {
-        for (int rule = (int)((i + seed) % (unsigned)stride); rule < WHATIF_RULE_COUNT; rule += stride) {
+        for (unsigned rule = (i + seed) % stride; rule < WHATIF_RULE_COUNT; rule += stride) {
             struct whatif_account a, b;
             memset(&a, 0, sizeof(a));
             memset(&b, 0, sizeof(b));
