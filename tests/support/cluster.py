@@ -105,17 +105,20 @@ def free_port():
     raise AssertionError("own_ports ends with an error")
 
 
+PATIENCE = 3  # a dozen programs share two cores: what is waited for comes that much later than alone, and how soon it comes is no test's verdict
+
+
 def wait_until(what, condition, timeout_s, interval_s=None):
     """Polls until the condition returns something true, and returns it; the name of what was awaited is in the failure. Without an interval the
     pauses grow with the time waited, to a fifth of a second: a dozen tests that wait beside each other would take a core by asking."""
     began = time.monotonic()
-    end = began + timeout_s
+    end = began + PATIENCE * timeout_s
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > end:
-            raise TimeoutError(f"{what}: not within {timeout_s} s")
+            raise TimeoutError(f"{what}: not within {PATIENCE * timeout_s} s")
         time.sleep(interval_s if interval_s is not None else min(0.2, 0.005 + (time.monotonic() - began) / 10))
 
 
