@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import BIN, Cluster, Job, common_pb2, tap, wait_until  # noqa: E402
@@ -306,6 +307,62 @@ def another_user_runs_them_as_itself():
             run.wait(20)
 
 
+def the_method_that_comes_with_it_copies_files_in_use():
+    """S3-012, S3-013, S3-014, S3-015, S3-016, S3-017, S3-019, S3-022, S3-023: deploy/lsf/echkpnt.files and erestart.files, by LSF's grammar alone."""
+    methods = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "lsf"
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name).resolve()
+        (folder / "read").write_text("old")
+        program = ("import sys, time\nr = open(sys.argv[1])\nw = open(sys.argv[2], 'a')\nwhile True:\n    w.write('x')\n    w.flush()\n"
+                   "    time.sleep(0.005)")
+
+        def begun():
+            writes = folder / "it's written"
+            before = writes.stat().st_size if writes.exists() else 0
+            running = subprocess.Popen([sys.executable, "-c", program, str(folder / "read"), str(writes)], process_group=0)
+            wait_until("it writes", lambda: writes.exists() and writes.stat().st_size > before, 10)
+            return running, writes
+
+        def runs(method, *words):
+            return subprocess.run([str(methods / method), *words], capture_output=True, text=True, timeout=20, cwd=folder)
+
+        def state(running):
+            return pathlib.Path(f"/proc/{running.pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+        running, writes = begun()
+        try:
+            for words, said in ((("-z", "5"), "unknown"), (("-k", "-s", "5"), "exclude each other"), ((), "one process group"), (("5x",), "no process group")):
+                done = runs("echkpnt.files", *words)
+                assert done.returncode == 2 and said in done.stderr and "usage:" in done.stderr, done
+            (folder / "full").write_text("")
+            done = runs("echkpnt.files", "-s", "-d", str(folder / "full"), str(running.pid))
+            assert done.returncode == 1 and state(running) != "T", done
+            (folder / "one").mkdir()
+            done = runs("echkpnt.files", "-c", "-s", "-d", str(folder / "one"), str(running.pid))
+            assert done.returncode == 0 and state(running) == "T", done
+            saved = writes.read_bytes()
+            assert (folder / "one" / f"written{writes}").read_bytes() == saved and (folder / "one" / f"read{folder}" / "read").read_text() == "old"
+            os.kill(running.pid, signal.SIGCONT)
+            wait_until("it goes on", lambda: writes.stat().st_size > len(saved), 10)
+            (folder / "read").write_text("new")
+            (folder / "two").mkdir()
+            done = runs("echkpnt.files", "-k", "-d", "two", str(running.pid))
+            assert done.returncode == 0 and running.wait(10) == -signal.SIGKILL and not list((folder / "two" / "read").iterdir()), done
+            assert runs("erestart.files", str(folder / "one")).returncode == 0
+            assert writes.read_bytes() == saved and (folder / "read").read_text() == "new"
+            assert runs("erestart.files", "-c", str(folder / "one")).returncode == 0 and (folder / "read").read_text() == "old"
+            assert runs("erestart.files", str(folder)).returncode == 1 and runs("erestart.files", "-z").returncode == 2
+            running, writes = begun()
+            writes.unlink()
+            (folder / "three").mkdir()
+            done = runs("echkpnt.files", "-d", str(folder / "three"), str(running.pid))
+            assert done.returncode == 1 and "no name any more" in done.stderr and state(running) != "T", done
+            assert runs("echkpnt.files", "-f", "-d", str(folder / "three"), str(running.pid)).returncode == 0
+        finally:
+            running.kill()
+            running.wait()
+
+
 def what_is_wrong_is_named_before_the_job_starts():
     """S3-012, S3-019, S3-067, S3-068: an unknown option, -k and -s, a method that is not there, with the folder that was looked into."""
     for words, text in ((("-k", "ck method=none"), "echkpnt.none cannot be run from /usr/share, which LSF_SERVERDIR names: No such file"),
@@ -328,4 +385,4 @@ def what_is_wrong_is_named_before_the_job_starts():
 if __name__ == "__main__":
     sys.exit(tap([a_method_saves_and_restarts_a_program_that_knows_nothing, a_checkpoint_that_fails_lets_the_job_go_on, erestart_itself_is_the_job,
                   another_user_runs_them_as_itself,
-                  what_is_wrong_is_named_before_the_job_starts]))
+                  the_method_that_comes_with_it_copies_files_in_use, what_is_wrong_is_named_before_the_job_starts]))
