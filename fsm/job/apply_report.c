@@ -195,16 +195,6 @@ static void report_verified(struct fsm *fsm, const struct report *report)
     report_all_verified(fsm, checkpoint);
 }
 
-/* As much as is kept, and of what every terminal takes. */
-static void report_detail(const char *text, char detail[FSM_DETAIL_BYTES])
-{
-    size_t i;
-
-    for (i = 0; i < FSM_DETAIL_BYTES - 1 && text[i] != '\0'; i++)
-        detail[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
-    detail[i] = '\0';
-}
-
 /* The agent's words go with whatever state follows, by fsm->detail, for as long as this report is
  * applied. */
 static void report_failed(struct fsm *fsm, const struct report *report)
@@ -212,7 +202,7 @@ static void report_failed(struct fsm *fsm, const struct report *report)
     char detail[FSM_DETAIL_BYTES];
 
     CHECK(report->node != NULL);
-    report_detail(report->message->detail, detail);
+    fsm_report_detail(report->message->detail, detail);
     fsm->detail = detail[0] == '\0' ? NULL : detail;
     if (report->message->reason == REASON(CHECKPOINT_TIMEOUT))
         fsm_checkpoint_timed_out(fsm, report->checkpoint, true);
@@ -322,6 +312,7 @@ static void report_exited(struct fsm *fsm, const struct report *report)
 
     report_mark_exited(report, report_finished(report));
     report_learn_end(fsm, report);
+    fsm_cause_told(fsm, allocation, report->node, report->message);
     if (!allocation->view.terminating && !report->part->exited) {
         allocation->view.death_count += allocation->view.death_count < UINT32_MAX;
         fsm_cause_exited(fsm, allocation, report->node, (uint32_t)report->message->exit_status);
@@ -559,7 +550,7 @@ static void report_beginning(struct fsm *fsm, const struct report *report)
     } else if (report->message->kind == KIND(READ_ENDED)) {
         fsm_read_ended(fsm, report->allocation, report->part);
     } else {
-        report_detail(report->message->detail, detail);
+        fsm_report_detail(report->message->detail, detail);
         fsm->detail = detail[0] == '\0' ? NULL : detail;
         fsm_begin_damaged(fsm, report->allocation, checkpoint_id);
         fsm->detail = NULL;
@@ -671,7 +662,7 @@ static enum fsm_status report_verification(struct fsm *fsm, const struct report 
     CHECK(report->node != NULL);
     if (report->checkpoint == NULL)
         return FSM_CHECKPOINT_NOT_FOUND;
-    report_detail(report->message->detail, detail);
+    fsm_report_detail(report->message->detail, detail);
     return fsm_verify_reported(fsm, report->checkpoint,
                                &(struct report_verify){report->message, report->node, detail});
 }
@@ -693,7 +684,7 @@ static enum fsm_status report_copy(struct fsm *fsm, const struct report *report)
     if (report->checkpoint == NULL || part >= report->checkpoint->view.shard_count)
         return FSM_CHECKPOINT_NOT_FOUND;
     if (report->message->kind == KIND(COPY_DROPPED)) {
-        report_detail(report->message->detail, detail);
+        fsm_report_detail(report->message->detail, detail);
         fsm->detail = detail[0] == '\0' ? NULL : detail;
         fsm_copies_dropped(fsm, report->checkpoint, part, report->node);
         fsm->detail = NULL;

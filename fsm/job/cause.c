@@ -5,6 +5,8 @@
  *          and are heard long before the node is known to be. So the plan of such a stop is open
  *          while a node of the job is silent: when that node is lost, it is the cause (V-002).
  */
+#include <stdio.h>
+
 #include "fsm/core/registry.h"
 #include "fsm/ends.h"
 #include "fsm/job/job.h"
@@ -25,6 +27,34 @@ void fsm_cause_exited(struct fsm *fsm, struct allocation *allocation, const stru
     fsm_intern_set(fsm, &view->cause_node_id, node->view.id);
     view->cause_at_ms = fsm->now_ms;
     view->cause_wait_status = wait_status;
+}
+
+/* As much as is kept, and of what every terminal takes. */
+void fsm_report_detail(const char *text, char detail[FSM_DETAIL_BYTES])
+{
+    size_t i;
+
+    for (i = 0; i < FSM_DETAIL_BYTES - 1 && text[i] != '\0'; i++)
+        detail[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
+    detail[i] = '\0';
+}
+
+void fsm_cause_told(struct fsm *fsm, const struct allocation *allocation, const struct node *node,
+                    const Ckpt__V1__AgentReport *report)
+{
+    char subject[FSM_ID_BYTES + FSM_DETAIL_BYTES], detail[FSM_DETAIL_BYTES];
+    const struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_APPLICATION_END,
+                                    .allocation_id = allocation->view.id,
+                                    .subject = subject,
+                                    .number = (uint32_t)report->exit_status};
+
+    CHECK(report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED);
+    if (fsm_level(fsm) < 2 || report->exit_status == 0 || report->detail[0] == '\0' ||
+        report->end != CKPT__V1__APPLICATION_END__APPLICATION_END_UNSPECIFIED)
+        return;
+    fsm_report_detail(report->detail, detail);
+    snprintf(subject, sizeof(subject), "%s: %s", node->view.id, detail);
+    fsm_event_emit(fsm, &event);
 }
 
 static void cause_lost(struct fsm *fsm, struct allocation *allocation, const struct node *node)

@@ -112,6 +112,11 @@ struct fsm_plan {
  * yet turn out to be the cause. */
 void fsm_cause_exited(struct fsm *fsm, struct allocation *allocation, const struct node *node,
                       uint32_t wait_status);
+/* The words of its node about such an end stand in the history. */
+void fsm_cause_told(struct fsm *fsm, const struct allocation *allocation, const struct node *node,
+                    const Ckpt__V1__AgentReport *report);
+/* Such words as they are kept: cut, and without bytes that nobody can read. */
+void fsm_report_detail(const char *text, char detail[FSM_DETAIL_BYTES]);
 void fsm_cause_lost(struct fsm *fsm, struct allocation *allocation, struct assignment *part,
                     struct fsm_plan plan);
 bool fsm_cause_open(const struct fsm *fsm, const struct allocation *allocation);

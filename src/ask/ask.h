@@ -125,6 +125,7 @@ struct ask_request {
     bool elsewhere;           /* the directory exists already, not below the work folder */
     uint64_t deadline_ms;     /* since the epoch */
     uint64_t max_deferral_ms; /* the application may defer for so long; 0: it must begin */
+    bool stops;               /* the job ends with this checkpoint */
 };
 
 /* Events of an open question, from the loop, never from inside fire. deferred() and broken() are
@@ -152,10 +153,11 @@ struct ask_ops {
     const char *about; /* for people: "signal (ABOUT)" */
     /* the signal that asks each rank; 0: the application is asked otherwise, once */
     int signal;
-    bool ranks;     /* each rank is asked for itself; else one is asked for all */
-    bool registers; /* the application registers an address */
-    bool served;    /* its ckpt-run serves an address, and says it when it attaches */
-    bool region;    /* it is asked in a region of memory, which ckpt-run makes before it starts */
+    bool ranks;          /* each rank is asked for itself; else one is asked for all */
+    bool registers;      /* the application registers an address */
+    bool served;         /* its ckpt-run serves an address, and says it when it attaches */
+    bool leaves_stopped; /* it may leave an application stopped that ends with its checkpoint */
+    bool region; /* it is asked in a region of memory, which ckpt-run makes before it starts */
     /* The reason why an agent that restarted cannot hear the answer any more, unless it is in the
      * folder already. NULL: it can. */
     const char *lost;

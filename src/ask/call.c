@@ -179,6 +179,7 @@ static void call_start(struct ask_call *call, const struct ask_request *request)
     message.directory = directory;
     message.deadline_ms = request->deadline_ms;
     message.max_deferral_ms = request->max_deferral_ms;
+    message.stops = request->stops;
     buf_init(&bytes);
     ckpt__v1__app_checkpoint_request__pack(
         &message, buf_extend(&bytes, ckpt__v1__app_checkpoint_request__get_packed_size(&message)));

@@ -12,9 +12,12 @@ static enum ask_ready exec_preflight(const struct ask_ops *ops, const struct ask
     (void)ops;
     return ask_call_preflight(target,
                               "its ckpt-run has no command that takes a checkpoint: start it with "
-                              "--checkpoint-cmd",
+                              "--checkpoint-cmd, or with -k for a site's echkpnt",
                               ret_detail, size);
 }
 
-const struct ask_ops ask_exec = {
-    .about = "a command of the job", .served = true, .preflight = exec_preflight, ASK_CALL_OPS};
+const struct ask_ops ask_exec = {.about = "a command of the job",
+                                 .served = true,
+                                 .leaves_stopped = true,
+                                 .preflight = exec_preflight,
+                                 ASK_CALL_OPS};

@@ -265,6 +265,15 @@ static void restart_chosen_line(const Ckpt__V1__Event *event, char *text, size_t
              human_safe(event->subject, subject, sizeof(subject)));
 }
 
+static void end_line(const Ckpt__V1__Event *event, char *text, size_t size)
+{
+    char job[ID_BYTES], subject[DETAIL_BYTES];
+
+    snprintf(text, size, "%s application ended on %s",
+             human_safe(event->allocation_id, job, sizeof(job)),
+             human_safe(event->subject, subject, sizeof(subject)));
+}
+
 static void walltime_line(const Ckpt__V1__Event *event, char *text, size_t size)
 {
     char job[ID_BYTES], left[HUMAN_BYTES];
@@ -436,6 +445,9 @@ static void event_sentence(const Ckpt__V1__Event *event, struct event_history *h
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_WALLTIME_WARNING:
         walltime_line(event, text, size);
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_APPLICATION_END:
+        end_line(event, text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_CURRENT_END:
         snprintf(text, size, "this holds now; what happens follows");

@@ -194,11 +194,11 @@ def what_it_has_stopped_or_begun_goes_on_or_ends_with_it():
     with begin() as cluster:
         cluster.start()
         pids = cluster.dir / "pids"
-        counter = Counter(cluster, "counter", save=f"(trap '' TERM; echo $$ > {pids}; exec sleep 1000) & kill -STOP -- -{{pid}}; sleep 1000").begun()
+        counter = Counter(cluster, "counter", save=f"(trap '' TERM; echo $$ > {pids}; exec sleep 1000) & kill -s STOP -- -{{pid}}; sleep 1000").begun()
         ends_in(cluster, "counter", hint(cluster, "counter"), (TIMED_OUT, FAILED), 30)
         counter.steps_on()
         wait_until("nothing of the command is left", lambda: subprocess.run(["pgrep", "-f", "^sleep 1000$"], capture_output=True).returncode == 1, 20)
-        failing = Counter(cluster, "failing", save="kill -STOP -- -{pid}; exit 3").begun()
+        failing = Counter(cluster, "failing", save="kill -s STOP -- -{pid}; exit 3").begun()
         assert "ended with status 3" in failed_text(cluster, "failing")
         failing.steps_on()
 

@@ -30,7 +30,8 @@ struct end_note {
     int32_t wait_status; /* as of waitpid(2), or as a shell's would be of what it cannot start */
     bool told_to_end;    /* by a signal that ckpt-run passed on */
     bool will_restart;   /* ckpt-run starts it again in place */
-    char why[END_NOTE_WHY_BYTES]; /* "" of one that was started */
+    /* the reason why it could not be started; of one that was, why its start has failed, or "" */
+    char why[END_NOTE_WHY_BYTES];
 };
 
 size_t end_note_format(const struct end_note *note, char text[END_NOTE_BYTES]);

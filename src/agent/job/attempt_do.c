@@ -162,7 +162,8 @@ static void fill_request(struct allocation *allocation, struct ask_request *ret_
         .directory = attempt->directory,
         .elsewhere = attempt_elsewhere(entry),
         .deadline_ms = clock->wall_ms(clock->context) + attempt->timeout_ms - elapsed_ms,
-        .max_deferral_ms = entry->max_deferral_ms - entry->deferred_ms};
+        .max_deferral_ms = entry->max_deferral_ms - entry->deferred_ms,
+        .stops = entry->after > CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE};
 }
 
 const struct rank_hearing attempt_hearing = {.said = rank_said, .question = fill_request};
@@ -250,6 +251,18 @@ static void make_still(struct allocation *allocation, enum still_way way)
     executor->still = machine->job_still(machine->context, &job, way, still_ended, allocation);
     if (executor->still == NULL)
         attempt_post(allocation, way == STILL_THAW ? ATTEMPT_THAWED : ATTEMPT_FROZEN, NULL);
+}
+
+/* Saved from outside and left stopped for its end, which does not come: the attempt has failed
+ * before anything of it stood still by the agent. */
+static void let_go_stopped(struct allocation *allocation)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+
+    if (allocation->executor.ask->leaves_stopped && entry->pid != 0 &&
+        entry->after > CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE &&
+        entry->still == STANDING_NOT && allocation->executor.still == NULL)
+        make_still(allocation, STILL_THAW);
 }
 
 /* ---- the worker ---- */
@@ -681,6 +694,7 @@ static bool carry_out_ask(struct allocation *allocation, const struct job_effect
         return true;
     case EFFECT_HANG_UP:
         hang_up(executor);
+        let_go_stopped(allocation);
         return true;
     case EFFECT_WITHDRAW:
         ranks_withdraw(allocation);

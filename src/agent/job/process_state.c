@@ -138,7 +138,7 @@ const char *process_end_detail(const struct process *process)
     if (process->end == END_ON_SIGNAL)
         return "its ckpt-run was told to end it: status 0 does not say that its work is complete";
     if (process->end == END_STATUS)
-        return "";
+        return process->why;
     return process_state_stops(process->state)
                ? "its ckpt-run was gone: ended by the agent, another ckpt-run starts it again"
                : "exit status unknown: neither ckpt-run nor the agent saw the end";

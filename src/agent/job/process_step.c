@@ -295,6 +295,7 @@ static void take_note(const struct step *step)
     process->end = note->told_to_end && note->wait_status == 0 ? END_ON_SIGNAL : END_STATUS;
     if (process->end == END_STATUS)
         process->wait_status = note->wait_status;
+    snprintf(process->why, sizeof(process->why), "%s", note->why);
     process->will_restart = note->will_restart && !entry->ended;
     process->end_asked = note->told_to_end;
     add_effect(step, EFFECT_LOG_NOTE);

@@ -76,16 +76,17 @@ struct process {
     enum process_state state;
     enum process_stragglers stragglers;
     enum process_end end;
-    int32_t wait_status;    /* PROCESS_STATUS_UNKNOWN but for END_STATUS */
-    bool will_restart;      /* it is started again in place */
-    bool end_asked;         /* somebody had asked its ckpt-run to end it */
-    bool note_told;         /* its ckpt-run has said that the note lies in the work folder */
-    uint64_t started_us;    /* when it was attached here */
-    uint64_t gone_us;       /* its main process was seen dead, or LEAVING began; 0: not yet */
-    uint64_t killed_us;     /* of the first SIGKILL; 0: none was sent */
-    uint64_t warned_us;     /* that something takes long was logged last */
-    uint64_t unattended_us; /* no ckpt-run is attached since; it may come back */
-    uint64_t alone_us;      /* ABSENT: a start is to come and its ckpt-run is away since */
+    int32_t wait_status;          /* PROCESS_STATUS_UNKNOWN but for END_STATUS */
+    char why[END_NOTE_WHY_BYTES]; /* END_STATUS: what its ckpt-run says beside that; "": nothing */
+    bool will_restart;            /* it is started again in place */
+    bool end_asked;               /* somebody had asked its ckpt-run to end it */
+    bool note_told;               /* its ckpt-run has said that the note lies in the work folder */
+    uint64_t started_us;          /* when it was attached here */
+    uint64_t gone_us;             /* its main process was seen dead, or LEAVING began; 0: not yet */
+    uint64_t killed_us;           /* of the first SIGKILL; 0: none was sent */
+    uint64_t warned_us;           /* that something takes long was logged last */
+    uint64_t unattended_us;       /* no ckpt-run is attached since; it may come back */
+    uint64_t alone_us;            /* ABSENT: a start is to come and its ckpt-run is away since */
     /* TERMINATING, KILLING, LEAVING */
     enum process_stop_cause cause;
     uint64_t stop_run;   /* of the order */

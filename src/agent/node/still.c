@@ -96,11 +96,14 @@ static bool process_is_stopped(const struct job_processes *table, const struct j
 
 /* ---- one round, off the loop ---- */
 
-/* Whom the round is about: what its group does not reach. */
+/* Whom the round is about: what its group does not reach. A group lets go whom it froze, and not
+ * whom a signal has stopped before: a command that saved the job from outside, as echkpnt -s. */
 static bool is_aimed(const struct job_still *still, const struct job_process *process)
 {
+    const bool stopped = still->way == STILL_THAW && process->stat.state == 'T';
+
     return process->belongs &&
-           !(still->by_cgroup && process->in_cgroup && still->way != STILL_KILL);
+           !(still->by_cgroup && process->in_cgroup && still->way != STILL_KILL && !stopped);
 }
 
 /* -1, 0, 1: parents before their children; the main process is the eldest. */

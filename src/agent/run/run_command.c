@@ -16,6 +16,8 @@
 
 #include "ckpt/v1/app.pb-c.h"
 #include "src/agent/node/proc.h"
+#include "src/agent/run/run_echkpnt.h"
+#include "src/agent/run/run_erestart.h"
 #include "src/agent/run/run_say.h"
 #include "src/ask/sentinel.h"
 #include "src/base/buf.h"
@@ -29,6 +31,7 @@
 
 enum {
     KILL_AFTER_MS = 5000,
+    DEFER_MS = 1000, /* the agent makes it as long as it has to be */
     FOLDERS_OPEN_MAX = 16,
     NOT_RUN = 127,
     PATH_MAX_BYTES = sizeof(((struct sockaddr_un *)0)->sun_path) - 1
@@ -42,12 +45,15 @@ enum command_state { COMMAND_IDLE, COMMAND_RUNNING, COMMAND_ENDING };
 
 static struct {
     enum command_state state;
-    const char *text;
+    const char *text; /* NULL: it is a site's echkpnt */
+    const char *work_dir;
     struct rpc_server *server;
     struct rpc_call *call; /* RUNNING: whom its end is told */
     pid_t pid;             /* of the command; 0 in IDLE */
     pid_t application;
+    pid_t group;      /* its process group, when the command began */
     bool stood_still; /* the application did, before the command began */
+    bool stops;       /* the job ends with the checkpoint: it may be left stopped */
     uv_timer_t kill_timer;
     char endpoint[sizeof("unix:") + PATH_MAX_BYTES];
     char folder[PATH_MAX];     /* of the checkpoint */
@@ -96,6 +102,8 @@ char *const *run_command_line(const struct run_options *options, const char *res
 
     free(line[2]);
     line[2] = NULL;
+    if (options->echkpnt != NULL && restore_dir[0] != '\0')
+        return run_erestart_command(options, command.work_dir, restore_dir);
     if (options->checkpoint_cmd != NULL && options->restart_cmd == NULL && restore_dir[0] != '\0')
         run_say("there is no --restart-cmd: the command is started as it is, and what it does not "
                 "read from $CKPT_RESTORE_DIR itself is lost");
@@ -130,26 +138,30 @@ static void read_label(char ret_label[LABEL_MAX_BYTES + 2])
         close(fd);
     ret_label[got < 0 ? 0 : got] = '\0';
     ret_label[strcspn(ret_label, "\n")] = '\0';
+    if (ret_label[0] == '\0')
+        snprintf(ret_label, LABEL_MAX_BYTES + 2, "%s", run_echkpnt_label());
 }
 
-static void answer_send(const Ckpt__V1__AppCheckpointUpdate *update)
+static void answer_send(struct rpc_call *call, const Ckpt__V1__AppCheckpointUpdate *update)
 {
     struct buf bytes;
 
     buf_init(&bytes);
     ckpt__v1__app_checkpoint_update__pack(
         update, buf_extend(&bytes, ckpt__v1__app_checkpoint_update__get_packed_size(update)));
-    rpc_call_send(command.call, bytes.bytes, bytes.length);
-    rpc_call_finish(command.call, RPC_OK, NULL);
+    rpc_call_send(call, bytes.bytes, bytes.length);
+    rpc_call_finish(call, RPC_OK, NULL);
     buf_close(&bytes);
 }
 
 static void answer_failed(int wait_status)
 {
     Ckpt__V1__AppCheckpointUpdate update = CKPT__V1__APP_CHECKPOINT_UPDATE__INIT;
-    char text[100];
+    char text[SENTINEL_STATUS_MAX_BYTES + 1];
 
-    if (WIFSIGNALED(wait_status))
+    if (run_echkpnt_is_on())
+        (void)run_echkpnt_failure(wait_status, text, sizeof(text));
+    else if (WIFSIGNALED(wait_status))
         snprintf(text, sizeof(text), "the checkpoint command was ended by signal %d (%s)",
                  WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
     else
@@ -157,7 +169,7 @@ static void answer_failed(int wait_status)
                  WEXITSTATUS(wait_status));
     update.body_case = CKPT__V1__APP_CHECKPOINT_UPDATE__BODY_FAILED;
     update.failed = text;
-    answer_send(&update);
+    answer_send(command.call, &update);
 }
 
 static void answer_done(void)
@@ -171,22 +183,22 @@ static void answer_done(void)
     update.label = label;
     update.body_case = CKPT__V1__APP_CHECKPOINT_UPDATE__BODY_DONE_BYTES;
     update.done_bytes = folder_bytes;
-    answer_send(&update);
+    answer_send(command.call, &update);
 }
 
 static bool application_stands(void)
 {
     struct proc_stat stat;
 
-    return proc_read_stat(command.application, &stat) == 0 && stat.state == 'T';
+    return proc_read_stat(command.group, &stat) == 0 && stat.state == 'T';
 }
 
-/* A command may stop the application while it copies. One that has not come to its end has not let
- * it go on again. */
+/* A command may stop the application while it copies, and has to let it go on again but for a
+ * checkpoint that ends the job. */
 static void application_goes_on(void)
 {
     if (command.application > 0 && !command.stood_still && application_stands())
-        (void)kill(-command.application, SIGCONT);
+        (void)kill(-command.group, SIGCONT);
 }
 
 bool run_command_reaped(pid_t pid, int wait_status)
@@ -200,7 +212,7 @@ bool run_command_reaped(pid_t pid, int wait_status)
     else if (command.state == COMMAND_RUNNING)
         answer_failed(wait_status);
     (void)kill(-pid, SIGKILL); /* its session may go on without it */
-    if (command.state == COMMAND_ENDING || wait_status != 0)
+    if (command.state == COMMAND_ENDING || wait_status != 0 || !command.stops)
         application_goes_on();
     uv_timer_stop(&command.kill_timer);
     command.state = COMMAND_IDLE;
@@ -241,6 +253,13 @@ __attribute__((noreturn)) static void become_command(const Ckpt__V1__AppCheckpoi
     setenv("CKPT_LABEL_FILE", command.label_file, 1);
     set_number("CKPT_PID", (uint64_t)command.application);
     set_number("CKPT_DEADLINE_MS", request->deadline_ms);
+    if (text == NULL)
+        (void)dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
+    if (text == NULL)
+        run_echkpnt_become(&(struct echkpnt_call){.folder = command.folder,
+                                                  .application = command.application,
+                                                  .group = command.group,
+                                                  .stops = request->stops});
     (void)dup2(STDERR_FILENO, STDOUT_FILENO); /* the application's output stays its own */
     (void)dup2(open("/dev/null", O_RDONLY), STDIN_FILENO); /* ... and its input */
     execl("/bin/sh", "sh", "-c", text, (char *)NULL);
@@ -250,7 +269,9 @@ __attribute__((noreturn)) static void become_command(const Ckpt__V1__AppCheckpoi
 /* A handler of this program that ran in the child would tell the loop of both. */
 static pid_t start_command(const Ckpt__V1__AppCheckpointRequest *request)
 {
-    char *text = text_expand(command.text, command.folder, command.application);
+    char *text = command.text == NULL
+                     ? NULL
+                     : text_expand(command.text, command.folder, command.application);
     sigset_t all, before;
     pid_t pid;
 
@@ -287,6 +308,22 @@ static void on_cancel(struct rpc_call *call, void *data)
     assert_state();
 }
 
+/* erestart has not started it yet. */
+static void put_off(struct rpc_call *call, const Ckpt__V1__AppCheckpointRequest *request)
+{
+    static char text[] = "erestart has not started the application again yet";
+    Ckpt__V1__AppCheckpointUpdate update = CKPT__V1__APP_CHECKPOINT_UPDATE__INIT;
+
+    if (request->max_deferral_ms >= DEFER_MS) {
+        update.body_case = CKPT__V1__APP_CHECKPOINT_UPDATE__BODY_DEFER_MS;
+        update.defer_ms = DEFER_MS;
+    } else {
+        update.body_case = CKPT__V1__APP_CHECKPOINT_UPDATE__BODY_FAILED;
+        update.failed = text;
+    }
+    answer_send(call, &update);
+}
+
 static void take_request(struct rpc_call *call, const Ckpt__V1__AppCheckpointRequest *request)
 {
     pid_t pid;
@@ -301,6 +338,12 @@ static void take_request(struct rpc_call *call, const Ckpt__V1__AppCheckpointReq
     }
     if (request->directory[0] != '/' || strlen(request->directory) >= sizeof(command.folder)) {
         rpc_call_finish(call, RPC_INVALID_ARGUMENT, "its directory is no absolute path");
+        return;
+    }
+    command.group = command.application;
+    command.stops = request->stops;
+    if (run_echkpnt_is_on() && !run_echkpnt_group(command.application, &command.group)) {
+        put_off(call, request);
         return;
     }
     snprintf(command.folder, sizeof(command.folder), "%s", request->directory);
@@ -360,15 +403,18 @@ int run_command_open(uv_loop_t *loop, const struct run_options *options, const c
     const struct rpc_server_config config = {.connections_max = 8, .allowed = peer_allowed};
     const size_t length = strlen(work_dir) + strlen("/" SOCKET_NAME);
 
-    if (options->checkpoint_cmd == NULL)
+    if (options->checkpoint_cmd == NULL && options->echkpnt == NULL)
         return 0;
     if (length > PATH_MAX_BYTES)
         return err_set(
             err, ERR_INVALID,
-            "the work folder's path has %zu bytes; with --checkpoint-cmd at most %zu, so "
+            "the work folder's path has %zu bytes; with --checkpoint-cmd or -k at most %zu, so "
             "that a socket in it can be named: choose a shorter --work-dir",
             strlen(work_dir), PATH_MAX_BYTES - strlen("/" SOCKET_NAME));
+    if (run_echkpnt_open(options, work_dir, err) != 0)
+        return -1;
     command.text = options->checkpoint_cmd;
+    command.work_dir = work_dir;
     snprintf(command.label_file, sizeof(command.label_file), "%s/" LABEL_NAME, work_dir);
     snprintf(command.endpoint, sizeof(command.endpoint), "unix:%s/" SOCKET_NAME, work_dir);
     CHECK(uv_timer_init(loop, &command.kill_timer) == 0);
@@ -390,7 +436,7 @@ void run_command_of(pid_t pid)
     if (command.server != NULL && pid > 0 &&
         access(command.endpoint + strlen("unix:"), F_OK) != 0 &&
         socket_listen(&err) != 0) /* its folder was removed, and has been made again */
-        run_say("no checkpoint can be taken by --checkpoint-cmd: %s", err.text);
+        run_say("no checkpoint can be taken by the command for it: %s", err.text);
 }
 
 void run_command_close(void)

@@ -26,6 +26,7 @@
 #include "src/agent/run/run_child.h"
 #include "src/agent/run/run_comeback.h"
 #include "src/agent/run/run_command.h"
+#include "src/agent/run/run_erestart.h"
 #include "src/agent/run/run_folder.h"
 #include "src/agent/run/run_inherited.h"
 #include "src/agent/run/run_input.h"
@@ -767,8 +768,8 @@ int main(int argc, char **argv)
     int code;
 
     stand_in_run(argc, argv);
+    run_erestart_front(argc, argv);
     start_program(&run.found);
-    run.child.keeper_fd = -1;
     if (run_answered(argc, argv, &run.options, &code))
         return code;
     CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0); /* for an application whose keeper is killed */

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "src/agent/node/machine.h"
+#include "src/agent/run/run_erestart.h"
 
 static struct {
     struct machine_ops machine; /* for its files */
@@ -36,8 +37,14 @@ int run_note_leave(const struct end_note *note, char ret_text[END_NOTE_BYTES], s
 {
     struct opened *folder = opened_here(notes.work_dir);
     const struct machine_file file = note_file(folder);
-    size_t length = end_note_format(note, ret_text);
-    int result = notes.machine.file_write(notes.machine.context, &file, ret_text, length, err);
+    struct end_note whole = *note;
+    size_t length;
+    int result;
+
+    if (whole.pid != 0 && whole.wait_status != 0)
+        run_erestart_why(notes.work_dir, (pid_t)whole.pid, whole.why, sizeof(whole.why));
+    length = end_note_format(&whole, ret_text);
+    result = notes.machine.file_write(notes.machine.context, &file, ret_text, length, err);
 
     opened_close(folder);
     if (result == 0)

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "src/agent/durable/ledger.h"
+#include "src/agent/run/run_lsf.h"
 #include "src/ask/ask.h"
 #include "src/base/id.h"
 #include "src/base/number.h"
@@ -94,6 +95,11 @@ static const char usage_after[] =
     "  --restart-cmd CMD     is started in place of the command where there is a checkpoint: {dir} "
     "is\n"
     "                        the folder with its files\n"
+    "  -k, --echkpnt TEXT    as bsub -k has it: \"DIR [init=MIN] [PERIOD] [method=NAME]\". A\n"
+    "                        site's echkpnt.NAME and erestart.NAME save and restart the\n"
+    "                        program. They are found as LSF finds them: LSB_ECHKPNT_METHOD,\n"
+    "                        LSB_ECHKPNT_METHOD_DIR, LSF_ECHKPNTDIR, LSF_SERVERDIR\n"
+    "  --echkpnt-options O   of these programs: -c, -f and -x, as LSF has them\n"
     "  --wait-for DURATION   give up with 125 when no application could be started for so long "
     "(no\n"
     "                        agent, no leader, no destination), like 90s or 1h; with the\n"
@@ -270,8 +276,14 @@ static int take_option(int option, const char *value, struct run_options *option
     case 'K':
         options->checkpoint_cmd = value;
         return 0;
-    case 'k':
+    case 'B':
         options->restart_cmd = value;
+        return 0;
+    case 'k':
+        options->echkpnt = value;
+        return 0;
+    case 'x':
+        options->echkpnt_options = value;
         return 0;
     case 'f':
         options->from_scratch = true;
@@ -311,23 +323,44 @@ static int take_command(char **command, struct run_options *options, struct err 
     return 0;
 }
 
+/* The words of LSF are looked at before anything is begun. */
+static int check_echkpnt(const struct run_options *options, struct err *err)
+{
+    struct lsf_settings settings;
+
+    if (options->echkpnt == NULL)
+        return err_set(err, ERR_INVALID, "--echkpnt-options is of no use without -k");
+    if (options->checkpoint_cmd != NULL || options->restart_cmd != NULL ||
+        options->stand_in.file != NULL)
+        return err_set(err, ERR_INVALID,
+                       "-k does not go with --checkpoint-cmd, --restart-cmd or --ask-file: a job "
+                       "is saved in one way");
+    if (options->restore == CKPT__V1__RESTORE_MODE__RESTORE_MODE_PATH)
+        return err_set(err, ERR_INVALID,
+                       "-k does not go with --restore path: erestart needs the files on this node, "
+                       "so name own");
+    return lsf_settings_parse(options->echkpnt, options->echkpnt_options, &settings, err);
+}
+
 /* A job that is asked by its command is asked by nothing else. */
 static int check_commands(struct run_options *options, struct err *err)
 {
     const char *const by_command = "exec";
+    const bool as_lsf = options->echkpnt != NULL || options->echkpnt_options != NULL;
 
-    if (options->checkpoint_cmd == NULL && options->restart_cmd == NULL)
+    if (options->checkpoint_cmd == NULL && options->restart_cmd == NULL && !as_lsf)
         return 0;
-    if (options->checkpoint_cmd == NULL)
+    if (as_lsf && check_echkpnt(options, err) != 0)
+        return -1;
+    if (options->checkpoint_cmd == NULL && !as_lsf)
         return err_set(err, ERR_INVALID, "--restart-cmd is of no use without --checkpoint-cmd");
-    if (options->checkpoint_cmd[0] == '\0' ||
+    if ((options->checkpoint_cmd != NULL && options->checkpoint_cmd[0] == '\0') ||
         (options->restart_cmd != NULL && options->restart_cmd[0] == '\0'))
         return err_set(err, ERR_INVALID, "--checkpoint-cmd and --restart-cmd must not be empty");
     if (options->profile[0] != '\0' && strcmp(options->profile, by_command) != 0)
         return err_set(err, ERR_INVALID,
-                       "--checkpoint-cmd asks by a command, and --profile says %.32s: leave one of "
-                       "them out",
-                       options->profile);
+                       "%s asks by a command, and --profile says %.32s: leave one of them out",
+                       as_lsf ? "-k" : "--checkpoint-cmd", options->profile);
     options->profile = by_command;
     return 0;
 }
@@ -350,7 +383,9 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options, st
                                           {"checkpoint-files", required_argument, NULL, 'C'},
                                           {"files-quiet", required_argument, NULL, 'Q'},
                                           {"checkpoint-cmd", required_argument, NULL, 'K'},
-                                          {"restart-cmd", required_argument, NULL, 'k'},
+                                          {"restart-cmd", required_argument, NULL, 'B'},
+                                          {"echkpnt", required_argument, NULL, 'k'},
+                                          {"echkpnt-options", required_argument, NULL, 'x'},
                                           {"from-scratch", no_argument, NULL, 'f'},
                                           {"replace", no_argument, NULL, 'P'},
                                           {"quiet", no_argument, NULL, 'q'},
@@ -365,7 +400,7 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options, st
     int option;
 
     /* "+": options end at the command */
-    while ((option = getopt_long(argc, argv, "+", table, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "+k:", table, NULL)) != -1) {
         if (take_option(option, optarg, &options, err) != 0)
             return -1;
     }

@@ -34,6 +34,8 @@ struct run_options {
     bool asks_started;             /* ... or to the process that is started alone */
     const char *checkpoint_cmd;    /* takes a checkpoint (run_command.h); NULL: none */
     const char *restart_cmd;       /* is started in the command's place; NULL: the command is */
+    const char *echkpnt;           /* a site's programs do (run_echkpnt.h); NULL: none */
+    const char *echkpnt_options;   /* of these; NULL: none */
     Ckpt__V1__RestoreMode restore; /* UNSPECIFIED: as registered */
     bool stay;                     /* for runs that are to come */
     bool once;                     /* it leaves when its first run has ended: no word asks for it */

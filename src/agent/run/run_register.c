@@ -10,6 +10,7 @@
 #include "ckpt/v1/app.pb-c.h"
 #include "fsm/names.h"
 #include "src/agent/run/run_call.h"
+#include "src/agent/run/run_lsf.h"
 #include "src/agent/run/run_options.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
@@ -41,6 +42,8 @@ static const char usage[] =
     "                     until your ckpt-run of it waits on each: then it starts on all\n"
     "  --strategy WHO     decides when it is checkpointed: auto, manual (ckpt-run hint) or none\n"
     "  --period D         it is checkpointed at least so often, from 1m\n"
+    "  -k TEXT            as bsub -k has it, \"DIR [init=MIN] [PERIOD] [method=NAME]\": PERIOD\n"
+    "                     counts here, and the same text stands in ckpt-run's line\n"
     "  --requeue WHEN     it is queued again after a failure: on_node_failure (the\n"
     "                     default), always or never\n"
     "  --restart WHO      starts it again when it has stopped: auto or manual (ckpt-run restart)\n"
@@ -57,27 +60,18 @@ static const char usage[] =
     "The exit code is 0, 3 when something that is named is not known, 4 when it was refused, 125\n"
     "when the agent or a leader of the cluster cannot be asked.\n";
 
-static const struct option options[] = {{"alloc", required_argument, NULL, 'a'},
-                                        {"tenant", required_argument, NULL, 't'},
-                                        {"project", required_argument, NULL, 'p'},
-                                        {"vcluster", required_argument, NULL, 'v'},
-                                        {"walltime", required_argument, NULL, 'w'},
-                                        {"gpus", required_argument, NULL, 'g'},
-                                        {"profile", required_argument, NULL, 'y'},
-                                        {"grace", required_argument, NULL, 'r'},
-                                        {"target", required_argument, NULL, 'd'},
-                                        {"continues", required_argument, NULL, 'c'},
-                                        {"node", required_argument, NULL, 'n'},
-                                        {"strategy", required_argument, NULL, 'S'},
-                                        {"period", required_argument, NULL, 'P'},
-                                        {"requeue", required_argument, NULL, 'q'},
-                                        {"restart", required_argument, NULL, 'R'},
-                                        {"restore", required_argument, NULL, 'o'},
-                                        {"staging", required_argument, NULL, 'G'},
-                                        {"on-hang", required_argument, NULL, 'H'},
-                                        {"socket", required_argument, NULL, 's'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
+static const struct option options[] = {
+    {"alloc", required_argument, NULL, 'a'},    {"tenant", required_argument, NULL, 't'},
+    {"project", required_argument, NULL, 'p'},  {"vcluster", required_argument, NULL, 'v'},
+    {"walltime", required_argument, NULL, 'w'}, {"gpus", required_argument, NULL, 'g'},
+    {"profile", required_argument, NULL, 'y'},  {"grace", required_argument, NULL, 'r'},
+    {"target", required_argument, NULL, 'd'},   {"continues", required_argument, NULL, 'c'},
+    {"node", required_argument, NULL, 'n'},     {"strategy", required_argument, NULL, 'S'},
+    {"period", required_argument, NULL, 'P'},   {"echkpnt", required_argument, NULL, 'k'},
+    {"requeue", required_argument, NULL, 'q'},  {"restart", required_argument, NULL, 'R'},
+    {"restore", required_argument, NULL, 'o'},  {"staging", required_argument, NULL, 'G'},
+    {"on-hang", required_argument, NULL, 'H'},  {"socket", required_argument, NULL, 's'},
+    {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
 
 static int take_number(const char *name, enum number_kind kind, uint64_t max, uint64_t *ret_number,
                        struct err *err)
@@ -185,6 +179,25 @@ static int take_word(int option, Ckpt__V1__RegisterOwnJobRequest *request, struc
     }
 }
 
+/* LSF's period is in minutes. */
+static int take_lsf(Ckpt__V1__RegisterOwnJobRequest *request, struct err *err)
+{
+    static char by_command[] = "exec";
+    struct lsf_settings settings;
+
+    if (lsf_settings_parse(optarg, NULL, &settings, err) != 0)
+        return -1;
+    if (settings.first_period_min != 0)
+        return err_set(err, ERR_INVALID,
+                       "-k: init=%" PRIu32 " cannot be registered: the first checkpoint comes when "
+                       "it is worth its cost, or the period is over; leave it out",
+                       settings.first_period_min);
+    request->profile = by_command;
+    if (settings.period_min != 0)
+        request->period_ms = (uint64_t)settings.period_min * 60 * 1000;
+    return 0;
+}
+
 static int take_option(int option, Ckpt__V1__RegisterOwnJobRequest *request, const char **socket,
                        struct err *err)
 {
@@ -219,6 +232,8 @@ static int take_option(int option, Ckpt__V1__RegisterOwnJobRequest *request, con
         return take_on_hang(&request->on_hang, err);
     case 'P':
         return take_number("--period", NUMBER_DURATION, WALLTIME_MAX_MS, &request->period_ms, err);
+    case 'k':
+        return take_lsf(request, err);
     case 'n':
         return take_node(request, err);
     case 's':
@@ -288,7 +303,7 @@ int run_register(int argc, char **argv)
     struct err err = {0};
     int option, result = 0;
 
-    while (result == 0 && (option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+    while (result == 0 && (option = getopt_long(argc, argv, "k:", options, NULL)) != -1) {
         if (option == 'h') {
             fputs(usage, stdout);
             return EXIT_SUCCESS;

@@ -263,6 +263,37 @@ static void who_was_stopped_goes_on_when_its_parents_are_dead(void **state)
     real_end(&job);
 }
 
+/* S3-017: a command that saved the job from outside has left it stopped (echkpnt -s). */
+static void a_job_that_was_stopped_before_goes_on(bool by_cgroup)
+{
+    struct real_job job;
+
+    if (by_cgroup && !have_cgroups)
+        skip();
+    real_open(&job, by_cgroup ? cgroups.jobs : NULL);
+    real_start(&job, "plain", NULL);
+    expect_running(&job);
+    kill(-job.identity.group, SIGSTOP);
+    real_wait_ms(50);
+    expect_still(&job);
+    expect_whole(&job, STILL_FREEZE, "freeze");
+    expect_whole(&job, STILL_THAW, "thaw");
+    expect_running(&job);
+    real_end(&job);
+}
+
+static void who_was_stopped_before_the_freeze_goes_on_by_signals(void **state)
+{
+    (void)state;
+    a_job_that_was_stopped_before_goes_on(false);
+}
+
+static void who_was_stopped_before_the_freeze_goes_on_by_the_group(void **state)
+{
+    (void)state;
+    a_job_that_was_stopped_before_goes_on(true);
+}
+
 /* ---- a change of mind ---- */
 
 struct turning {
@@ -350,6 +381,10 @@ int main(int argc, char **argv)
         cmocka_unit_test_teardown(ranks_have_their_time_before_their_launcher_is_told_to_end,
                                   real_teardown),
         cmocka_unit_test_teardown(who_was_stopped_goes_on_when_its_parents_are_dead, real_teardown),
+        cmocka_unit_test_teardown(who_was_stopped_before_the_freeze_goes_on_by_signals,
+                                  real_teardown),
+        cmocka_unit_test_teardown(who_was_stopped_before_the_freeze_goes_on_by_the_group,
+                                  real_teardown),
         cmocka_unit_test_teardown(a_freeze_that_is_given_up_leaves_nobody_stopped, real_teardown),
     };
 

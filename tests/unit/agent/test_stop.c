@@ -128,6 +128,22 @@ static void what_is_seen_alive_again_has_not_ended(void **state)
     expect_report(KIND(APPLICATION_EXITED), RUN, PROCESS_STATUS_UNKNOWN);
 }
 
+/* S3-028: the reason for which erestart has failed is stored. */
+static void a_word_of_its_ckpt_run_goes_with_the_end(void **state)
+{
+    const struct ledger_report *kept;
+    Ckpt__V1__AgentReport *report;
+
+    (void)state;
+    main_lives = group_lives = false;
+    wakes(&(struct end_note){.wait_status = 7 << 8, .why = "erestart ended with status 7"});
+    expect_report(KIND(APPLICATION_EXITED), RUN, 7 << 8);
+    kept = ledger_report_after(agent.ledger, 0);
+    report = ckpt__v1__agent_report__unpack(NULL, kept->length, kept->bytes);
+    assert_string_equal(report->detail, "erestart ended with status 7");
+    ckpt__v1__agent_report__free_unpacked(report, NULL);
+}
+
 static void an_end_waits_for_what_has_left_the_group(void **state)
 {
     (void)state;
@@ -537,6 +553,7 @@ int main(void)
         PROCESS_TEST(a_late_word_of_what_was_told_to_end_does_not_count),
         PROCESS_TEST(a_late_word_of_what_was_told_does_not_count),
         PROCESS_TEST(what_is_seen_alive_again_has_not_ended),
+        PROCESS_TEST(a_word_of_its_ckpt_run_goes_with_the_end),
         PROCESS_TEST(an_end_waits_for_what_has_left_the_group),
         PROCESS_TEST(what_has_left_the_group_has_the_grace_as_well),
         PROCESS_TEST(a_stop_waits_for_what_has_left_the_group),

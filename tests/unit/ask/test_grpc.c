@@ -38,6 +38,7 @@ static void on_message(struct rpc_call *rpc, void *data, const uint8_t *bytes, s
     assert_string_equal(message->directory, "/w/out/1-42-3");
     assert_uint_equal(message->deadline_ms, 1000);
     assert_uint_equal(message->max_deferral_ms, 500);
+    assert_true(message->stops);
     ckpt__v1__app_checkpoint_request__free_unpacked(message, NULL);
     asking->asked = rpc;
     asking->has_come = true;
@@ -126,7 +127,8 @@ static void fire(struct asking *asking)
                                                .hint = "1-42-3",
                                                .directory = "/w/out/1-42-3",
                                                .deadline_ms = 1000,
-                                               .max_deferral_ms = 500};
+                                               .max_deferral_ms = 500,
+                                               .stops = true};
     const struct ask_listener listener = {&heard_events, &asking->heard};
     struct err err = {0};
 

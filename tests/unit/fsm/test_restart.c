@@ -96,6 +96,48 @@ static void who_restarts_by_hand_is_left_alone(void **unused)
     }
 }
 
+static const Ckpt__V1__Event *end_told(const struct script *script)
+{
+    const Ckpt__V1__Event *event;
+    uint64_t after = 0;
+    bool gap;
+
+    while ((event = fsm_event_after(script->fsm, after, &gap)) != NULL) {
+        after = event->sequence;
+        if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_APPLICATION_END)
+            return event;
+    }
+    return NULL;
+}
+
+/* S3-028: why an application could not go on is stored and told, once its ckpt-run knows; not by
+ * members of level 1, and not of an end that says all by its status. */
+static void words_about_an_end_are_kept(void **unused)
+{
+    const Ckpt__V1__Event *event;
+    struct script script;
+
+    (void)unused;
+    start(&script, "", "");
+    expect_ok(&script, "report n1 application_exited j status=9 restart");
+    assert_null(end_told(&script));
+    script_close(&script);
+    start(&script, "", "");
+    expect_ok(&script,
+              "report n1 application_exited j status=1792 why=erestart-has-failed restart");
+    event = end_told(&script);
+    assert_non_null(event);
+    assert_string_equal(event->subject, "n1: erestart-has-failed");
+    assert_uint_equal(event->number, 1792);
+    assert_string_equal(event->allocation_id, "j");
+    script_close(&script);
+    start(&script, "level=1", "");
+    expect_ok(&script,
+              "report n1 application_exited j status=1792 why=erestart-has-failed restart");
+    assert_null(end_told(&script));
+    script_close(&script);
+}
+
 static void part_dies(const char *words, Ckpt__V1__AllocationState state)
 {
     struct script script;
@@ -691,6 +733,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_dies_brings_the_job_back),
         cmocka_unit_test(who_restarts_by_hand_is_left_alone),
         cmocka_unit_test(a_part_that_dies_stops_the_others_instead_of_restarting_alone),
+        cmocka_unit_test(words_about_an_end_are_kept),
         cmocka_unit_test(a_job_without_progress_waits_longer_and_ends),
         cmocka_unit_test(a_choice_is_checked_again),
         cmocka_unit_test(a_job_that_continues_begins_from_what_it_continues),
