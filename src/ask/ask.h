@@ -157,7 +157,8 @@ struct ask_ops {
     bool registers;      /* the application registers an address */
     bool served;         /* its ckpt-run serves an address, and says it when it attaches */
     bool leaves_stopped; /* it may leave an application stopped that ends with its checkpoint */
-    bool region; /* it is asked in a region of memory, which ckpt-run makes before it starts */
+    bool region;    /* it is asked in a region of memory, which ckpt-run makes before it starts */
+    bool stands_in; /* it looks for a file, or a stand-in of its ckpt-run does in its place */
     /* The reason why an agent that restarted cannot hear the answer any more, unless it is in the
      * folder already. NULL: it can. */
     const char *lost;

@@ -37,6 +37,8 @@ enum {
 int stand_in_check(const struct stand_in *stand_in, const char *profile, uint32_t ranks,
                    struct err *err)
 {
+    struct err why;
+
     if (stand_in->file == NULL) {
         if (stand_in->text != NULL || stand_in->files != NULL || stand_in->then_named ||
             stand_in->quiet_ms != 0)
@@ -70,7 +72,9 @@ int stand_in_check(const struct stand_in *stand_in, const char *profile, uint32_
                        "--ranks %" PRIu32 " does not go with --ask-file, which asks one program "
                        "for all of the job: leave it out",
                        ranks);
-    return saved_files_check(stand_in->files, err);
+    if (patterns_check(stand_in->files, &why) != 0)
+        return err_set(err, ERR_INVALID, "--checkpoint-files %s", why.text);
+    return 0;
 }
 
 char **stand_in_command(const struct stand_in *stand_in, char *const *command)
