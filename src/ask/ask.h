@@ -162,6 +162,9 @@ struct ask_ops {
     /* The reason why an agent that restarted cannot hear the answer any more, unless it is in the
      * folder already. NULL: it can. */
     const char *lost;
+    /* The application has taken what it is asked by in this way, of its own accord. NULL: nobody
+     * sees that. */
+    bool (*shown)(const struct ask_target *target);
     enum ask_ready (*preflight)(const struct ask_ops *ops, const struct ask_target *target,
                                 char *ret_detail, size_t size);
     int (*prepare)(const struct ask_target *target, const struct ask_request *request,
@@ -187,6 +190,9 @@ const struct ask_ops *ask_find(const char *profile);
 const char *ask_name(const char *profile);
 /* The i-th profile, from 0; NULL: no more. */
 const char *ask_profile_at(size_t i, const struct ask_ops **ret_ops);
+/* The first one that an application of which nobody has said how it is asked shows by itself; else
+ * the first profile. */
+const char *ask_shown(const struct ask_target *target);
 /* All profiles in one line, for messages; registering: profiles whose applications register. */
 enum { ASK_PROFILES_BYTES = 512 };
 const char *ask_profiles(char text[ASK_PROFILES_BYTES]);

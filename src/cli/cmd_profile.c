@@ -19,13 +19,14 @@ static enum cli_exit fail_with(struct cli *cli, const struct err *err)
 
 static json_t *profile_json(const char *name, const struct profile *profile)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s}",
-                     "name", name, "path", profile->settings.path, "about", profile->about,
-                     "programs", profile->programs, "files", profile->files, "way", profile->way,
-                     "file", profile->file, "text", profile->text, "command", profile->command,
-                     "whom", profile->whom, "ranks", (json_int_t)profile->ranks, "exit_status",
-                     (json_int_t)profile->exit_status, "quiet_ms", (json_int_t)profile->quiet_ms,
-                     "then", profile->then, "restart_command", profile->restart_command);
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s}", "name",
+        name, "path", profile->settings.path, "about", profile->about, "programs",
+        profile->programs, "files", profile->files, "way", profile->way, "file", profile->file,
+        "text", profile->text, "command", profile->command, "echkpnt", profile->echkpnt, "whom",
+        profile->whom, "ranks", (json_int_t)profile->ranks, "exit_status",
+        (json_int_t)profile->exit_status, "quiet_ms", (json_int_t)profile->quiet_ms, "then",
+        profile->then, "restart_command", profile->restart_command);
 }
 
 /* ---- list ---- */

@@ -143,6 +143,7 @@ static const struct settings_row rows[] = {
     {REQUEST, &kind_way, "way", offsetof(struct profile, way_given), 0, 64, ""},
     ROW(REQUEST, file, kind_file, 0, 255, ""),
     ROW(REQUEST, text, settings_path, 0, PROFILE_TEXT_BYTES, ""),
+    ROW(REQUEST, echkpnt, kind_line, 0, 1024, ""),
     ROW(REQUEST, command, settings_path, 0, PROFILE_TEXT_BYTES, ""),
     ROW(TARGETS, whom, kind_whom, 0, 16, ""),
     ROW(TARGETS, ranks, settings_count32, 0, 256, "0"),
@@ -179,6 +180,16 @@ static bool runs_command(const struct profile *profile)
     return ask_find(profile->way)->served;
 }
 
+static bool is_saved_from_outside(const struct profile *profile)
+{
+    return profile->command[0] != '\0' || profile->echkpnt[0] != '\0';
+}
+
+static bool has_no_command(const struct profile *profile)
+{
+    return runs_command(profile) && profile->command[0] == '\0';
+}
+
 static bool sends_signal(const struct profile *profile)
 {
     return ask_find(profile->way)->signal != 0;
@@ -191,7 +202,7 @@ static bool has_no_file(const struct profile *profile)
 
 static bool can_start_again(const struct profile *profile)
 {
-    return profile_has_file(profile) || runs_command(profile);
+    return profile_has_file(profile) || (runs_command(profile) && profile->echkpnt[0] == '\0');
 }
 
 static bool ends_for_it(const struct profile *profile)
@@ -219,6 +230,8 @@ static const struct rule {
      "is what a program does that saved for request.file: add that, or leave it out"},
     {REQUEST, "command", runs_command,
      "is of no use with this request.way, in which no command is run: leave one out"},
+    {REQUEST, "echkpnt", has_no_command,
+     "is of no use beside request.command, or with another request.way: leave one out"},
     {AFTERWARDS, "restart_command", can_start_again,
      "is of no use without request.file or request.command: add one, or leave it out"},
     {TARGETS, "whom", sends_signal,
@@ -234,9 +247,10 @@ static int check_wanted(const struct profile *profile, struct err *err)
         return settings_complain(&profile->settings, REQUEST, "file", 0, err,
                                  "wants the key files beside it: the files that the program saves, "
                                  "as 'CHGCAR WAVECAR'");
-    if (runs_command(profile) && profile->command[0] == '\0')
-        return settings_complain(&profile->settings, REQUEST, "way", 0, err,
-                                 "wants request.command beside it, which saves the program");
+    if (runs_command(profile) && !is_saved_from_outside(profile))
+        return settings_complain(
+            &profile->settings, REQUEST, "way", 0, err,
+            "wants request.command or request.echkpnt beside it, which saves the program");
     return 0;
 }
 
@@ -250,7 +264,7 @@ static const char *find_way(const struct profile *profile)
         return profile->way_given;
     for (size_t i = 0; (way = ask_profile_at(i, &ask)) != NULL; i++)
         if ((profile_has_file(profile) && ask->stands_in) ||
-            (profile->command[0] != '\0' && ask->served))
+            (is_saved_from_outside(profile) && ask->served))
             return way;
     return NULL;
 }

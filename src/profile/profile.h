@@ -41,6 +41,7 @@ struct profile {
     char *file;      /* for which the program looks, */
     char *text;      /* ... and the line in it */
     char *command;   /* saves it from outside */
+    char *echkpnt;   /* ... or programs for LSF do, as `ckpt-run -k` has them */
     char *whom;      /* gets the signal: each (as ""), group or started */
     uint32_t ranks;  /* 0: as many as are found */
     uint32_t exit_status;

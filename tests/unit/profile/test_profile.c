@@ -139,6 +139,7 @@ static void keys_that_do_not_go_together_are_refused(void **state)
          "line 4: completion.exit_status"},
         {"request: {way: shm}\nafterwards: {then: exits}\n", "line 2: afterwards.then"},
         {"request: {way: shm, command: x}\n", "line 1: request.command"},
+        {"request: {command: x, echkpnt: d}\n", "line 1: request.echkpnt"},
         {"request: {way: exec}\n", "wants request.command"},
         {"request: {way: signal}\nafterwards: {restart_command: x}\n",
          "line 2: afterwards.restart_command"},
