@@ -84,6 +84,7 @@ enum cli_exit command_backup_verify(struct cli *cli);
 enum cli_exit command_profile_list(struct cli *cli);
 enum cli_exit command_profile_show(struct cli *cli);
 enum cli_exit command_profile_check(struct cli *cli);
+enum cli_exit command_try(struct cli *cli);
 enum cli_exit command_version(struct cli *cli);
 enum cli_exit command_tls_init(struct cli *cli);
 enum cli_exit command_tls_issue(struct cli *cli);

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Profiles as files (ckpt-run --profile vasp, --profile ./my.yaml, --profile auto), with stubs of programs that know nothing of checkpoints: each
-is saved, goes on in place and after a kill from its checkpoint in a folder that has lost its state. S1-030, S1-038."""
+is saved, goes on in place and after a kill from its checkpoint in a folder that has lost its state; and ckptctl try. S1-030, S1-038, S3-066."""
 import os
 import pathlib
 import signal
@@ -93,8 +93,8 @@ def a_file_of_ones_own_and_lsf_s_commands():
         cluster.start()
         folder = cluster.dir / "own"
         path = program(folder, "counter", f'n=${{1:-0}}; echo begins at $n; while [ $n -lt {STEPS} ]; do sleep 0.02; n=$((n + 1)); echo $n > now; done')
-        program(folder, "echkpnt.count", 'while [ "$1" != -d ]; do shift; done; kill -0 "-$3" && cp now "$2/n"')
-        program(folder, "erestart.count", f'for last; do :; done; echo "LSB_RESTART_CMD={path} $(cat "$last/n")" > "$last/.restart_cmd"')
+        program(folder, "echkpnt.count", 'while [ "$1" != -d ]; do shift; done; kill -0 "-$3" && cp "{}/now" "$2/n"'.format(folder))
+        program(folder, "erestart.count", f'for last; do :; done; echo "LSB_RESTART_CMD={path} $(cat "$last/n")" > "$LSB_CHKPNT_DIR/.restart_cmd"')
         (folder / "my.yaml").write_text("request:\n  way: exec\n  command: 'cp now {dir}/n'\nafterwards:\n  restart_command: 'exec {command} $(cat {dir}/n)'\n")
         os.environ.update(LSB_ECHKPNT_METHOD="count", LSB_ECHKPNT_METHOD_DIR=str(folder))
         for name, profile in (("mine", "./my.yaml"), ("theirs", "lsf")):
@@ -142,6 +142,28 @@ def what_is_wrong_is_told_before_anything_starts():
         assert set(PROGRAMS) <= set(listed), listed
 
 
+def a_command_is_tried_without_a_cluster():
+    """S3-066: what no checkpoint holds is told. Saved, killed, started again and compared; or why it cannot be."""
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:  # for its folder: the trial has a cluster of its own
+        folder = cluster.dir / "trial"
+        path = program(folder, "counter", f'trap "" USR2; n=${{1:-0}}; echo begins at $n; while [ $n -lt {STEPS} ]; do sleep 0.02; n=$((n + 1)); echo $n > now; done')
+        line = [str(BIN / "ckpt-run"), "try", "--after", "1s", "--checkpoint-cmd", "cp now {dir}/n", "--restart-cmd", "exec {command} $(cat {dir}/n)",
+                "--compare", f'[ "$(cat now)" = {STEPS} ]', "--", path]
+        tried = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+        said = tried.stdout + tried.stderr
+        assert tried.returncode == 0, said
+        begun_at = [int(text.rsplit(" ", 1)[1]) for text in tried.stdout.splitlines() if text.startswith("begins at")]
+        assert len(begun_at) == 2 and begun_at[1] > 0, said
+        for wanted in ("what no checkpoint holds", "a standard stream is a pipe", "is written and verified", "the result is the same", "lines for a job script",
+                       "--checkpoint-cmd 'cp now {dir}/n'"):
+            assert wanted in said, (wanted, said)
+        for command, why in ((["sleep", "1000"], "catches signal 10 (SIGUSR1)"), (["true"], "ended before it was asked")):
+            tried = subprocess.run([str(BIN / "ckptctl"), "try", "--after", "300ms", "--", *command], cwd=folder, capture_output=True, text=True, check=False,
+                                   timeout=120)
+            assert tried.returncode == 1 and why in tried.stdout + tried.stderr, (command, tried)
+        assert not [name for name in pathlib.Path("/tmp").glob("ckpt-try-*") if name.stat().st_uid == os.getuid() and name.stat().st_mtime > folder.stat().st_mtime], "a folder is left"
+
+
 if __name__ == "__main__":
     sys.exit(tap([programs_are_known_by_name_and_go_on, a_file_of_ones_own_and_lsf_s_commands, an_application_shows_how_it_is_asked,
-                  what_is_wrong_is_told_before_anything_starts]))
+                  what_is_wrong_is_told_before_anything_starts, a_command_is_tried_without_a_cluster]))

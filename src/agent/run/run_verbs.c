@@ -14,6 +14,7 @@
 #include "src/agent/run/run_register.h"
 #include "src/agent/run/run_say.h"
 #include "src/agent/run/run_status.h"
+#include "src/agent/run/run_try.h"
 #include "src/base/build.h"
 #include "src/base/check.h"
 #include "src/cli/owner.h"
@@ -22,7 +23,7 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } verbs[] = {{"status", run_status}, {"end", run_end}, {"register", run_register},
-             {"get", run_get},       {IMPORT_FILES_VERB, run_import_files}};
+             {"get", run_get},       {"try", run_try}, {IMPORT_FILES_VERB, run_import_files}};
 
 bool run_answered(int argc, char **argv, struct run_options *ret_options, int *ret_code)
 {
