@@ -25,7 +25,7 @@ PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 
 # ---- layers: a folder is an archive; what a layer may link is its line (tests/lint checks the includes) ----
-LAYERS = base tls net serve proto fsm raft eval whatif rpc dest ask backup telemetry client broker agent app cli
+LAYERS = base tls net serve proto fsm raft eval whatif rpc dest ask profile backup telemetry client broker agent app cli
 DIR_base = src/base
 DIR_tls = src/tls
 DIR_net = src/net
@@ -37,6 +37,7 @@ DIR_whatif = src/whatif
 DIR_rpc = src/rpc
 DIR_dest = src/dest
 DIR_ask = src/ask
+DIR_profile = src/profile
 DIR_backup = src/backup
 DIR_telemetry = src/telemetry
 DIR_client = src/client
@@ -56,13 +57,14 @@ USE_whatif = whatif eval base
 USE_rpc = rpc net tls proto base
 USE_dest = dest base
 USE_ask = ask rpc net tls proto base
+USE_profile = profile ask rpc net serve tls proto base
 USE_backup = backup dest proto base
 USE_telemetry = telemetry base
 USE_client = client rpc net tls proto base
 USE_broker = broker eval backup dest telemetry rpc raft net serve tls fsm proto base
-USE_agent = agent ask cli whatif eval client rpc backup dest fsm raft net serve tls proto base
+USE_agent = agent cli profile ask whatif eval client rpc backup dest fsm raft net serve tls proto base
 USE_app = app
-USE_cli = cli whatif eval client rpc backup dest net tls fsm proto base
+USE_cli = cli whatif eval client profile ask rpc backup dest net serve tls fsm proto base
 
 PROTOS = $(wildcard proto/ckpt/v1/*.proto proto/ckpt/log/v1/*.proto proto/ckpt/agent/v1/*.proto proto/grpc/health/v1/*.proto proto/grpc/reflection/v1alpha/*.proto)
 # what clients ask for by server reflection: not what an agent writes for itself
@@ -128,6 +130,15 @@ $(BUILD)/gen/descriptors.bin: $(PROTOS_TOLD)
 	$(Q)protoc -Iproto --include_imports --descriptor_set_out=$@ $(PROTOS_TOLD)
 $(BUILD)/gen/descriptors.o: $(BUILD)/gen/descriptors.bin
 	$(Q)printf '.section .rodata\n.global ckpt_descriptors\n.global ckpt_descriptors_end\nckpt_descriptors:\n.incbin "%s"\nckpt_descriptors_end:\n.byte 0\n.section .note.GNU-stack,"",%%progbits\n' $< | $(CC) -x assembler -c -o $@ -
+
+# the profiles that are built in, one behind the other: name, NUL, text, NUL
+PROFILES = $(sort $(wildcard deploy/profiles/*.yaml))
+$(BUILD)/gen/profiles.bin: $(PROFILES) deploy/profiles
+	@mkdir -p $(@D)
+	$(Q)for file in $(PROFILES); do basename -z $$file .yaml; cat $$file; printf '\0'; done > $@
+$(BUILD)/gen/profiles.o: $(BUILD)/gen/profiles.bin
+	$(Q)printf '.section .rodata\n.global ckpt_profiles\n.global ckpt_profiles_end\nckpt_profiles:\n.incbin "%s"\nckpt_profiles_end:\n.byte 0\n.section .note.GNU-stack,"",%%progbits\n' $< | $(CC) -x assembler -c -o $@ -
+$(BUILD)/lib/libprofile.a: $(BUILD)/gen/profiles.o
 
 # into programs alone: tests would be made anew with each commit
 $(BUILD)/gen/build_id.c: FORCE

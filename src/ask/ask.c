@@ -51,6 +51,14 @@ const char *ask_profile_at(size_t i, const struct ask_ops **ret_ops)
     return rows[i].profile;
 }
 
+const char *ask_shown(const struct ask_target *target)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++)
+        if (rows[i].ops->shown != NULL && rows[i].ops->shown(target))
+            return rows[i].profile;
+    return rows[0].profile;
+}
+
 /* Texts are rows' own and short: what does not fit is cut. */
 __attribute__((format(printf, 2, 3))) static void add(char text[ASK_PROFILES_BYTES],
                                                       const char *format, ...)
@@ -68,7 +76,7 @@ const char *ask_profiles(char text[ASK_PROFILES_BYTES])
     text[0] = '\0';
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++)
         add(text, "%s%s (%s)", i == 0 ? "" : ", ", rows[i].profile, rows[i].ops->about);
-    add(text, "; exec, criu and dmtcp are UNIMPLEMENTED in this version");
+    add(text, "; criu and dmtcp are UNIMPLEMENTED in this version");
     return text;
 }
 

@@ -157,10 +157,14 @@ struct ask_ops {
     bool registers;      /* the application registers an address */
     bool served;         /* its ckpt-run serves an address, and says it when it attaches */
     bool leaves_stopped; /* it may leave an application stopped that ends with its checkpoint */
-    bool region; /* it is asked in a region of memory, which ckpt-run makes before it starts */
+    bool region;    /* it is asked in a region of memory, which ckpt-run makes before it starts */
+    bool stands_in; /* it looks for a file, or a stand-in of its ckpt-run does in its place */
     /* The reason why an agent that restarted cannot hear the answer any more, unless it is in the
      * folder already. NULL: it can. */
     const char *lost;
+    /* The application has taken what it is asked by in this way, of its own accord. NULL: nobody
+     * sees that. */
+    bool (*shown)(const struct ask_target *target);
     enum ask_ready (*preflight)(const struct ask_ops *ops, const struct ask_target *target,
                                 char *ret_detail, size_t size);
     int (*prepare)(const struct ask_target *target, const struct ask_request *request,
@@ -186,6 +190,9 @@ const struct ask_ops *ask_find(const char *profile);
 const char *ask_name(const char *profile);
 /* The i-th profile, from 0; NULL: no more. */
 const char *ask_profile_at(size_t i, const struct ask_ops **ret_ops);
+/* The first one that an application of which nobody has said how it is asked shows by itself; else
+ * the first profile. */
+const char *ask_shown(const struct ask_target *target);
 /* All profiles in one line, for messages; registering: profiles whose applications register. */
 enum { ASK_PROFILES_BYTES = 512 };
 const char *ask_profiles(char text[ASK_PROFILES_BYTES]);

@@ -31,6 +31,7 @@ static void file_hang_up(struct ask_call *call)
 }
 
 const struct ask_ops ask_file = {.about = "a file that it looks for, no signal",
+                                 .stands_in = true,
                                  .preflight = file_preflight,
                                  .fire = file_fire,
                                  .hang_up = file_hang_up,

@@ -17,7 +17,15 @@ static enum ask_ready grpc_preflight(const struct ask_ops *ops, const struct ask
         ret_detail, size);
 }
 
+static bool grpc_shown(const struct ask_target *target)
+{
+    char why[ASK_NAME_BYTES];
+
+    return target->node->endpoint(target->context, why, sizeof(why)) != ASK_UNREGISTERED;
+}
+
 const struct ask_ops ask_grpc = {.about = "a call to what the application registered",
                                  .registers = true,
+                                 .shown = grpc_shown,
                                  .preflight = grpc_preflight,
                                  ASK_CALL_OPS};

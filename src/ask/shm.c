@@ -100,6 +100,15 @@ static size_t count_taken(const struct ask_target *target, uint32_t *ret_first)
     return count;
 }
 
+static bool shm_shown(const struct ask_target *target)
+{
+    struct err err = {0};
+    uint32_t first;
+
+    return target->node->region_read(target->context, 0, &first, sizeof(first), &err) == 0 &&
+           count_taken(target, &first) > 0;
+}
+
 /* Where nothing numbers ranks, one process speaks for the whole job. */
 static enum ask_ready preflight_alone(const struct ask_target *target, char *ret_detail,
                                       size_t size)
@@ -375,6 +384,7 @@ static void shm_clear(const struct ask_target *target)
 const struct ask_ops ask_shm = {.about = "words in shared memory, no signal",
                                 .ranks = true,
                                 .region = true,
+                                .shown = shm_shown,
                                 .preflight = shm_preflight,
                                 .prepare = ask_folder_prepare,
                                 .fire = shm_fire,

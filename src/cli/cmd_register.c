@@ -12,6 +12,24 @@
 #include "src/cli/period.h"
 #include "src/cli/reflect.h"
 #include "src/cli/spec.h"
+#include "src/profile/profile.h"
+
+/* The cluster knows ways of asking alone: the rest of a profile is its ckpt-run's. */
+static enum cli_exit take_profile(struct cli *cli, Ckpt__V1__AllocationSpec *spec)
+{
+    char way[ID_MAX_BYTES + 1];
+    struct err err;
+
+    if (profile_way(spec->profile, way, &err) != 0)
+        return cli_fail(cli, CLI_USAGE, NULL, "the profile: %s", err.text);
+    if (strcmp(way, spec->profile) == 0)
+        return CLI_OK;
+    cli_note(cli, "registered with %s, the way of profile %s; start it with: ckpt-run --profile %s",
+             way, spec->profile, spec->profile);
+    free(spec->profile);
+    spec->profile = check_strdup(way);
+    return CLI_OK;
+}
 
 static enum cli_exit send_spec(struct cli *cli, Ckpt__V1__AllocationSpec *spec)
 {
@@ -20,6 +38,8 @@ static enum cli_exit send_spec(struct cli *cli, Ckpt__V1__AllocationSpec *spec)
     enum cli_exit code = nodes_check_agents(cli, spec->nodes, spec->n_nodes);
     uint64_t floor_ms;
 
+    if (code == CLI_OK)
+        code = take_profile(cli, spec);
     if (code != CLI_OK)
         return code;
     floor_ms = period_floor_ms(cli, spec->period_ms, spec->sensitive);

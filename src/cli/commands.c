@@ -233,6 +233,14 @@ static const struct option_spec tls_issue_options[] = {
     FLAG("replace", "renew files that exist"),
     {0}};
 
+static const struct option_spec try_options[] = {
+    TEXT("profile", "PROFILE", "how it is asked: a way of asking, a profile, a file, or auto"),
+    TEXT("after", "DURATION", "it runs for so long before it is asked (10s)"),
+    TEXT("within", "DURATION",
+         "how long a checkpoint, and with --compare the rest, may take (10m)"),
+    TEXT("compare", "CMD", "runs it to its end, and asks this whether the result is right"),
+    {0}};
+
 static const struct option_spec member_add_options[] = {
     MEMBER_ADDRESSES,
     MEMBER_WAIT,
@@ -391,6 +399,15 @@ const struct command commands[] = {
      command_backup_verify, NULL, COMMAND_LOCAL},
     {"debug check", "", 0, 0, "invariants and equal state hashes on all members",
      command_debug_check, NULL, COMMAND_READS},
+    {"profile list", "", 0, 0, "programs that ckpt-run --profile knows how to ask (local)",
+     command_profile_list, NULL, COMMAND_LOCAL},
+    {"profile show", "PROFILE", 1, 1, "the file of a profile (local)", command_profile_show, NULL,
+     COMMAND_LOCAL},
+    {"profile check", "FILE", 1, 1, "whether a file is a profile (local)", command_profile_check,
+     NULL, COMMAND_LOCAL},
+    {"try", "COMMAND...", 1, CLI_ARGUMENTS_MAX,
+     "whether a command, behind --, can be checkpointed; ckpt-run try --help (local)", command_try,
+     try_options, COMMAND_LOCAL},
     {"tls init", "", 0, 0, "make a CA for this site (local)", command_tls_init, tls_init_options,
      COMMAND_LOCAL},
     {"tls issue", "KIND NAME", 2, 2,

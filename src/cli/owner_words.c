@@ -19,6 +19,7 @@ static const struct {
     {"end ", "ckpt-run end "},
     {"end,", "ckpt-run end,"},
     {"register ", "ckpt-run register "},
+    {"profile ", "ckptctl profile "}, /* it asks no member */
 };
 
 static size_t word_length(const char *text)

@@ -371,7 +371,7 @@ def who_may_register():
         cluster.start()
         app = App(cluster, "mine").registered()
         cluster.register("signals", [("a", 1, MIB)])
-        signals = cluster.run_job("a", "signals", [str(cluster.bin / "grpc_app"), "/dev/null", str(cluster.dir / "s.sock")], ("--max-restarts", "0"))
+        signals = cluster.run_job("a", "signals", [str(cluster.bin / "grpc_app"), "/dev/null", str(cluster.dir / "s.sock")], ("--profile", "signal", "--max-restarts", "0"))
         wait_until("it is told", lambda: "registered" in signals.log.read_text(), 10)
         assert "registered FAILED_PRECONDITION" in signals.log.read_text() and "--profile grpc" in signals.log.read_text()
         answer = register(cluster, "mine", cluster.dir / "x.sock")

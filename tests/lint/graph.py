@@ -21,6 +21,7 @@ RING_MAX = {
     "src/rpc": (6, 9),
     "src/dest": (6, 10),
     "src/ask": (1, 0),
+    "src/profile": (1, 0),
     "src/backup": (1, 0),
     "src/telemetry": (1, 0),
     "src/client": (1, 0),

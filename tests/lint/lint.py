@@ -55,14 +55,15 @@ MAY_INCLUDE = {
     "src/rpc/": ("src/rpc/", "src/net/", "grpc/", "src/tls/context.h", "src/base/"),
     "src/dest/": ("src/dest/", "src/base/"),
     "src/ask/": ("src/ask/", "src/rpc/", "src/app/ckptshm.h", "fsm/profiles.h", "ckpt/v1/", "src/base/"),
+    "src/profile/": ("src/profile/", "src/ask/", "src/serve/", "src/base/"),
     "src/backup/": ("src/backup/", "src/dest/sha256.h", "ckpt/v1/", "src/base/"),
     "src/telemetry/": ("src/telemetry/", "src/base/"),
     "src/client/": ("src/client/", "src/rpc/", "src/base/"),
     "src/broker/": ("src/broker/", "src/eval/", "src/dest/", "src/backup/", "src/telemetry/", "src/rpc/", "src/serve/", "fsm/", "ckpt/",
                     "src/tls/identity.h", "src/tls/watch.h", "src/base/"),
-    "src/agent/": ("src/agent/", "src/ask/", "src/cli/owner.h", "src/dest/", "src/rpc/", "src/net/network.h", "src/serve/", "fsm/message_level.h", "fsm/names.h", "ckpt/v1/", "ckpt/agent/v1/", "src/tls/context.h", "src/base/"),
+    "src/agent/": ("src/agent/", "src/ask/", "src/cli/owner.h", "src/dest/", "src/profile/", "src/rpc/", "src/net/network.h", "src/serve/", "fsm/message_level.h", "fsm/names.h", "ckpt/v1/", "ckpt/agent/v1/", "src/tls/context.h", "src/base/"),
     "src/app/": ("src/app/",),
-    "src/cli/": ("src/cli/", "src/whatif/whatif.h", "src/client/", "src/backup/", "src/dest/sha256.h", "fsm/names.h", "fsm/status.h", "fsm/records/", "ckpt/v1/",
+    "src/cli/": ("src/cli/", "src/whatif/", "src/client/", "src/profile/", "src/backup/", "src/dest/sha256.h", "fsm/names.h", "fsm/status.h", "fsm/records/", "ckpt/v1/",
                  "src/tls/authority.h", "src/tls/context.h", "src/tls/watch.h", "src/base/"),
 }
 # the one place where consensus and state machine meet; the program chooses the tables of real disk and network for it

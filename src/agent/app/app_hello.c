@@ -158,7 +158,7 @@ static void asked_told(void *data, const struct restore_word *word)
     stream->named = true;
     stream->named_run = word->run;
     app_stream_take_owner(stream->allocation, word->owner);
-    app_stream_take_profile(stream, word->profile);
+    app_stream_take_profile(stream, word);
 }
 
 /* A ckpt-run that has taken the application over has an address of its own. */
@@ -182,7 +182,8 @@ static void hello_running(struct app_stream *stream, const Ckpt__V1__AttachHello
     stream->state = STREAM_RUNNING;
     if (allocation->process.state == PROCESS_ABSENT) {
         app_stream_take_identity(stream);
-        app_stream_take_profile(stream, ""); /* it was started with that */
+        /* it was started with what its ckpt-run says */
+        app_stream_take_profile(stream, &(struct restore_word){.profile = ""});
         over = attach_unknown(stream, hello);
     }
     log_info("reattached", "allocation=%s pid=%" PRIu32 " process=%s", entry->allocation_id,

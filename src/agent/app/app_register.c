@@ -75,10 +75,10 @@ static bool register_right(const struct allocation *allocation, const struct rpc
 
     if (!caller_right(allocation, peer, ret_status, ret_text))
         return false;
-    if (!ask_find(allocation->entry.profile)->registers)
+    if (!ask_find(allocation->entry.profile)->registers && allocation->entry.way_open == WAY_NAMED)
         return refuse(ret_status, RPC_FAILED_PRECONDITION, ret_text,
                       "the application is asked by profile %s; register it with --profile %s, or "
-                      "without one and start it with ckpt-run --profile %s",
+                      "without one and start it without one or with ckpt-run --profile %s",
                       allocation->entry.profile, ask_profiles_registering(profiles), profiles);
     if (wrong != NULL)
         return refuse(ret_status, RPC_INVALID_ARGUMENT, ret_text, "%s", wrong);

@@ -367,17 +367,21 @@ static struct machine_user stream_user(const struct app_stream *stream)
 /* The first profile stands for none; where it was registered, a ckpt-run that names another is
  * refused before. Without a word of a broker, and of ckpt-run, it is as it was at the start
  * before. */
-void app_stream_take_profile(struct app_stream *stream, const char *registered)
+void app_stream_take_profile(struct app_stream *stream, const struct restore_word *word)
 {
     struct ledger_entry *entry = &stream->allocation->entry;
-    const char *named = stream->hello->profile;
+    const char *registered = word->profile, *named = stream->hello->profile;
 
     if (registered[0] != '\0' && strcmp(registered, ask_name("")) != 0 &&
         ask_find(registered) != NULL)
         named = registered;
-    if (named[0] != '\0' || registered[0] != '\0' || entry->profile[0] == '\0' ||
-        ask_find(entry->profile) == NULL)
-        snprintf(entry->profile, sizeof(entry->profile), "%s", ask_name(named));
+    if (named[0] == '\0' && registered[0] == '\0' && entry->profile[0] != '\0' &&
+        ask_find(entry->profile) != NULL)
+        return;
+    snprintf(entry->profile, sizeof(entry->profile), "%s", ask_name(named));
+    entry->way_open = named[0] != '\0' || word->profile_named ? WAY_NAMED
+                      : stream->hello->finds_way              ? WAY_SOUGHT
+                                                              : WAY_OPEN;
 }
 
 void app_stream_take_identity(struct app_stream *stream)
@@ -406,7 +410,7 @@ static void restore_told(void *data, const struct restore_word *word)
 
     if (!stream->told)
         app_stream_take_identity(stream);
-    app_stream_take_profile(stream, word->profile);
+    app_stream_take_profile(stream, word);
     stream->told = true;
     stream->comes_back = word->comes_back;
     if (word->places != 0) {

@@ -72,7 +72,7 @@ void app_stream_send_end(struct app_stream *stream, Ckpt__V1__Reason reason);
 /* The run before is over: what is known of the allocation is the caller's from here on. */
 void app_stream_take_identity(struct app_stream *stream);
 /* registered: "": no broker has told it. */
-void app_stream_take_profile(struct app_stream *stream, const char *registered);
+void app_stream_take_profile(struct app_stream *stream, const struct restore_word *word);
 /* NULL: nobody could tell. In an outage who attaches owns it while something of it is here. */
 void app_stream_take_owner(struct allocation *allocation, const struct restore_owner *owner);
 /* It may run again here. */

@@ -139,6 +139,13 @@ struct ledger_pace {
 /* start_ticks that no process has: of one that ran before the machine was booted. */
 #define LEDGER_NEVER_STARTED UINT64_MAX
 
+/* The way of asking was chosen by ... Kept in journals: append only. */
+enum way_open {
+    WAY_NAMED, /* its registration, or ckpt-run */
+    WAY_OPEN,  /* nobody: the application may by registering */
+    WAY_SOUGHT /* ... or by shared memory, which it is given (--profile auto) */
+};
+
 struct ledger_entry {
     char allocation_id[ID_MAX_BYTES + 1];
     /* the application; pid 0: none */
@@ -149,6 +156,7 @@ struct ledger_entry {
     uint64_t start_ticks;             /* with pid 0: of one whose end nobody saw; 0: none */
     uint64_t started_at_ms;
     char profile[ID_MAX_BYTES + 1];
+    uint32_t way_open; /* enum way_open */
     char work_dir[LEDGER_WORK_DIR_BYTES];
     /* the highest attempt ever started; checkpoint_id 0: none */
     uint64_t checkpoint_id;

@@ -15,6 +15,7 @@
     NUMBER(start_ticks)                                                                            \
     NUMBER(started_at_ms)                                                                          \
     TEXT(profile)                                                                                  \
+    NUMBER(way_open)                                                                               \
     TEXT(work_dir)                                                                                 \
     TEXT(endpoint)                                                                                 \
     NUMBER(run)                                                                                    \

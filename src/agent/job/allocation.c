@@ -171,7 +171,8 @@ bool allocation_region(const struct ledger_entry *entry, char ret_path[ASK_REGIO
 {
     const struct ask_ops *ask = ask_find(entry->profile);
 
-    if (ask == NULL || !ask->region || entry->work_dir[0] == '\0')
+    if (ask == NULL || entry->work_dir[0] == '\0' ||
+        (!ask->region && entry->way_open != WAY_SOUGHT))
         return false;
     ask_region_path(entry->uid, entry->allocation_id, entry->work_dir, ret_path);
     return true;

@@ -193,6 +193,7 @@ static void ask_application(struct allocation *allocation)
         post_why(allocation, ATTEMPT_UNASKED, CKPT__V1__REASON__REASON_NOT_ATTACHED, err.text);
     else
         attempt_post(allocation, ATTEMPT_FIRED, NULL);
+    attempt_say_way(allocation);
     attempt_say_ranks(allocation);
 }
 

@@ -57,6 +57,26 @@ void attempt_say_ranks(struct allocation *allocation)
     allocation->agent->callers->say(allocation->stream, said);
 }
 
+/* The first way is as where nothing was said before: it is named to who wants to hear of it. */
+void attempt_say_way(struct allocation *allocation)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+    struct executor *executor = &allocation->executor;
+    char said[SAID_BYTES];
+
+    CHECK(entry->way_open <= WAY_SOUGHT);
+    CHECK(executor->ask != NULL);
+    if (allocation->stream == NULL || entry->way_open == WAY_NAMED ||
+        executor->way_said_run == entry->run ||
+        (entry->way_open == WAY_OPEN && executor->ask == ask_find("")))
+        return;
+    executor->way_said_run = entry->run;
+    snprintf(said, sizeof(said),
+             "the application is asked by %s (%s): it has shown that, and nobody has named a way",
+             entry->profile, executor->ask->about);
+    allocation->agent->callers->say(allocation->stream, said);
+}
+
 /* "": it has no ranks, and its one process told no step. */
 static void name_saved(const struct allocation *allocation, char ret_text[SAVED_BYTES])
 {

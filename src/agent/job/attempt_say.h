@@ -10,6 +10,8 @@
 
 /* Who is asked from here on, and who is not: once for as many ranks as there are. */
 void attempt_say_ranks(struct allocation *allocation);
+/* How it is asked, where nobody had said it: once for each run. */
+void attempt_say_way(struct allocation *allocation);
 /* EFFECT_SAY_LOCAL: where it is written, and why not in memory. */
 void attempt_say_local(struct allocation *allocation, const char *why);
 /* EFFECT_SAY_FAILED, EFFECT_SAY_VERIFIED: how it ended. */

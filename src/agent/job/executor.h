@@ -57,6 +57,7 @@ struct executor {
     struct ranks_seen *seen;          /* NULL: nobody has looked yet */
     struct ranks_table *ranks;        /* who is to be asked, as seen; NULL: likewise */
     struct rank_fact *answers;        /* NULL: none was looked for yet */
+    uint64_t way_said_run;            /* its way was named in the job's output */
     uint64_t said_run;                /* whose ranks were named in the job's output ... */
     uint32_t said_ranks;              /* ... and how many they were; 0: none were yet */
     struct asked asked;               /* whom `ask` has before it, as it was last */

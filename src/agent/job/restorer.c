@@ -135,7 +135,8 @@ static void tell_start(struct restorer *restorer, uint64_t run)
                                                   .owner = known || first ? &owner : NULL,
                                                   .owner_rule = point->owner_rule,
                                                   .comes_back = point->comes_back,
-                                                  .profile = point->profile});
+                                                  .profile = point->profile,
+                                                  .profile_named = point->profile_named});
 }
 
 static void say_awaits(struct restorer *restorer)

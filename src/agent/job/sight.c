@@ -217,6 +217,23 @@ static bool may_ask(const struct allocation *allocation, const struct attempt_fa
     return process_state_unstopped(process->state) && process->gone_us == 0 && !facts->other_run;
 }
 
+/* A question that stands is answered in the way in which it was asked. */
+static const struct ask_ops *see_way(struct allocation *allocation, bool resumes)
+{
+    struct ledger_entry *entry = &allocation->entry;
+    const struct ask_ops *ask;
+    struct ask_target target;
+
+    CHECK(entry->way_open <= WAY_SOUGHT);
+    if (entry->way_open != WAY_NAMED && !resumes && allocation->process.state != PROCESS_ABSENT) {
+        target = sight_target(allocation);
+        text_copy(entry->profile, sizeof(entry->profile), ask_shown(&target));
+    }
+    ask = ask_find(entry->profile);
+    CHECK(ask != NULL); /* checked when it was attached; "" before */
+    return ask;
+}
+
 static void see_event_of_attempt(struct allocation *allocation, const struct attempt_event *event,
                                  struct attempt_facts *facts)
 {
@@ -228,10 +245,8 @@ static void see_event_of_attempt(struct allocation *allocation, const struct att
 
     if (open)
         ranks_see_barrier(allocation, &facts->barrier);
-    if (event->kind == ATTEMPT_RESUME || attempt->state == ATTEMPT_WAITING) {
-        allocation->executor.ask = ask_find(allocation->entry.profile);
-        CHECK(allocation->executor.ask != NULL); /* checked when it was attached; "" before */
-    }
+    if (event->kind == ATTEMPT_RESUME || attempt->state == ATTEMPT_WAITING)
+        allocation->executor.ask = see_way(allocation, event->kind == ATTEMPT_RESUME);
     if (attempt_awaits(attempt)) {
         facts->takes_direct = takes_direct(attempt);
         memory_home(allocation->agent, allocation_user(allocation).uid, facts->memory);

@@ -9,7 +9,9 @@
 
 #include "src/agent/durable/ledger.h"
 #include "src/agent/run/run_lsf.h"
+#include "src/agent/run/run_profile.h"
 #include "src/ask/ask.h"
+#include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/number.h"
 
@@ -25,6 +27,9 @@ static const char usage_before[] =
     "                                       a key of it (... hint --help)\n"
     "       ckpt-run jobs --tenant T        of a tenant whose admin you are (... jobs --help)\n"
     "       ckpt-run import JOB DIR         a folder as the first checkpoint of a job of yours\n"
+    "       ckpt-run try -- command         whether it can be checkpointed, without a cluster (... "
+    "try "
+    "--help)\n"
     "       ckpt-run register --alloc ID --tenant T --project P [options]\n"
     "                                       a job of yours on this node (... register --help)\n"
     "Runs an application under the node's agent: it is asked for checkpoints, and after a crash "
@@ -32,7 +37,13 @@ static const char usage_before[] =
     "is started again from the newest complete one ($CKPT_RESTORE_DIR).\n"
     "\n"
     "  --alloc ID            the allocation, as registered (ckpt-run status lists yours)\n"
-    "  --profile WAY         how the application is asked, where it is registered without one:\n";
+    "  --profile PROFILE     how the application is asked, where it is registered without one: a "
+    "way\n"
+    "                        of asking (below); a program that ckptctl profile list names, or a "
+    "file\n"
+    "                        (./my.yaml), whose options it stands for; auto: that of the program, "
+    "or\n"
+    "                        as the application shows by itself\n";
 static const char usage_after[] =
     "  --work-dir DIR        its folder on this node ($CKPT_DIR), on a local disk with room for a\n"
     "                        checkpoint, which is staged there before it is copied to the\n"
@@ -94,7 +105,9 @@ static const char usage_after[] =
     "                        asked by this, and need not know of checkpoints\n"
     "  --restart-cmd CMD     is started in place of the command where there is a checkpoint: {dir} "
     "is\n"
-    "                        the folder with its files\n"
+    "                        the folder with its files, {command} the command. With --ask-file "
+    "also\n"
+    "                        after each stop\n"
     "  -k, --echkpnt TEXT    as bsub -k has it: \"DIR [init=MIN] [PERIOD] [method=NAME]\". A\n"
     "                        site's echkpnt.NAME and erestart.NAME save and restart the\n"
     "                        program. They are found as LSF finds them: LSB_ECHKPNT_METHOD,\n"
@@ -308,12 +321,58 @@ static int take_option(int option, const char *value, struct run_options *option
     }
 }
 
+static const struct option table[] = {{"alloc", required_argument, NULL, 'a'},
+                                      {"profile", required_argument, NULL, 'p'},
+                                      {"work-dir", required_argument, NULL, 'w'},
+                                      {"socket", required_argument, NULL, 's'},
+                                      {"max-restarts", required_argument, NULL, 'm'},
+                                      {"restart-on", required_argument, NULL, 'r'},
+                                      {"wait-for", required_argument, NULL, 'W'},
+                                      {"ranks", required_argument, NULL, 'n'},
+                                      {"ask", required_argument, NULL, 'A'},
+                                      {"restore", required_argument, NULL, 'R'},
+                                      {"ask-file", required_argument, NULL, 'F'},
+                                      {"ask-text", required_argument, NULL, 'T'},
+                                      {"ask-then", required_argument, NULL, 't'},
+                                      {"checkpoint-files", required_argument, NULL, 'C'},
+                                      {"files-quiet", required_argument, NULL, 'Q'},
+                                      {"checkpoint-cmd", required_argument, NULL, 'K'},
+                                      {"restart-cmd", required_argument, NULL, 'B'},
+                                      {"echkpnt", required_argument, NULL, 'k'},
+                                      {"echkpnt-options", required_argument, NULL, 'x'},
+                                      {"from-scratch", no_argument, NULL, 'f'},
+                                      {"replace", no_argument, NULL, 'P'},
+                                      {"quiet", no_argument, NULL, 'q'},
+                                      {"stay", no_argument, NULL, 'S'},
+                                      {"help", no_argument, NULL, 'h'},
+                                      {"version", no_argument, NULL, 'v'},
+                                      {NULL, 0, NULL, 0}};
+
+static int add_option(struct run_options *options, const char *name, const char *value,
+                      struct err *err)
+{
+    const struct option *row = table;
+
+    while (row->name != NULL && strcmp(row->name, name) != 0)
+        row++;
+    CHECK(row->name != NULL && row->val < RUN_OPTION_LETTERS);
+    return options->given[row->val] ? 0 : take_option(row->val, value, options, err);
+}
+
 /* The command is the stand-in's where one is wanted. */
 static int take_command(char **command, struct run_options *options, struct err *err)
 {
     options->command = command;
     if (options->help || options->version)
         return 0;
+    if (run_profile_take(options, command, add_option, err) != 0)
+        return -1;
+    if (options->restart_cmd != NULL)
+        options->restart_cmd = run_profile_restart(options->restart_cmd, command);
+    if (options->stand_in.file != NULL) { /* it runs that itself */
+        options->stand_in.restart = options->restart_cmd;
+        options->restart_cmd = NULL;
+    }
     if (stand_in_check(&options->stand_in, options->profile, options->ranks, err) != 0)
         return -1;
     if (options->stand_in.file == NULL || command[0] == NULL)
@@ -353,7 +412,8 @@ static int check_commands(struct run_options *options, struct err *err)
     if (as_lsf && check_echkpnt(options, err) != 0)
         return -1;
     if (options->checkpoint_cmd == NULL && !as_lsf)
-        return err_set(err, ERR_INVALID, "--restart-cmd is of no use without --checkpoint-cmd");
+        return err_set(err, ERR_INVALID,
+                       "--restart-cmd is of no use without --checkpoint-cmd or --ask-file");
     if ((options->checkpoint_cmd != NULL && options->checkpoint_cmd[0] == '\0') ||
         (options->restart_cmd != NULL && options->restart_cmd[0] == '\0'))
         return err_set(err, ERR_INVALID, "--checkpoint-cmd and --restart-cmd must not be empty");
@@ -367,32 +427,6 @@ static int check_commands(struct run_options *options, struct err *err)
 
 int run_options_parse(int argc, char **argv, struct run_options *ret_options, struct err *err)
 {
-    static const struct option table[] = {{"alloc", required_argument, NULL, 'a'},
-                                          {"profile", required_argument, NULL, 'p'},
-                                          {"work-dir", required_argument, NULL, 'w'},
-                                          {"socket", required_argument, NULL, 's'},
-                                          {"max-restarts", required_argument, NULL, 'm'},
-                                          {"restart-on", required_argument, NULL, 'r'},
-                                          {"wait-for", required_argument, NULL, 'W'},
-                                          {"ranks", required_argument, NULL, 'n'},
-                                          {"ask", required_argument, NULL, 'A'},
-                                          {"restore", required_argument, NULL, 'R'},
-                                          {"ask-file", required_argument, NULL, 'F'},
-                                          {"ask-text", required_argument, NULL, 'T'},
-                                          {"ask-then", required_argument, NULL, 't'},
-                                          {"checkpoint-files", required_argument, NULL, 'C'},
-                                          {"files-quiet", required_argument, NULL, 'Q'},
-                                          {"checkpoint-cmd", required_argument, NULL, 'K'},
-                                          {"restart-cmd", required_argument, NULL, 'B'},
-                                          {"echkpnt", required_argument, NULL, 'k'},
-                                          {"echkpnt-options", required_argument, NULL, 'x'},
-                                          {"from-scratch", no_argument, NULL, 'f'},
-                                          {"replace", no_argument, NULL, 'P'},
-                                          {"quiet", no_argument, NULL, 'q'},
-                                          {"stay", no_argument, NULL, 'S'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {"version", no_argument, NULL, 'v'},
-                                          {NULL, 0, NULL, 0}};
     struct run_options options = {.profile = "",
                                   .socket = RUN_DEFAULT_SOCKET,
                                   .restarts_max = 3,
@@ -403,6 +437,7 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options, st
     while ((option = getopt_long(argc, argv, "+k:", table, NULL)) != -1) {
         if (take_option(option, optarg, &options, err) != 0)
             return -1;
+        options.given[option] = true;
     }
     if (take_command(argv + optind, &options, err) != 0)
         return -1;

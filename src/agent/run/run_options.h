@@ -18,17 +18,20 @@ enum { RUN_EXIT_SELF = 125, RUN_EXIT_NOT_EXECUTABLE = 126, RUN_EXIT_NOT_FOUND = 
 
 #define RUN_DEFAULT_SOCKET "/run/ckpt/agent.sock"
 
+enum { RUN_OPTION_LETTERS = 128 };
+
 enum run_restart { RUN_RESTART_ANY, RUN_RESTART_SIGNAL, RUN_RESTART_NEVER };
 
 struct run_options {
     const char *allocation_id;
-    const char *profile;  /* "": as registered */
+    const char *profile;  /* a way of asking, once parsed; "": as registered */
     const char *work_dir; /* NULL: the default, run_folder.h */
     const char *socket;
     uint32_t restarts_max;
     enum run_restart restart_on;
     uint64_t wait_for_ms;          /* without an application; 0: for ever */
     bool from_scratch;             /* do not restore at the first start */
+    bool finds_way;                /* --profile auto: the application shows how it is asked */
     uint32_t ranks;                /* of this node; 0: as many as are found */
     bool asks_group;               /* the signal goes to the whole process group */
     bool asks_started;             /* ... or to the process that is started alone */
@@ -44,6 +47,7 @@ struct run_options {
     bool help;
     bool version;
     struct stand_in stand_in;
+    bool given[RUN_OPTION_LETTERS]; /* on the line, by its letter in run_options.c */
     char **command; /* NULL-terminated; with the stand-in before it, where one is wanted */
 };
 

@@ -15,6 +15,7 @@
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/number.h"
+#include "src/profile/profile.h"
 #include "src/rpc/server.h"
 
 #define REGISTER_OWN_JOB_METHOD "/ckpt.v1.AppService/RegisterOwnJob"
@@ -198,6 +199,20 @@ static int take_lsf(Ckpt__V1__RegisterOwnJobRequest *request, struct err *err)
     return 0;
 }
 
+/* The cluster knows ways of asking alone: the rest of a profile is for the start. */
+static int take_profile(Ckpt__V1__RegisterOwnJobRequest *request, struct err *err)
+{
+    static char way[ID_MAX_BYTES + 1];
+
+    if (profile_way(optarg, way, err) != 0)
+        return err_wrap(err, "--profile");
+    if (way[0] != '\0' && !id_valid(way))
+        return err_set(err, ERR_INVALID,
+                       "--profile is \"%.140s\", it must be a way of asking or a profile", optarg);
+    request->profile = way;
+    return 0;
+}
+
 static int take_option(int option, Ckpt__V1__RegisterOwnJobRequest *request, const char **socket,
                        struct err *err)
 {
@@ -214,7 +229,7 @@ static int take_option(int option, Ckpt__V1__RegisterOwnJobRequest *request, con
     case 'v':
         return take_id("--vcluster", &request->vcluster, err);
     case 'y':
-        return take_id("--profile", &request->profile, err);
+        return take_profile(request, err);
     case 'd':
         return take_id("--target", &request->target_id, err);
     case 'c':

@@ -14,55 +14,9 @@
 #include <unistd.h>
 
 #include "src/base/check.h"
+#include "src/profile/patterns.h"
 
 enum { COPY_BYTES = 1 << 20, WALK_DESCRIPTORS = 16 };
-
-/* The next pattern of the list; "": there is none. */
-static const char *next_pattern(const char *at, char ret_pattern[SAVED_PATTERN_BYTES])
-{
-    size_t length;
-
-    at += strspn(at, " \t\n");
-    length = strcspn(at, " \t\n");
-    CHECK(length < SAVED_PATTERN_BYTES); /* saved_files_check() */
-    memcpy(ret_pattern, at, length);
-    ret_pattern[length] = '\0';
-    return at + length;
-}
-
-static bool leaves_folder(const char *pattern)
-{
-    size_t length = strlen(pattern);
-
-    return pattern[0] == '/' || strncmp(pattern, "../", 3) == 0 || strcmp(pattern, "..") == 0 ||
-           strstr(pattern, "/../") != NULL ||
-           (length >= 3 && strcmp(pattern + length - 3, "/..") == 0);
-}
-
-int saved_files_check(const char *patterns, struct err *err)
-{
-    char pattern[SAVED_PATTERN_BYTES];
-    size_t count = 0;
-
-    for (const char *at = patterns; *at != '\0';) {
-        at += strspn(at, " \t\n");
-        if (strcspn(at, " \t\n") >= sizeof(pattern))
-            return err_set(err, ERR_INVALID,
-                           "--checkpoint-files has a pattern of %zu bytes, at most %d are taken",
-                           strcspn(at, " \t\n"), SAVED_PATTERN_BYTES - 1);
-        at = next_pattern(at, pattern);
-        if (pattern[0] != '\0' && leaves_folder(pattern))
-            return err_set(err, ERR_INVALID,
-                           "--checkpoint-files has \"%.128s\"; its patterns are relative to the "
-                           "folder where ckpt-run is started, and stay below it",
-                           pattern);
-        count += pattern[0] != '\0';
-    }
-    return count > 0 ? 0
-                     : err_set(err, ERR_INVALID,
-                               "--checkpoint-files is empty; it names the files that the program "
-                               "saves, as 'CHGCAR WAVECAR'");
-}
 
 /* ---- finding ---- */
 
@@ -145,13 +99,13 @@ static void find_pattern(const char *pattern)
 void saved_files_find(const char *patterns, const struct timespec *newer_than,
                       struct saved_files *ret_files)
 {
-    char pattern[SAVED_PATTERN_BYTES];
+    char pattern[PATTERN_BYTES];
 
     *ret_files = (struct saved_files){.paths = check_calloc(SAVED_FILES_MAX, sizeof(char *))};
     search.files = ret_files;
     search.newer_than = *newer_than;
-    for (const char *at = next_pattern(patterns, pattern); pattern[0] != '\0';
-         at = next_pattern(at, pattern)) {
+    for (const char *at = patterns_next(patterns, pattern); pattern[0] != '\0';
+         at = patterns_next(at, pattern)) {
         find_pattern(pattern);
         if (!search.newer && ret_files->missing[0] == '\0')
             memcpy(ret_files->missing, pattern, sizeof(pattern));

@@ -2,7 +2,7 @@
  *
  * Flow     saved_files_find() until every pattern has a newer file and nothing changes any more;
  *          saved_files_copy(); at a start saved_files_bring_back().
- * Shapes   patterns as a shell has them, with blanks between; a folder stands for all below it. At
+ * Shapes   patterns of src/profile/patterns.h; a folder stands for all below it. At
  *          most SAVED_FILES_MAX files. Names are relative and stay so in the checkpoint.
  * Errors   err names the file and the system's word.
  */
@@ -15,8 +15,9 @@
 #include <time.h>
 
 #include "src/base/err.h"
+#include "src/profile/patterns.h"
 
-enum { SAVED_FILES_MAX = 4096, SAVED_PATTERN_BYTES = 256 };
+enum { SAVED_FILES_MAX = 4096, SAVED_PATTERN_BYTES = PATTERN_BYTES };
 
 struct saved_files {
     char **paths;
@@ -29,8 +30,6 @@ struct saved_files {
     char missing[SAVED_PATTERN_BYTES];
 };
 
-/* Whether a list of patterns is one: why not is in err. */
-int saved_files_check(const char *patterns, struct err *err);
 void saved_files_find(const char *patterns, const struct timespec *newer_than,
                       struct saved_files *ret_files);
 void saved_files_free(struct saved_files *files);

@@ -27,7 +27,7 @@
 enum {
     LOOK_MS = 100,
     TAKEN_LOOKS = 100, /* for the agent to take what is done, before the program runs again */
-    WORDS = 7,         /* before the command */
+    WORDS = 8,         /* before the command */
     TEXT_MAX = 4096,
     STATUS_NONE = -1 /* it goes on */
 };
@@ -37,6 +37,8 @@ enum {
 int stand_in_check(const struct stand_in *stand_in, const char *profile, uint32_t ranks,
                    struct err *err)
 {
+    struct err why;
+
     if (stand_in->file == NULL) {
         if (stand_in->text != NULL || stand_in->files != NULL || stand_in->then_named ||
             stand_in->quiet_ms != 0)
@@ -70,7 +72,9 @@ int stand_in_check(const struct stand_in *stand_in, const char *profile, uint32_
                        "--ranks %" PRIu32 " does not go with --ask-file, which asks one program "
                        "for all of the job: leave it out",
                        ranks);
-    return saved_files_check(stand_in->files, err);
+    if (patterns_check(stand_in->files, &why) != 0)
+        return err_set(err, ERR_INVALID, "--checkpoint-files %s", why.text);
+    return 0;
 }
 
 char **stand_in_command(const struct stand_in *stand_in, char *const *command)
@@ -91,6 +95,7 @@ char **stand_in_command(const struct stand_in *stand_in, char *const *command)
     snprintf(status, sizeof(status), "%d", stand_in->goes_on ? STATUS_NONE : stand_in->status);
     words[5] = check_strdup(status);
     words[6] = check_strdup(quiet);
+    words[7] = check_strdup(stand_in->restart == NULL ? "" : stand_in->restart);
     for (size_t i = 0; i < count; i++)
         words[WORDS + i] = command[i];
     return words;
@@ -117,7 +122,8 @@ static struct {
     char **command;
     const char *work_dir;
     pid_t program;
-    bool told; /* since it was started: its end with 0 is that of the stop */
+    bool told;               /* since it was started: its end with 0 is that of the stop */
+    bool goes_on_from_files; /* it was stopped before, or they were restored */
     char hint[HINT_TEXT_BYTES], answered[HINT_TEXT_BYTES]; /* in hand, "": none; before */
     char directory[PATH_MAX];
     struct timespec told_at; /* by the clock of the file system */
@@ -165,7 +171,10 @@ static void start_program(void)
             kill(self.program, SIGTERM); /* it came before there was a program */
         return;
     }
-    execvp(self.command[0], self.command);
+    if (self.goes_on_from_files && self.as.restart[0] != '\0')
+        execl("/bin/sh", "sh", "-c", self.as.restart, (char *)NULL);
+    else
+        execvp(self.command[0], self.command);
     run_say_error("%s: %s", self.command[0], strerror(errno));
     _exit(errno == ENOENT ? 127 : 126);
 }
@@ -381,6 +390,7 @@ static void program_ended(int wait_status)
     wait_until_taken();
     if (told_to_end)
         end_as(0);
+    self.goes_on_from_files = true;
     start_program();
 }
 
@@ -405,7 +415,10 @@ static void bring_files_back(void)
     const char *folder = getenv("CKPT_RESTORE_DIR");
     struct err err = {0};
 
-    if (folder == NULL || saved_files_bring_back(folder, &err) == 0)
+    if (folder == NULL)
+        return;
+    self.goes_on_from_files = true;
+    if (saved_files_bring_back(folder, &err) == 0)
         return;
     run_say_error("what was restored cannot be brought back: %s", err.text);
     _exit(125);
@@ -423,7 +436,8 @@ void stand_in_run(int argc, char **argv)
                                 .files = argv[4],
                                 .goes_on = strcmp(argv[5], "-1") == 0,
                                 .status = (int)strtol(argv[5], NULL, 10),
-                                .quiet_ms = strtoull(argv[6], NULL, 10)};
+                                .quiet_ms = strtoull(argv[6], NULL, 10),
+                                .restart = argv[7]};
     self.command = argv + WORDS;
     (void)prctl(PR_SET_NAME, "ckpt-stand-in");
     hold_signals();

@@ -29,10 +29,11 @@
 struct stand_in {
     const char *file; /* NULL: none is wanted */
     const char *text;
-    const char *files; /* run_saved_files.h */
-    bool goes_on;      /* after it has saved; else it ends */
-    int status;        /* ... with this one; with 0 alone, also when its work is complete */
-    bool then_named;   /* these were */
+    const char *files;   /* run_saved_files.h */
+    const char *restart; /* a shell command in the program's place, when files are there; or NULL */
+    bool goes_on;        /* after it has saved; else it ends */
+    int status;          /* ... with this one; with 0 alone, also when its work is complete */
+    bool then_named;     /* these were */
     uint64_t
         quiet_ms; /* goes_on: files that have not changed for so long are whole; 0: the default */
 };

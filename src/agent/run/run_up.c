@@ -38,6 +38,7 @@ void run_up_hello(struct rpc_client_call *call, const struct run_options *option
     hello.asks_group = options->asks_group;
     hello.asks_started = options->asks_started;
     hello.restore = options->restore;
+    hello.finds_way = options->finds_way;
     hello.replace = options->replace;
     hello.wait = facts->wait;
     hello.endpoint = (char *)(uintptr_t)run_command_endpoint();

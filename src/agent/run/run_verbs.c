@@ -10,9 +10,11 @@
 #include "src/agent/run/run_import.h"
 #include "src/agent/run/run_import_files.h"
 #include "src/agent/run/run_owner.h"
+#include "src/agent/run/run_profile.h"
 #include "src/agent/run/run_register.h"
 #include "src/agent/run/run_say.h"
 #include "src/agent/run/run_status.h"
+#include "src/agent/run/run_try.h"
 #include "src/base/build.h"
 #include "src/base/check.h"
 #include "src/cli/owner.h"
@@ -20,11 +22,8 @@
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
-} verbs[] = {{"status", run_status},
-             {"end", run_end},
-             {"register", run_register},
-             {"get", run_get},
-             {IMPORT_FILES_VERB, run_import_files}};
+} verbs[] = {{"status", run_status}, {"end", run_end}, {"register", run_register},
+             {"get", run_get},       {"try", run_try}, {IMPORT_FILES_VERB, run_import_files}};
 
 bool run_answered(int argc, char **argv, struct run_options *ret_options, int *ret_code)
 {
@@ -52,6 +51,8 @@ bool run_answered(int argc, char **argv, struct run_options *ret_options, int *r
         run_usage(stdout);
     else if (ret_options->version)
         printf("ckpt-run %s\n", build_text);
+    else if (!ret_options->quiet)
+        run_profile_say();
     *ret_code = EXIT_SUCCESS;
     return ret_options->help || ret_options->version;
 }

@@ -73,8 +73,9 @@ static Ckpt__V1__AllocationState job_state;
 static bool joined, may_begin, part_restored, from_scratch, place_changed, swapped;
 static Ckpt__V1__BeginState waits_for;                /* when it may not begin */
 static char registered_profile[16], said_profile[16]; /* "": none */
-static bool profile_named;                            /* registered by name */
-static Ckpt__V1__RestoreMode mode, other_mode;        /* other: of part 1, which has restored */
+static bool said_finds_way;
+static bool profile_named;                     /* registered by name */
+static Ckpt__V1__RestoreMode mode, other_mode; /* other: of part 1, which has restored */
 
 /* The worker that was started last; it ends when the loop comes round. */
 static struct {
@@ -187,6 +188,7 @@ static struct rpc_client_call *attach_on(struct rpc_channel *on, const char *all
 
     hello.allocation_id = id;
     hello.profile = said_profile;
+    hello.finds_way = said_finds_way;
     hello.work_dir = own_folder;
     hello.want_restore = !from_scratch;
     hello.restart_count = restart_count;
@@ -519,7 +521,7 @@ static int set_up(void **state)
     mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN;
     other_mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED;
     registered_profile[0] = said_profile[0] = '\0';
-    profile_named = false;
+    profile_named = said_finds_way = false;
     ended_with = RPC_OK;
     memset(&ready, 0, sizeof(ready));
     memset(&work, 0, sizeof(work));

@@ -351,18 +351,19 @@ static void the_registered_profile_counts(void **state)
     static const struct {
         const char *registered, *said, *counts; /* NULL: it is refused */
         bool named;
-    } rows[] = {{"", "", "signal", false},
-                {"", "grpc", "grpc", false},
-                {"signal", "", "signal", false},
-                {"signal", "signal-usr2", "signal-usr2", false},
-                {"signal", "", "signal", true},
-                {"signal", "signal", "signal", true},
-                {"signal", "grpc", NULL, true},
-                {"grpc", "", "grpc", true},
-                {"signal-usr2", "signal-usr2", "signal-usr2", true},
-                {"grpc", "signal", NULL, true},
-                {"signal-usr2", "grpc", NULL, false}, /* registered at level 1 */
-                {"dmtcp", "", NULL, true}};
+        enum way_open open;
+    } rows[] = {{"", "", "signal", false, WAY_OPEN},
+                {"", "grpc", "grpc", false, WAY_NAMED},
+                {"signal", "", "signal", false, WAY_OPEN},
+                {"signal", "signal-usr2", "signal-usr2", false, WAY_NAMED},
+                {"signal", "", "signal", true, WAY_NAMED},
+                {"signal", "signal", "signal", true, WAY_NAMED},
+                {"signal", "grpc", NULL, true, WAY_NAMED},
+                {"grpc", "", "grpc", true, WAY_NAMED},
+                {"signal-usr2", "signal-usr2", "signal-usr2", true, WAY_NAMED},
+                {"grpc", "signal", NULL, true, WAY_NAMED},
+                {"signal-usr2", "grpc", NULL, false, WAY_NAMED}, /* registered at level 1 */
+                {"dmtcp", "", NULL, true, WAY_NAMED}};
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         set_up(state);
@@ -373,6 +374,7 @@ static void the_registered_profile_counts(void **state)
         if (rows[i].counts != NULL) {
             expect_start(0);
             assert_string_equal(agent_find(&agent, "job")->entry.profile, rows[i].counts);
+            assert_uint_equal(agent_find(&agent, "job")->entry.way_open, rows[i].open);
         } else {
             expect_refusal("allocation job is registered with profile ");
             assert_contains(refusal, rows[i].registered);
@@ -380,6 +382,21 @@ static void the_registered_profile_counts(void **state)
         }
         tear_down(state);
     }
+}
+
+/* The application is given every means where ckpt-run wants it and nothing is named. */
+static void a_way_is_sought_where_none_is_named(void **state)
+{
+    char path[ASK_REGION_PATH_BYTES];
+
+    (void)state;
+    said_finds_way = true;
+    attach_to_restore();
+    expect_start(0);
+    assert_uint_equal(agent_find(&agent, "job")->entry.way_open, WAY_SOUGHT);
+    assert_true(allocation_region(&agent_find(&agent, "job")->entry, path));
+    agent_find(&agent, "job")->entry.way_open = WAY_OPEN;
+    assert_false(allocation_region(&agent_find(&agent, "job")->entry, path));
 }
 
 /* Without a broker it is as it was at the last start. */
@@ -392,10 +409,12 @@ static void in_an_outage_the_profile_is_that_of_the_start_before(void **state)
     attach_to_restore();
     expect_start(0);
     entry = &agent_find(&agent, "job")->entry;
-    app_stream_take_profile(agent_find(&agent, "job")->stream, "");
+    app_stream_take_profile(agent_find(&agent, "job")->stream,
+                            &(struct restore_word){.profile = ""});
     assert_string_equal(entry->profile, "grpc");
     strcpy(entry->profile, "another");
-    app_stream_take_profile(agent_find(&agent, "job")->stream, "");
+    app_stream_take_profile(agent_find(&agent, "job")->stream,
+                            &(struct restore_word){.profile = ""});
     assert_string_equal(entry->profile, "signal");
 }
 
@@ -688,6 +707,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_work_folder_is_not_kept_by_another_user_that_names_it,
                                         set_up, tear_down),
         cmocka_unit_test(the_registered_profile_counts),
+        cmocka_unit_test_setup_teardown(a_way_is_sought_where_none_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(in_an_outage_the_profile_is_that_of_the_start_before,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_part_that_restores_in_another_way_is_refused_with_both,

@@ -186,22 +186,6 @@ static void a_copy_that_cannot_be_written_is_an_error(void **state)
     saved_files_free(&files);
 }
 
-static void patterns_stay_below_the_folder(void **state)
-{
-    static const char *const wrong[] = {"", " ", "/etc/*", "a ../b", "a/../../b", ".."};
-    char longer[SAVED_PATTERN_BYTES + 8];
-    struct err err = {0};
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-        assert_int_equal(saved_files_check(wrong[i], &err), -1);
-    memset(longer, 'x', sizeof(longer) - 1);
-    longer[sizeof(longer) - 1] = '\0';
-    assert_int_equal(saved_files_check(longer, &err), -1);
-    assert_contains(err.text, "at most 255 are taken");
-    assert_int_equal(saved_files_check("CHGCAR ..WAVE* out/..x", &err), 0);
-}
-
 /* A command with a stand-in names its program; another one itself. */
 static void the_program_of_a_command_is_found(void **state)
 {
@@ -228,7 +212,6 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_copy_that_cannot_be_written_is_an_error, set_up,
                                         tear_down),
-        cmocka_unit_test(patterns_stay_below_the_folder),
         cmocka_unit_test(the_program_of_a_command_is_found)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include "fsm/profiles.h"
+#include "src/base/check.h"
 #include "tests/unit/ask/node.h"
 
 /* What a registration may name is what a node can do, and each way can do all of it. */
@@ -48,9 +49,29 @@ static void messages_name_all_profiles_and_those_that_register(void **state)
     }
     assert_memory_equal(ask_profiles(text), expected, strlen(expected));
     assert_non_null(strstr(text, "signal (SIGUSR1), signal-usr2 (SIGUSR2)"));
-    assert_non_null(strstr(text, "; exec, criu and dmtcp are UNIMPLEMENTED in this version"));
+    assert_non_null(strstr(text, "; criu and dmtcp are UNIMPLEMENTED in this version"));
     assert_string_equal(ask_profiles_registering(text), registering);
     assert_non_null(strstr(text, "grpc"));
+}
+
+/* Of whom nobody has said how it is asked: what it has taken decides, else the first way. */
+static void an_application_shows_its_way(void **state)
+{
+    struct ckpt_shm *shm = check_calloc(1, sizeof(*shm));
+    struct application application = {.endpoint = ASK_UNREGISTERED};
+    struct ask_target target = target_of(&application);
+
+    (void)state;
+    assert_string_equal(ask_shown(&target), ask_name(""));
+    application.region = shm;
+    assert_string_equal(ask_shown(&target), ask_name(""));
+    shm->slot[3].owner = 4;
+    assert_string_equal(ask_shown(&target), "shm");
+    application.endpoint = ASK_REGISTERED;
+    assert_string_equal(ask_shown(&target), "grpc");
+    application.endpoint = ASK_CLOSED; /* it was, and may be again */
+    assert_string_equal(ask_shown(&target), "grpc");
+    free(shm);
 }
 
 static const struct ask_request request = {.checkpoint_id = 42,
@@ -284,6 +305,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_profile_has_a_whole_row),
         cmocka_unit_test(messages_name_all_profiles_and_those_that_register),
+        cmocka_unit_test(an_application_shows_its_way),
         cmocka_unit_test(signal_way_asks_once_and_hears_nothing),
         cmocka_unit_test(what_lies_elsewhere_is_linked_and_not_made),
         cmocka_unit_test(every_way_finds_the_answer_in_the_folder),

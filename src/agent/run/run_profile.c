@@ -1,0 +1,175 @@
+/* The profile that a line of ckpt-run names. See run_profile.h. */
+#include "src/agent/run/run_profile.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/agent/run/run_say.h"
+#include "src/ask/ask.h"
+#include "src/ask/sentinel.h"
+#include "src/base/buf.h"
+#include "src/base/check.h"
+#include "src/profile/profile.h"
+
+/* Options point into it: it stays open. */
+static struct {
+    struct profile profile;
+    char name[ID_MAX_BYTES + 1]; /* AUTO, KNOWN: the one that knows the program */
+    const char *program;
+    enum { TAKEN_NAMED, TAKEN_AUTO, TAKEN_NONE, TAKEN_KNOWN } how;
+} taken;
+
+/* ---- its keys as options ---- */
+
+enum { NUMBER_BYTES = 32 };
+
+static const char *then_text(const struct profile *profile, char text[NUMBER_BYTES])
+{
+    if (!profile_has_file(profile))
+        return "";
+    if (profile_goes_on(profile))
+        return profile->then;
+    snprintf(text, NUMBER_BYTES, "exits=%" PRIu32, profile->exit_status);
+    return text;
+}
+
+/* A line that says itself what the program does then, says the rest of it as well. */
+static const char *quiet_text(const struct profile *profile, const struct run_options *options,
+                              char text[NUMBER_BYTES])
+{
+    if (!profile_has_file(profile) || !profile_goes_on(profile) || options->stand_in.then_named)
+        return "";
+    snprintf(text, NUMBER_BYTES, "%" PRIu64 "ms", profile->quiet_ms);
+    return text;
+}
+
+static const char *ranks_text(const struct profile *profile, char text[NUMBER_BYTES])
+{
+    if (profile->ranks == 0)
+        return "";
+    snprintf(text, NUMBER_BYTES, "%" PRIu32, profile->ranks);
+    return text;
+}
+
+static int take_keys(const struct profile *profile, struct run_options *options,
+                     run_profile_add_fn *add, struct err *err)
+{
+    char then[NUMBER_BYTES], quiet[NUMBER_BYTES], ranks[NUMBER_BYTES];
+    const struct {
+        const char *option, *value;
+    } keys[] = {{"ask-file", profile->file},
+                {"ask-text", profile->text},
+                {"checkpoint-files", profile->files},
+                {"files-quiet", quiet_text(profile, options, quiet)},
+                {"ask-then", then_text(profile, then)},
+                {"echkpnt", profile->echkpnt},
+                {"checkpoint-cmd", profile->command},
+                {"restart-cmd", profile->restart_command},
+                {"ask", profile->whom},
+                {"ranks", ranks_text(profile, ranks)}};
+
+    options->profile = profile->way;
+    for (size_t i = 0; i < ARRAY_COUNT(keys); i++)
+        if (keys[i].value[0] != '\0' && add(options, keys[i].option, keys[i].value, err) != 0)
+            return err_wrap(err, "%s", profile->settings.path);
+    return 0;
+}
+
+/* ---- which one ---- */
+
+static bool asks_by_options(const struct run_options *options)
+{
+    return options->stand_in.file != NULL || options->checkpoint_cmd != NULL ||
+           options->echkpnt != NULL;
+}
+
+static int take_known(struct run_options *options, char *const *command, bool wanted,
+                      run_profile_add_fn *add, struct err *err)
+{
+    bool known = command[0] != NULL && !asks_by_options(options) &&
+                 profile_of_command(command, &taken.profile, taken.name, &taken.program);
+
+    options->profile = "";
+    options->finds_way = wanted && !known && !asks_by_options(options);
+    if (known)
+        taken.how = wanted ? TAKEN_AUTO : TAKEN_KNOWN;
+    else if (options->finds_way)
+        taken.how = TAKEN_NONE;
+    return wanted && known ? take_keys(&taken.profile, options, add, err) : 0;
+}
+
+int run_profile_take(struct run_options *options, char *const *command, run_profile_add_fn *add,
+                     struct err *err)
+{
+    profile_close(&taken.profile);
+    taken.how = TAKEN_NAMED;
+    if (options->profile[0] == '\0' || strcmp(options->profile, PROFILE_AUTO) == 0)
+        return take_known(options, command, options->profile[0] != '\0', add, err);
+    if (ask_find(options->profile) != NULL)
+        return 0;
+    if (profile_open(&taken.profile, options->profile, err) != 0)
+        return err_wrap(err, "--profile");
+    return take_keys(&taken.profile, options, add, err);
+}
+
+void run_profile_say(void)
+{
+    switch (taken.how) {
+    case TAKEN_AUTO:
+        run_say("--profile auto takes %s, which knows %s: %s", taken.name, taken.program,
+                taken.profile.about);
+        break;
+    case TAKEN_NONE:
+        run_say(
+            "--profile auto: no profile knows the command. Where it is registered without a way, "
+            "the application shows one: it registers an address, opens the shared memory of "
+            "CKPT_SHM, or catches SIGUSR1; --checkpoint-cmd saves one that does none of these");
+        break;
+    case TAKEN_KNOWN:
+        run_say("%s is a program of the profile %s, which --profile auto would take: %s",
+                taken.program, taken.name, taken.profile.about);
+        break;
+    case TAKEN_NAMED:
+        break;
+    }
+}
+
+/* ---- the command in a restart command ---- */
+
+static void add_command(struct buf *text, char *const *command)
+{
+    for (size_t i = 0; command[i] != NULL; i++) {
+        size_t size = 4 * strlen(command[i]) + 4;
+        char *word = check_alloc(size);
+
+        CHECK(request_quote(command[i], word, size) > 0 || command[i][0] == '\0');
+        if (i > 0)
+            buf_append(text, " ", 1);
+        if (command[i][0] == '\0')
+            buf_append(text, "''", 2);
+        else
+            buf_append(text, word, strlen(word));
+        free(word);
+    }
+}
+
+char *run_profile_restart(const char *restart_command, char *const *command)
+{
+    static const char place[] = "{command}";
+    const char *at;
+    struct buf text;
+    char *result;
+
+    buf_init(&text);
+    while ((at = strstr(restart_command, place)) != NULL) {
+        buf_append(&text, restart_command, (size_t)(at - restart_command));
+        add_command(&text, command);
+        restart_command = at + strlen(place);
+    }
+    buf_append(&text, restart_command, strlen(restart_command) + 1);
+    result = check_strdup((const char *)text.bytes);
+    buf_close(&text);
+    return result;
+}

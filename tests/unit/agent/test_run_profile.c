@@ -1,0 +1,127 @@
+/* ckpt-run --profile: a profile's keys as the options of a line. S1-030. */
+#include "tests/support/test.h"
+
+#include <getopt.h>
+#include <unistd.h>
+
+#include "src/agent/run/run_options.h"
+#include "src/agent/run/run_profile.h"
+
+static struct run_options options;
+static struct err err;
+
+static int take_line(const char *const *words)
+{
+    int argc = 0;
+
+    while (words[argc] != NULL)
+        argc++;
+    optind = 0;
+    memset(&options, 0, sizeof(options));
+    return run_options_parse(argc, (char **)(uintptr_t)words, &options, &err);
+}
+#define LINE(...) take_line((const char *const[]){"ckpt-run", "--alloc", "j", __VA_ARGS__, NULL})
+
+static int no_site(void **state)
+{
+    (void)state;
+    return setenv("CKPT_PROFILES", "/nonexistent", 1);
+}
+
+static void a_profile_stands_for_options(void **state)
+{
+    (void)state;
+    assert_int_equal(LINE("--profile", "vasp", "vasp_std", "x y"), 0);
+    assert_string_equal(options.profile, "file");
+    assert_string_equal(options.stand_in.file, "STOPCAR");
+    assert_string_equal(options.stand_in.text, "LSTOP = .TRUE.");
+    assert_string_equal(options.stand_in.files, "CONTCAR WAVECAR CHGCAR");
+    assert_contains(options.stand_in.restart, "exec vasp_std 'x y'");
+    assert_null(options.restart_cmd); /* the stand-in's */
+    assert_string_equal(stand_in_program(options.command), "vasp_std");
+    assert_int_equal(LINE("--profile", "quantum-espresso", "pw.x"), 0);
+    assert_int_equal(options.stand_in.status, 255);
+    assert_int_equal(LINE("--profile", "lsf", "./solver", "a"), 0);
+    assert_string_equal(options.profile, "exec");
+    assert_string_equal(options.echkpnt, ".lbatch");
+    assert_null(options.checkpoint_cmd);
+}
+
+static void options_of_the_line_stand_above_it(void **state)
+{
+    (void)state;
+    assert_int_equal(LINE("--profile", "vasp", "--ask-file", "STOP", "--checkpoint-files", "a",
+                          "--ask-then", "exits=3", "--restart-cmd", "again {command}", "vasp_std"),
+                     0);
+    assert_string_equal(options.stand_in.file, "STOP");
+    assert_string_equal(options.stand_in.files, "a");
+    assert_int_equal(options.stand_in.status, 3);
+    assert_string_equal(options.stand_in.restart, "again vasp_std");
+    assert_string_equal(options.stand_in.text, "LSTOP = .TRUE.");
+}
+
+static void ways_of_asking_stay_as_they_are(void **state)
+{
+    (void)state;
+    assert_int_equal(LINE("--profile", "signal-usr2", "vasp_std"), 0);
+    assert_string_equal(options.profile, "signal-usr2");
+    assert_null(options.stand_in.file);
+    assert_int_equal(LINE("vasp_std"), 0); /* a line that says nothing is changed in nothing */
+    assert_string_equal(options.profile, "");
+    assert_null(options.stand_in.file);
+    assert_string_equal(options.command[0], "vasp_std");
+}
+
+static void auto_takes_what_knows_the_program(void **state)
+{
+    (void)state;
+    assert_int_equal(LINE("--profile", "auto", "mpirun", "-np", "2", "cp2k.psmp"), 0);
+    assert_string_equal(options.profile, "file");
+    assert_string_equal(options.stand_in.file, "EXIT");
+    assert_contains(options.stand_in.restart, "exec mpirun -np 2 cp2k.psmp");
+    assert_int_equal(LINE("--profile", "auto", "./unknown"), 0);
+    assert_string_equal(options.profile, "");
+    assert_null(options.stand_in.file);
+    assert_int_equal(
+        LINE("--profile", "auto", "--ask-file", "S", "--checkpoint-files", "a", "vasp"), 0);
+    assert_string_equal(options.stand_in.files, "a");
+    assert_null(options.stand_in.text);
+}
+
+static void unknown_profiles_are_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(LINE("--profile", "vapor", "x"), -1);
+    assert_contains(err.text, "--profile: there is no profile \"vapor\"; the nearest is vasp");
+    assert_int_equal(LINE("--profile", "./none.yaml", "x"), -1);
+    assert_contains(err.text, "./none.yaml: cannot be opened");
+    assert_int_equal(LINE("--profile", "vasp", "--ranks", "4", "x"), -1);
+    assert_contains(err.text, "--ranks 4 does not go with --ask-file");
+}
+
+/* Of a shell each word is what it was. */
+static void a_restart_command_has_the_command(void **state)
+{
+    static const char *const command[] = {"a b", "", "it's", "$x", NULL};
+    char *text = run_profile_restart("cd x && exec {command}; {comman} {command}",
+                                     (char *const *)(uintptr_t)command);
+
+    (void)state;
+    assert_string_equal(text, "cd x && exec 'a b' '' 'it'\\''s' '$x'; {comman} 'a b' '' "
+                              "'it'\\''s' '$x'");
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_profile_stands_for_options, no_site),
+        cmocka_unit_test_setup(options_of_the_line_stand_above_it, no_site),
+        cmocka_unit_test_setup(ways_of_asking_stay_as_they_are, no_site),
+        cmocka_unit_test_setup(auto_takes_what_knows_the_program, no_site),
+        cmocka_unit_test_setup(unknown_profiles_are_refused, no_site),
+        cmocka_unit_test(a_restart_command_has_the_command),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
