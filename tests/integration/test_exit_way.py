@@ -1,14 +1,14 @@
 #!/usr/bin/python3
 """Programs that know nothing of checkpoints and end when they have saved (ckpt-run --checkpoint-exit), are told so by a signal (--ask-signal), or end with 0 before their
 work is complete (--done-if): saved, started again in place, killed while they save, without a leader, an agent or a ckpt-run, to the result of an undisturbed run.
-S4-003, S5-001, S5-002, S5-003, S5-004, S5-005, S5-006, S5-007, S5-012, S5-013, S5-014, S5-015."""
+S4-003, S5-001, S5-002, S5-003, S5-004, S5-005, S5-006, S5-007, S5-010, S5-011, S5-012, S5-013, S5-014, S5-015."""
 import os
 import pathlib
 import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, common_pb2, tap, wait_until  # noqa: E402
+from cluster import BIN, Cluster, common_pb2, own_name, tap, wait_until  # noqa: E402
 from jobs import COMPLETE, COMPLETED, FAILED, MIB, POLICY, all_run, allocation_in, ends, ends_in, hint, says  # noqa: E402
 
 EMPTY = common_pb2.REASON_EMPTY_CHECKPOINT
@@ -232,5 +232,37 @@ def a_signal_goes_to_whom_it_is_meant_for():
         cluster.debug_check()
 
 
+def old_attributes_say_the_same():
+    """`register --attr`: ckpt-run needs no option of its own. A save that looks like the end of the work is refused at the registration."""
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        (cluster.dir / "condor").mkdir()
+        (cluster.dir / "program.py").write_text(PROGRAM)
+        words = ["register", "--tenant", "physics", "--project", "heat", "--node", "a:1:1MiB", "--new-node", "--restart", "manual", "--owner", own_name()]
+        refused = cluster.ctl(*words, "--alloc", "never", "--attr", "checkpoint_exit_code=0", check=False)
+        assert refused.returncode != 0 and "CHECKPOINT_EXIT_FINAL" in refused.stderr, refused
+        for attribute, name in (("checkpoint_exit_code=x", "ATTRIBUTE_WRONG"), ("CheckpointExitCode=85", "ATTRIBUTES_MUTE")):
+            refused = cluster.ctl(*words, "--alloc", "never", "--attr", attribute, check=False)
+            assert refused.returncode != 0 and name in refused.stderr, refused
+        cluster.ctl(*words, "--alloc", "condor", "--attr", "+WantCheckpointSignal=TRUE", "--attr", "+CheckpointSig=SIGTSTP", "--attr",
+                    "+SuccessCheckpointExitCode=77", "--attr", "transfer_output_files=condor/state,condor/more")
+        (cluster.dir / "condor" / "more").write_text("x")
+        cluster.ctl(*words, "--alloc", "killed", "--attr", "checkpoint_exit_code=85", "--attr", "kill_sig=SIGINT")
+        killed = cluster.run_job("a", "killed", ["/usr/bin/python3", "-c", "import signal, sys, time\nsignal.signal(15, lambda *_: print('term', flush=True))\n"
+                                                "signal.signal(2, lambda *_: (print('interrupted', flush=True), sys.exit(3)))\nprint('begins at 0', flush=True)\nwhile True: time.sleep(.05)"])
+        wait_until("it begins", lambda: begun(killed) == [0], 20)
+        killed.process.send_signal(15)
+        assert ends(killed) == 3 and "interrupted" in killed.log.read_text() and "\nterm" not in killed.log.read_text(), killed.log.read_text()
+        job = cluster.run_job("a", "condor", ["/usr/bin/python3", str(cluster.dir / "program.py"), str(cluster.dir / "condor"), "150", "0", "77", "0.02"])
+        wait_until("it begins", lambda: begun(job) == [0], 20)
+        record = ends_in(cluster, "condor", hint(cluster, "condor"), (COMPLETE, FAILED), 30)
+        assert record.state == COMPLETE, (record, job.log.read_text())
+        assert names(record) == {"n", "more"}, names(record)
+        assert ends(job, 60) == 0 and len(begun(job)) == 2, job.log.read_text()
+        assert (cluster.dir / "condor" / "result").read_text() == truth(150)
+        cluster.debug_check()
+
+
 if __name__ == "__main__":
-    sys.exit(tap([it_ends_when_it_has_saved_and_comes_back, it_is_told_by_a_signal_and_reads_its_input_again, each_sign_and_each_end_counts_for_what_it_is, a_signal_goes_to_whom_it_is_meant_for]))
+    sys.exit(tap([it_ends_when_it_has_saved_and_comes_back, it_is_told_by_a_signal_and_reads_its_input_again, each_sign_and_each_end_counts_for_what_it_is, a_signal_goes_to_whom_it_is_meant_for,
+                  old_attributes_say_the_same]))

@@ -135,7 +135,8 @@ static void tell_start(struct restorer *restorer, uint64_t run)
                                                   .owner = known || first ? &owner : NULL,
                                                   .owner_rule = point->owner_rule,
                                                   .comes_back = point->comes_back,
-                                                  .profile = point->profile});
+                                                  .profile = point->profile,
+                                                  .attributes = point->attributes});
 }
 
 static void say_awaits(struct restorer *restorer)
@@ -196,8 +197,9 @@ static void carry_out_for_caller(struct restorer *restorer, const struct restore
         tell_start(restorer, effect->number);
         return;
     case RESTORE_DO_TELL_ALONE:
-        restorer->caller->told(restorer->data,
-                               &(struct restore_word){.run = effect->number, .profile = ""});
+        restorer->caller->told(
+            restorer->data,
+            &(struct restore_word){.run = effect->number, .profile = "", .attributes = ""});
         return;
     case RESTORE_DO_SAY:
         restorer_say(restorer, effect->says, event);

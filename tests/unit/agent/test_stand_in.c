@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "src/agent/run/run_aside.h"
+#include "src/agent/run/run_attributes.h"
 #include "src/agent/run/run_output_line.h"
 #include "src/agent/run/run_question.h"
 #include "src/base/signal_name.h"
@@ -233,6 +234,65 @@ static void its_words_say_the_options(void **state)
     assert_int_equal(read.quiet_ms, 500);
     assert_false(stand_in_read((char **)(uintptr_t)command, &read, &found));
     free_words(words, command);
+}
+
+/* A registration's attributes become the same options. S5-004, S5-005, S5-006, S5-010. */
+static void attributes_become_options(void **state)
+{
+    struct stand_in as;
+    struct err err;
+
+    (void)state;
+    assert_int_equal(run_attributes_read("checkpoint_exit_code=85", &as, &err), 0);
+    assert_true(as.unasked && as.status == 85 && as.end_signal == 0 && as.tell.signal == 0);
+    assert_null(as.files);
+    assert_int_equal(
+        run_attributes_read("WantCheckpointSignal=TRUE\nTransferOutput=a,b", &as, &err), 0);
+    assert_true(!as.unasked && as.status == 0);
+    assert_int_equal(as.tell.signal, SIGTERM);
+    assert_string_equal(as.files, "a b");
+    assert_int_equal(run_attributes_read("WantCheckpointSignal=TRUE\nkill_sig=SIGINT", &as, &err),
+                     0);
+    assert_int_equal(as.tell.signal, SIGINT);
+    assert_int_equal(as.kill_signal, SIGINT);
+    assert_int_equal(run_attributes_read("WantCheckpointSignal=TRUE\nkill_sig=SIGINT\n"
+                                         "CheckpointSig=RTMIN+1\nCheckpointExitBySignal=TRUE\n"
+                                         "CheckpointExitSignal=USR2",
+                                         &as, &err),
+                     0);
+    assert_int_equal(as.tell.signal, SIGRTMIN + 1);
+    assert_int_equal(as.end_signal, SIGUSR2);
+    assert_int_equal(
+        run_attributes_read("WantCheckpointSignal=TRUE\nCheckpointSig=NONE", &as, &err), -1);
+    assert_contains(err.text, "\"NONE\" is no signal that a program can take");
+    assert_int_equal(run_attributes_read("Unknown=1", &as, &err), -1);
+    assert_contains(err.text, "does not take: Unknown=1; install the release");
+    assert_int_equal(
+        run_attributes_read("checkpoint_exit_code=85\nTransferOutput=/etc/*", &as, &err), -1);
+}
+
+/* Also in an outage, when no broker tells them; and never beside options of ckpt-run itself. */
+static void attributes_that_were_told_once_stay(void **state)
+{
+    char program[] = "sh", told[] = "checkpoint_exit_code=85";
+    char *command[] = {program, NULL};
+    struct run_options options = {.command = command};
+    Ckpt__V1__AttachReady ready = CKPT__V1__ATTACH_READY__INIT;
+    struct err err = {0};
+
+    (void)state;
+    assert_ptr_equal(run_attributes_line(&options, &ready, &err), command);
+    ready.attributes = told;
+    for (int i = 0; i < 2; i++) {
+        char *const *line = run_attributes_line(&options, &ready, &err);
+
+        assert_true(line != command);
+        assert_string_equal(stand_in_program(line), "sh");
+        ready.attributes = (char *)(uintptr_t) "";
+    }
+    options.stand_in.unasked = true;
+    assert_ptr_equal(run_attributes_line(&options, &ready, &err), command);
+    assert_string_equal(err.text, "");
 }
 
 /* ---- signals ---- */
@@ -494,6 +554,8 @@ int main(void)
         cmocka_unit_test(options_that_do_not_go_together_are_named),
         cmocka_unit_test(a_value_that_is_too_long_is_named),
         cmocka_unit_test(its_words_say_the_options),
+        cmocka_unit_test(attributes_become_options),
+        cmocka_unit_test(attributes_that_were_told_once_stay),
         cmocka_unit_test(any_signal_has_a_name),
         cmocka_unit_test(whom_it_goes_to_has_a_word),
         cmocka_unit_test(only_a_program_that_catches_it_is_told),
