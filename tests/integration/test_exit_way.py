@@ -146,7 +146,8 @@ def it_is_told_by_a_signal_and_reads_its_input_again():
 
 def each_sign_and_each_end_counts_for_what_it_is():
     """A list that leaves the files out is an EMPTY_CHECKPOINT; status 0 is not the end of the work while a file says so; a save by a signal; a program that goes on and says so on
-    its standard output, or by a tracker; one that does not catch the signal is spared; one that writes `done` is asked by the signal that its user names."""
+    its standard output, or by a tracker; one that does not catch the signal is spared; one that writes `done` is asked by the signal that its user names; one that
+    saves by itself alone, and has not since it was asked, gives its last save once more, which says how old it is; one that never saves is not started for ever."""
     shell = "trap 'exit 85' TERM; while :; do sleep 0.05; done"
     prints = "t=0; trap 't=1' USR2; while :; do sleep 0.05; if [ $t = 1 ]; then t=0; echo 5 > it/s; sleep 0.4; echo 0000100 > it/latest; echo step 100 saved; fi; done"
     gmx = "echo begins at $(cat gmx/s 2>/dev/null || echo 0); if [ -e gmx/s ]; then touch gmx/result; exit 0; fi; sleep 0.3; echo 7 > gmx/s; exit 0"
@@ -162,12 +163,15 @@ def each_sign_and_each_end_counts_for_what_it_is():
                                 "--tracker", "it/latest")),
                 ("says", "trap '. \"$CKPT_DIR/request\"; echo 7 > \"$directory/n\"; printf \"hint=%s\\nbytes=2\\nstatus=0\\n\" $hint > \"$CKPT_DIR/new\"; "
                  "mv \"$CKPT_DIR/new\" \"$CKPT_DIR/done\"' TSTP; while :; do sleep 0.05; done", ("--ask-signal", "TSTP")),
+                ("late", "if [ ! -e late/s ]; then echo 5 > late/s; exit 85; fi; while :; do sleep 0.05; done", ("--checkpoint-exit", "85", "--checkpoint-files", "late/s")),
+                ("spins", "exit 85", ("--checkpoint-exit", "85", "--checkpoint-files", "spins/s", "--max-restarts", "0")),
                 ("gmx", gmx, ("--done-if", "gmx/result", "--checkpoint-files", "gmx/s"))):
             (cluster.dir / name).mkdir()
             cluster.register(name, [("a", 1, MIB)])
             jobs[name] = cluster.run_job("a", name, ["sh", "-c", line], options)
         all_run(cluster)
-        asked = {name: hint(cluster, name) for name in ("empty", "deaf", "dies", "it", "says")}
+        first = wait_until("what it has saved by itself is a checkpoint", lambda: newest(cluster, "late"), 20)
+        asked = {name: hint(cluster, name) for name in ("late", "empty", "deaf", "dies", "it", "says")}
         records = {name: ends_in(cluster, name, identifier, (COMPLETE, FAILED), 30) for name, identifier in asked.items()}
         assert records["empty"].state == FAILED and records["empty"].reason == EMPTY, records["empty"]
         says(jobs["empty"], "no file of \"empty/nothing\" is newer")
@@ -177,10 +181,14 @@ def each_sign_and_each_end_counts_for_what_it_is():
         assert records["says"].state == COMPLETE, jobs["says"].log.read_text()
         assert records["it"].state == COMPLETE and records["it"].label == "0000100", (records["it"], jobs["it"].log.read_text())
         assert names(records["it"]) == {"s", "latest"}, names(records["it"])
+        assert records["late"].state == COMPLETE and 0 <= records["late"].snapshot_at_ms - first.snapshot_at_ms < 100, (records["late"], first)
+        assert ends(jobs["spins"]) == 85 and "has ended 10 times in a row" in jobs["spins"].log.read_text(), jobs["spins"].log.read_text()
         assert ends(jobs["gmx"], 30) == 0 and begun(jobs["gmx"]) == [0, 7], jobs["gmx"].log.read_text()
         allocation_in(cluster, "gmx", COMPLETED)
         for name in asked:
             assert jobs[name].known_to_run(), jobs[name].log.read_text()
+        jobs["empty"].process.send_signal(15)  # to all of the job: it saves, and its work is not complete
+        assert ends(jobs["empty"]) == 85 and not jobs["empty"].applications(), jobs["empty"].log.read_text()
         cluster.debug_check()
 
 

@@ -436,7 +436,7 @@ static void set_aside(int wait_status)
                       self.empty_ends);
         end_unfinished(wait_status);
     }
-    if (!files.newer)
+    if (!files.newer && self.empty_ends == 1)
         say_empty();
     if (why[0] != '\0')
         run_say_error("what the program has saved by itself is no checkpoint: %s", why);
