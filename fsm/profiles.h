@@ -12,12 +12,14 @@
 
 /* An empty name means the first profile. */
 #define FSM_PROFILE_DEFAULT "signal"
+/* ... and that of one that looks for the question itself, or has a stand-in that does. */
+#define FSM_PROFILE_FILE "file"
 #define FSM_PROFILES(X)                                                                            \
     X(signal_usr1, FSM_PROFILE_DEFAULT, 1)                                                         \
     X(signal_usr2, "signal-usr2", 1)                                                               \
     X(grpc, "grpc", 1)                                                                             \
     X(shm, "shm", 2)                                                                               \
-    X(file, "file", 2)                                                                             \
+    X(file, FSM_PROFILE_FILE, 2)                                                                   \
     X(exec, "exec", 2)
 
 /* The names in a text, each followed by ", ". */

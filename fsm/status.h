@@ -244,7 +244,22 @@
     X(88, NOT_RERUNNABLE, 9,                                                                       \
       "the job writes no checkpoints (strategy none) and may not run again (requeue never): to "   \
       "move it is to end it",                                                                      \
-      "leave it where it is, or end it: ckptctl end JOB")
+      "leave it where it is, or end it: ckptctl end JOB")                                          \
+    X(94, ATTRIBUTE_WRONG, 3,                                                                      \
+      "\"{t}\" is no attribute of a job that checkpoints itself, or not with that value",          \
+      "write NAME=VALUE, as checkpoint_exit_code=85 (0 to 255), WantCheckpointSignal=TRUE, "       \
+      "CheckpointSig=TERM or transfer_checkpoint_files=a,b; fsm/attributes.h lists all")           \
+    X(95, CHECKPOINT_EXIT_FINAL, 3,                                                                \
+      "status {t} says both that the job has saved and that its work is complete: it would never " \
+      "end",                                                                                       \
+      "let it end with another status when it has saved, as 85; or have it told by a signal: "     \
+      "WantCheckpointSignal=TRUE")                                                                 \
+    X(96, ATTRIBUTES_PROFILE, 3,                                                                   \
+      "attributes say that the job checkpoints itself, and the profile \"{t}\" says otherwise",    \
+      "leave the profile out, or name file")                                                       \
+    X(97, ATTRIBUTES_MUTE, 3,                                                                      \
+      "no attribute says that the job is told to save, or that it saves by itself",                \
+      "add WantCheckpointSignal=TRUE, WantFTOnCheckpoint=TRUE or checkpoint_exit_code=85")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

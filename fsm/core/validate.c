@@ -115,25 +115,6 @@ static enum fsm_status check_nodes(size_t count, fsm_share_message **shares, boo
     return outcome->status;
 }
 
-/* An agent that does not know the way of asking would fail every checkpoint; the scheduler hears at
- * the registration. */
-static void check_profile(const char *profile, struct fsm_outcome *outcome)
-{
-    static const char *const profiles[] = {
-#define X(row, name, level) name,
-        FSM_PROFILES(X)
-#undef X
-    };
-
-    if (outcome->status != FSM_OK || profile[0] == '\0')
-        return;
-    for (size_t i = 0; i < ARRAY_COUNT(profiles); i++) {
-        if (strcmp(profiles[i], profile) == 0)
-            return;
-    }
-    outcome->status = FSM_PROFILE_UNKNOWN;
-}
-
 /* A text of the record's table is an id or empty. The bounds of numbers are the table's, so that
  * what is taken here can be read from a snapshot. */
 static enum fsm_status validate_spec(const Ckpt__V1__AllocationSpec *spec,
@@ -142,10 +123,13 @@ static enum fsm_status validate_spec(const Ckpt__V1__AllocationSpec *spec,
     check_id(spec->allocation_id, outcome);
     check_id(spec->tenant, outcome);
     check_id(spec->project, outcome);
-#define TEXT(name) check_id_or_empty(spec->name, outcome);
+#define TEXT(name)                                                                                 \
+    if (fsm_spec_text_is_id(#name))                                                                \
+        check_id_or_empty(spec->name, outcome);
     FSM_ALLOCATION_SPEC(ROW_SKIP, TEXT)
 #undef TEXT
-    check_profile(spec->profile, outcome);
+    fsm_check_profile(spec->profile, outcome);
+    fsm_check_attributes(spec, outcome);
     check_id_or_empty(spec->target_id, outcome);
 #define FIELD(type, name, highest)                                                                 \
     if (!record_within((uint64_t)spec->name, highest, sizeof(type)))                               \

@@ -24,6 +24,7 @@
     TEXT(vcluster)                                                                                 \
     TEXT(owner)                                                                                    \
     TEXT(profile)                                                                                  \
+    TEXT(attributes)                    /* of one that checkpoints itself; "": none */             \
     TEXT(continues)                     /* the job whose checkpoints went over to it; "": none */  \
     FIELD(uint64_t, submitted_at_ms, FSM_TIME_MAX_MS)                                              \
     FIELD(uint64_t, started_at_ms, FSM_TIME_MAX_MS)                                                \

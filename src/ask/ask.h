@@ -27,7 +27,7 @@
 struct ask_call; /* an open question */
 struct ask_request;
 
-enum { ASK_ADDRESS_BYTES = 128, ASK_NAME_BYTES = 64 };
+enum { ASK_ADDRESS_BYTES = 128, ASK_NAME_BYTES = 64, ASK_SIGNAL_MAX = 64 };
 #define ASK_ESTIMATE_MAX_MS UINT64_C(604800000) /* 7 days, the longest timeout of a policy */
 
 enum ask_catches {
@@ -46,7 +46,8 @@ struct ask_rank {
     uint32_t number; /* over all nodes */
     pid_t pid;       /* 0: not known; the rank is asked with all that hear the signal */
     bool catches_usr1, catches_usr2;
-    bool tells; /* it has a stream: it needs no signal */
+    bool catches_asked; /* the signal that it was looked at with */
+    bool tells;         /* it has a stream: it needs no signal */
     char name[ASK_NAME_BYTES];
 };
 
@@ -112,6 +113,7 @@ struct ask_target {
     uv_loop_t *loop;
     pid_t group; /* the application's process group, for people */
     uid_t uid;   /* the only user that may answer */
+    int signal;  /* in the place of the row's; 0: that one */
     /* Its user says that one process saves for all: it is rank 0 where it writes a number. */
     bool speaks_for_all;
 };

@@ -4,8 +4,8 @@
  *
  * Flow     preflight has SigCgt of each rank, or of every process that could be asked; the rest is
  *          folder.c's. Launchers and wrapper scripts are not signalled: they are no ranks.
- * Shapes   profiles: "signal" (SIGUSR1) and "signal-usr2".
- * Source   S1-031, S1-032, decisions 11 and 14.
+ * Shapes   profiles: "signal" (SIGUSR1) and "signal-usr2"; a job's user may name any other signal.
+ * Source   S1-031, S1-032, S4-003, decisions 11 and 14.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -15,6 +15,7 @@
 #include "src/ask/folder.h"
 #include "src/ask/rows.h"
 #include "src/base/check.h"
+#include "src/base/signal_name.h"
 
 /* Their numbers stand for processes that are known. */
 static bool asks_ranks(const struct ask_target *target)
@@ -27,20 +28,38 @@ static bool asks_ranks(const struct ask_target *target)
     return first.pid != 0;
 }
 
+/* Of its profile, or of its user's own. */
+static int signal_of(const struct ask_ops *ops, const struct ask_target *target)
+{
+    CHECK(ops->signal != 0);
+    CHECK(target->signal >= 0 && target->signal <= ASK_SIGNAL_MAX);
+    return target->signal != 0 ? target->signal : ops->signal;
+}
+
+static bool rank_catches(const struct ask_ops *ops, const struct ask_target *target,
+                         const struct ask_rank *rank)
+{
+    if (target->signal != 0)
+        return rank->catches_asked;
+    return ops->signal == SIGUSR1 ? rank->catches_usr1 : rank->catches_usr2;
+}
+
 static enum ask_ready preflight_ranks(const struct ask_ops *ops, const struct ask_target *target,
                                       char *ret_detail, size_t size)
 {
     size_t count = target->node->rank_count(target->context);
+    const int number = signal_of(ops, target);
+    char name[SIGNAL_NAME_BYTES];
     struct ask_rank rank;
 
     for (size_t i = 0; i < count; i++) {
         target->node->rank(target->context, i, &rank);
-        if (rank.tells || (ops->signal == SIGUSR1 ? rank.catches_usr1 : rank.catches_usr2))
+        if (rank.tells || rank_catches(ops, target, &rank))
             continue;
         snprintf(ret_detail, size,
                  "rank %" PRIu32 ", pid %d (%.40s), does not catch signal %d (SIG%s): install a "
                  "handler for it, or start with another --profile",
-                 rank.number, (int)rank.pid, rank.name, ops->signal, sigabbrev_np(ops->signal));
+                 rank.number, (int)rank.pid, rank.name, number, signal_name_format(number, name));
         return ASK_NO_HANDLER;
     }
     return ASK_READY;
@@ -50,7 +69,8 @@ static enum ask_ready signal_preflight(const struct ask_ops *ops, const struct a
                                        char *ret_detail, size_t size)
 {
     struct ask_process culprit = {0};
-    int number = ops->signal;
+    const int number = signal_of(ops, target);
+    char name[SIGNAL_NAME_BYTES];
 
     if (asks_ranks(target))
         return preflight_ranks(ops, target, ret_detail, size);
@@ -62,13 +82,13 @@ static enum ask_ready signal_preflight(const struct ask_ops *ops, const struct a
             ret_detail, size,
             "pid %d (%.40s) does not catch signal %d (SIG%s) and would die from it: let it catch "
             "or ignore it (in a shell: trap '' %s), or start without --ask group",
-            (int)culprit.pid, culprit.name, number, sigabbrev_np(number), sigabbrev_np(number));
+            (int)culprit.pid, culprit.name, number, signal_name_format(number, name), name);
         return ASK_NO_HANDLER;
     case ASK_NONE_CATCHES:
         snprintf(ret_detail, size,
                  "no process of the job, whose group is %d, catches signal %d (SIG%s): install a "
                  "handler for it, or start with another --profile",
-                 (int)target->group, number, sigabbrev_np(number));
+                 (int)target->group, number, signal_name_format(number, name));
         return ASK_NO_HANDLER;
     case ASK_UNREAD:
         snprintf(ret_detail, size, "the processes of group %d cannot be read", (int)target->group);
@@ -83,18 +103,18 @@ static int signal_fire(const struct ask_ops *ops, const struct ask_target *targe
                        struct ask_call **ret_call, struct err *err)
 {
     size_t count = target->node->rank_count(target->context), told = 0;
-
+    const int number = signal_of(ops, target);
     struct ask_rank rank;
 
     (void)listener;
     *ret_call = NULL;
     if (!asks_ranks(target))
-        return target->node->job_signal(target->context, ops->signal, err);
+        return target->node->job_signal(target->context, number, err);
     for (size_t i = 0; i < count; i++) {
         target->node->rank(target->context, i, &rank);
         if (rank.tells)
             target->node->rank_tell(target->context, i, request);
-        told += rank.tells || target->node->rank_signal(target->context, i, ops->signal, err) == 0;
+        told += rank.tells || target->node->rank_signal(target->context, i, number, err) == 0;
     }
     return told > 0 ? 0 : -1;
 }

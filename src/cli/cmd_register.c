@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "ckpt/v1/broker.pb-c.h"
+#include "fsm/status.h" /* and the profiles */
 #include "src/base/check.h"
+#include "src/cli/attributes.h"
 #include "src/cli/call.h"
 #include "src/cli/commands.h"
 #include "src/cli/document.h"
@@ -54,6 +56,19 @@ static enum cli_exit send_spec(struct cli *cli, Ckpt__V1__AllocationSpec *spec)
     return code;
 }
 
+/* Such a job is asked by its stand-in. */
+static void take_attributes(const struct cli *cli, Ckpt__V1__AllocationSpec *spec)
+{
+    const struct option_value *value = cli_option(cli, "attr");
+    char *joined = attributes_join(value->items, value->item_count);
+
+    if (joined == NULL)
+        return;
+    spec->attributes = joined;
+    if (spec->profile[0] == '\0')
+        spec->profile = check_strdup(FSM_PROFILE_FILE);
+}
+
 static enum cli_exit register_options(struct cli *cli)
 {
     Ckpt__V1__AllocationSpec *spec;
@@ -72,6 +87,7 @@ static enum cli_exit register_options(struct cli *cli)
     spec = check_alloc(sizeof(*spec));
     ckpt__v1__allocation_spec__init(spec);
     spec_take(cli, spec);
+    take_attributes(cli, spec);
     spec->nodes = nodes.shares;
     spec->n_nodes = nodes.count;
     code = send_spec(cli, spec);

@@ -117,7 +117,10 @@ static struct option_spec register_options[CLI_OPTIONS_MAX + 1] = {
     TEXT("file", "FILE", "YAML or JSON, fields of AllocationSpec; - is stdin"),
     NODE("one of its nodes; MEMORY is used GPU memory: n1:8:640GiB"), NEW_NODE,
     TEXT("profile", "PROFILE",
-         "how the agent asks it: " FSM_PROFILES_TEXT "default: what ckpt-run says")};
+         "how the agent asks it: " FSM_PROFILES_TEXT "default: what ckpt-run says"),
+    LIST("attr", "NAME=VALUE",
+         "HTCondor's words for a job that ends when it has saved, as checkpoint_exit_code=85, "
+         "WantCheckpointSignal=TRUE, transfer_checkpoint_files=a,b; its profile is file then")};
 
 static const struct option_spec end_options[] = {
     FLAG("failed", "it failed; without: COMPLETED"),

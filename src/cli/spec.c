@@ -53,7 +53,8 @@ static void name_field(const char *field, char separator, char name[NAME_BYTES])
 
 static bool has_option(const ProtobufCFieldDescriptor *field)
 {
-    return field->label != PROTOBUF_C_LABEL_REPEATED && !human_is_instant(field->name);
+    return field->label != PROTOBUF_C_LABEL_REPEATED && !human_is_instant(field->name) &&
+           strcmp(field->name, "attributes") != 0; /* words of their own: --attr */
 }
 
 /* The bound of a registration. */

@@ -159,7 +159,7 @@ def options_that_do_not_go_together_are_refused():
     """Each with the value and the remedy, before anything is started."""
     ask = ("--ask-file", "STOPCAR")
     files = ("--checkpoint-files", "CHGCAR")
-    for given, said in ((ask, "--ask-file needs --checkpoint-files"), (files, "go with --ask-file FILE: add it, or leave them out"),
+    for given, said in ((ask, "--ask-file needs --checkpoint-files"), (files, "go with --ask-file FILE, --ask-signal SIGNAL or --checkpoint-exit STATUS: add one"),
                         (("--ask-text", "x"), "go with --ask-file FILE"), ((*ask, *files, "--profile", "signal"), "no use with --profile signal: name --profile file"),
                         ((*ask, "--checkpoint-files", "/etc/*"), "--checkpoint-files has \"/etc/*\"; its patterns are relative"),
                         ((*ask, "--checkpoint-files", "a ../b"), "has \"../b\""), ((*ask, "--checkpoint-files", " "), "--checkpoint-files is empty"),

@@ -381,7 +381,7 @@ def a_job_that_does_not_run_says_the_next_step_and_ends_as_its_owner_says():
 
 
 def a_job_of_several_nodes_begins_when_its_owners_ckpt_runs_wait():
-    """V-014: until then the other nodes are names: their job goes on, their count stays, nothing is ordered there. Bob cannot start it, and a node from
+    """V-014, S5-013: until then the other nodes are names: their job goes on, their count stays, nothing is ordered there. Bob cannot start it, and a node from
     which no agent has spoken is none."""
     with Users(owners_register="yes", tls=True, agents=("a", "b", "c")) as cluster:
         cluster.start()
@@ -393,9 +393,14 @@ def a_job_of_several_nodes_begins_when_its_owners_ckpt_runs_wait():
         for extra, code, said in ((("--node", "nowhere:1"), 4, "no agent has ever spoken from node nowhere"), (("--node", "b:x"), 125, "--node b: GPUs"),
                                   (("--node", "../b"), 125, "--node must be"), (("--period", "1s"), 125, "must be at least 1m"),
                                   (("--node", "b", "--restart", "manual"), 4, "started by the broker"), (("--strategy", "best"), 125, "is not one of auto"),
-                                  (("--requeue", "sometimes"), 125, "on_node_failure"), (("--staging", "tape"), 125, "local, direct, memory")):
+                                  (("--requeue", "sometimes"), 125, "on_node_failure"), (("--staging", "tape"), 125, "local, direct, memory"),
+                                  (("--attr", "checkpoint_exit_code"), 125, "--attr must be NAME=VALUE"), (("--attr", "checkpoint_exit_code=0"), 4, "CHECKPOINT_EXIT_FINAL")):
             found, out, error = cluster.asks(ALICE, *words, *extra)
             assert found == code and said in error, (extra, found, error)
+        assert cluster.asks(ALICE, *words[:2], "saves", *words[3:], "--attr", "checkpoint_exit_code=85", "--attr", "transfer_checkpoint_files=a,b")[0] == 0
+        saves = cluster.allocation("saves").spec
+        assert (saves.attributes, saves.profile) == ("checkpoint_exit_code=85\ntransfer_checkpoint_files=a,b", "file"), saves
+        assert cluster.asks(ALICE, "end", "saves", "--for-good")[0] == 0
         code, out, error = cluster.asks(ALICE, *words, "--node", "b:2", "--period", "10m", "--strategy", "manual", "--requeue", "always", "--restart",
                                         "auto", "--restore", "all", "--staging", "local")
         assert code == 0 and "registered for 2 nodes" in out, (code, out, error)

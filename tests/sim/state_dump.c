@@ -82,6 +82,7 @@ static void add_allocation_view(uint64_t *hash, const struct fsm_allocation *vie
     add_text(hash, view->vcluster);
     add_text(hash, view->owner);
     add_text(hash, view->profile);
+    add_text(hash, view->attributes);
     ADD(hash, view->slot, view->target_slot, view->preemption_class, view->sensitive,
         view->unresponsive, view->restore, view->walltime_asked, view->terminating, view->strategy,
         view->requeue_policy, view->vcluster_kind, view->state, view->reason,

@@ -33,6 +33,14 @@ static bool hello_right(struct app_stream *stream, const Ckpt__V1__AttachHello *
                           "--ask %s is of no use with profile %s, which sends no signal: leave it "
                           "out",
                           hello->asks_group ? "group" : "started", hello->profile);
+    else if (hello->ask_signal != 0 && ask_find(hello->profile)->signal == 0)
+        app_stream_refuse(stream,
+                          "--ask-signal is of no use with profile %s, which sends no signal: leave "
+                          "it out",
+                          hello->profile);
+    else if (hello->ask_signal > ASK_SIGNAL_MAX)
+        app_stream_refuse(stream, "signal %" PRIu32 " is none, there are 1 to %d",
+                          hello->ask_signal, ASK_SIGNAL_MAX);
     else if (hello->endpoint[0] != '\0' &&
              (wrong = app_register_endpoint_wrong(hello->endpoint)) != NULL)
         app_stream_refuse(stream, "where ckpt-run answers for its application: %s", wrong);

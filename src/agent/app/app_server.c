@@ -116,6 +116,8 @@ void app_stream_ready(struct app_stream *stream, const struct restore_result *re
         ready.parts = stream->allocation->entry.parts;
         if (allocation_region(&stream->allocation->entry, region))
             ready.shm = region;
+        if (stream->attributes != NULL)
+            ready.attributes = stream->attributes;
         ready.stays_when_finished = stream->comes_back && ready.parts > 1;
         ready.checkpoint_parts = result->parts;
         ready.restore = result->mode;
@@ -156,6 +158,7 @@ static void stream_release(struct app_stream *stream)
     stream->agent->machine.path_open_detach(stream->look);
     stream->agent->machine.opened_close(stream->folder);
     stream->agent->clock.timer_free(stream->timer);
+    free(stream->attributes);
     free(stream);
 }
 
@@ -398,6 +401,7 @@ void app_stream_take_identity(struct app_stream *stream)
     entry->ranks_declared = hello->ranks;
     entry->asks_group = hello->asks_group;
     entry->asks_started = hello->asks_started;
+    entry->ask_signal = hello->ask_signal;
     user_path_take(&stream->allocation->folder, entry->work_dir, stream->folder);
     stream->folder = NULL;
 }
@@ -413,6 +417,8 @@ static void restore_told(void *data, const struct restore_word *word)
     app_stream_take_profile(stream, word);
     stream->told = true;
     stream->comes_back = word->comes_back;
+    free(stream->attributes);
+    stream->attributes = check_strdup(word->attributes);
     if (word->places != 0) {
         stream->allocation->entry.part = word->place;
         stream->allocation->entry.parts = word->places;

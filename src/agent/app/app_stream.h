@@ -42,6 +42,7 @@ struct app_stream {
     bool must_end;      /* with a refusal: what the caller runs is a second one of the allocation */
     bool first;         /* of this ckpt-run: not a restart in place */
     bool told;          /* for which run */
+    char *attributes;   /* ... and the registered attributes; NULL: no broker has told them */
     bool comes_back;    /* ... and that the broker restarts the allocation, should it stop */
     bool named;         /* ASKING: a broker has answered... */
     uint64_t named_run; /* ... that this run is here; 0: none */

@@ -113,6 +113,7 @@ static void request_pack(struct own_request *own)
     spec.profile = message->profile;
     spec.target_id = message->target_id;
     spec.continues = message->continues;
+    spec.attributes = message->attributes;
     spec.walltime_ms = message->walltime_ms;
     spec.grace_ms = message->grace_ms;
     spec.on_hang = message->on_hang;

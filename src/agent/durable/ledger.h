@@ -238,6 +238,7 @@ struct ledger_entry {
     uint32_t ranks_declared; /* that the user said there are on this node; 0: nothing said */
     bool asks_group;         /* it is asked as a whole, as its user said */
     bool asks_started;       /* ... or its main process alone, which saves for all */
+    uint32_t ask_signal;     /* in the place of its profile's; 0: that one */
     uint32_t stray_count;    /* of those that were made to stand still */
     struct ledger_stray strays[LEDGER_STRAYS_MAX];
     uint32_t copy_count; /* in the order in which they were written */

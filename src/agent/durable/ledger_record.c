@@ -80,7 +80,8 @@
     NUMBER(ranks_all)                                                                              \
     NUMBER(ranks_declared)                                                                         \
     NUMBER(asks_group)                                                                             \
-    NUMBER(asks_started)
+    NUMBER(asks_started)                                                                           \
+    NUMBER(ask_signal)
 
 /* Likewise those of one of its ranks. */
 #define RANK_FIELDS(NUMBER, TEXT)                                                                  \

@@ -33,10 +33,20 @@ static void ranks_looked(void *data, const struct ranks_seen *seen)
     executor->ranks_looked(allocation);
 }
 
+/* By which it is asked; 0: by none. */
+static int signal_of(const struct allocation *allocation)
+{
+    const int of_profile = allocation->executor.ask->signal;
+    const uint32_t own = allocation->entry.ask_signal;
+
+    return of_profile != 0 && own != 0 ? (int)own : of_profile;
+}
+
 static void look_at_job(struct allocation *allocation)
 {
     const struct machine_ops *machine = allocation_machine(allocation);
     struct executor *executor = &allocation->executor;
+    const int signal = signal_of(allocation);
     struct job_identity job;
 
     CHECK(executor->ranks_look == NULL);
@@ -47,18 +57,17 @@ static void look_at_job(struct allocation *allocation)
         executor->ranks = check_calloc(1, sizeof(*executor->ranks));
     }
     allocation_identity(&allocation->entry, &job);
-    executor->ranks_look = machine->ranks_look(machine->context, &job, executor->ask->signal,
-                                               ranks_looked, allocation);
+    executor->ranks_look =
+        machine->ranks_look(machine->context, &job, signal, ranks_looked, allocation);
     if (executor->ranks_look != NULL)
         return;
     executor->seen->count = executor->seen->hearer_count = 0;
     executor->seen->asks_group = true;
     executor->seen->why[0] = '\0';
     executor->seen->main_name[0] = '\0';
-    executor->seen->catches = executor->ask->signal == 0
-                                  ? PROC_NONE_CATCHES
-                                  : machine_group_catches(machine, job.group, executor->ask->signal,
-                                                          &executor->seen->group);
+    executor->seen->catches =
+        signal == 0 ? PROC_NONE_CATCHES
+                    : machine_group_catches(machine, job.group, signal, &executor->seen->group);
     take_look(allocation);
 }
 

@@ -136,6 +136,7 @@ static void tell_start(struct restorer *restorer, uint64_t run)
                                                   .owner_rule = point->owner_rule,
                                                   .comes_back = point->comes_back,
                                                   .profile = point->profile,
+                                                  .attributes = point->attributes,
                                                   .profile_named = point->profile_named});
 }
 
@@ -197,8 +198,9 @@ static void carry_out_for_caller(struct restorer *restorer, const struct restore
         tell_start(restorer, effect->number);
         return;
     case RESTORE_DO_TELL_ALONE:
-        restorer->caller->told(restorer->data,
-                               &(struct restore_word){.run = effect->number, .profile = ""});
+        restorer->caller->told(
+            restorer->data,
+            &(struct restore_word){.run = effect->number, .profile = "", .attributes = ""});
         return;
     case RESTORE_DO_SAY:
         restorer_say(restorer, effect->says, event);

@@ -69,6 +69,7 @@ struct restore_word {
     Ckpt__V1__OwnerRule owner_rule; /* UNSPECIFIED: no broker answered */
     bool comes_back;                /* the broker restarts the allocation, should it stop */
     const char *profile;            /* as registered; "": no broker told it */
+    const char *attributes;         /* likewise */
     bool profile_named;             /* ... by a word of its own */
 };
 

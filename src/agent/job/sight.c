@@ -113,6 +113,7 @@ struct ask_target sight_target(struct allocation *allocation)
                                .loop = allocation->agent->loop,
                                .group = asked->group,
                                .uid = asked->user.uid,
+                               .signal = (int)allocation->entry.ask_signal,
                                .speaks_for_all = allocation->entry.ranks_declared == 1};
 }
 

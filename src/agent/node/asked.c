@@ -103,6 +103,7 @@ static void node_rank(void *context, size_t i, struct ask_rank *ret_rank)
         return;
     ret_rank->catches_usr1 = seen->catches_usr1;
     ret_rank->catches_usr2 = seen->catches_usr2;
+    ret_rank->catches_asked = seen->catches_asked;
     snprintf(ret_rank->name, sizeof(ret_rank->name), "%s", seen->name);
 }
 

@@ -254,7 +254,7 @@ static uint32_t local_count_of(const struct picture *picture, const struct job_p
     return count_told(process, "SLURM_NTASKS_PER_NODE");
 }
 
-static void fill_seen(const struct job_process *process, struct rank_seen *seen)
+static void fill_seen(const struct job_process *process, int signal, struct rank_seen *seen)
 {
     *seen = (struct rank_seen){
         .local = RANK_NONE,
@@ -262,6 +262,7 @@ static void fill_seen(const struct job_process *process, struct rank_seen *seen)
         .start_ticks = process->stat.start_ticks,
         .catches_usr1 = catches_signal(process, SIGUSR1),
         .catches_usr2 = catches_signal(process, SIGUSR2),
+        .catches_asked = catches_signal(process, signal),
     };
     memcpy(seen->name, process->stat.name, sizeof(seen->name));
 }
@@ -275,7 +276,7 @@ static void add_rank(const struct picture *picture, int64_t number, struct ranks
     if (process == NULL)
         process = find_topmost(picture, number, false, &twin);
     CHECK(process != NULL);
-    fill_seen(process, rank);
+    fill_seen(process, picture->signal, rank);
     rank->number = (uint32_t)number;
     rank->twin = twin;
     rank->local = (int32_t)number_of(process, launchers[picture->launcher].local);
@@ -320,7 +321,7 @@ static void add_launchers(const struct picture *picture, struct ranks_seen *seen
             launcher =
                 is_below(picture, job_processes_find(picture->table, seen->items[k].pid), process);
         if (launcher && seen->count < rank_count + RANKS_LAUNCHERS_MAX) {
-            fill_seen(process, &seen->items[seen->count]);
+            fill_seen(process, picture->signal, &seen->items[seen->count]);
             seen->items[seen->count++].launcher = true;
         }
     }

@@ -54,6 +54,7 @@ struct rank_seen {
     pid_t twin; /* has the same number with the same right to it; 0: none */
     bool catches_usr1;
     bool catches_usr2;
+    bool catches_asked; /* the signal that they were looked at with */
     bool launcher;
     bool registered; /* it said so itself; not found here... */
     bool barrier;    /* ... and that it meets the others at a step */

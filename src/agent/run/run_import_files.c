@@ -11,15 +11,11 @@
 #include <unistd.h>
 
 #include "src/agent/run/run_options.h"
+#include "src/agent/run/run_question.h"
 #include "src/ask/sentinel.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
 #include "src/dest/folder_copy.h"
-
-struct import_request {
-    char hint[HINT_TEXT_BYTES];
-    char directory[PATH_MAX];
-};
 
 static volatile sig_atomic_t asked;
 
@@ -36,43 +32,10 @@ static const char *work_folder(void)
     return path == NULL ? "." : path;
 }
 
-/* False: nothing is asked, or it was withdrawn. */
-static bool request_read(struct import_request *ret_request)
-{
-    char path[PATH_MAX], line[PATH_MAX + 16];
-    FILE *file;
-
-    *ret_request = (struct import_request){.hint = ""};
-    snprintf(path, sizeof(path), "%s/request", work_folder());
-    file = fopen(path, "re");
-    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
-        line[strcspn(line, "\n")] = '\0';
-        if (strncmp(line, "hint=", 5) == 0)
-            text_copy(ret_request->hint, sizeof(ret_request->hint), line + 5);
-        else if (strncmp(line, "directory=", 10) == 0)
-            text_copy(ret_request->directory, sizeof(ret_request->directory), line + 10);
-    }
-    request_unquote(ret_request->directory);
-    if (file != NULL)
-        fclose(file);
-    return ret_request->hint[0] != '\0' && ret_request->directory[0] == '/';
-}
-
 static void answer_write(const struct sentinel *sentinel)
 {
-    char from[PATH_MAX], to[PATH_MAX], text[SENTINEL_MAX_BYTES];
-    size_t length = sentinel_format(sentinel, text);
-    FILE *file;
-    bool written;
-
-    snprintf(from, sizeof(from), "%s/.done.import", work_folder());
-    snprintf(to, sizeof(to), "%s/done", work_folder());
-    file = fopen(from, "we");
-    written = file != NULL && fwrite(text, 1, length, file) == length;
-    if (file != NULL)
-        written = fclose(file) == 0 && written;
-    if (!written || rename(from, to) != 0)
-        fprintf(stderr, "ckpt-run: import: %s: %s\n", to, strerror(errno));
+    if (question_answer(work_folder(), sentinel) != 0)
+        fprintf(stderr, "ckpt-run: import: %s/done: %s\n", work_folder(), strerror(errno));
 }
 
 static unsigned environment_number(const char *name)
@@ -95,18 +58,18 @@ void import_part_folder(const char *folder, unsigned part, unsigned parts, char 
 
 static void request_answer(const char *folder, const char *label)
 {
-    struct import_request request, after;
+    struct question request, after;
     struct sentinel sentinel = {.status = "0"};
     struct folder_sum sum = {0};
     struct err err = {0};
 
-    if (!request_read(&request))
+    if (!question_read(work_folder(), &request))
         return;
     text_copy(sentinel.hint, sizeof(sentinel.hint), request.hint);
     text_copy(sentinel.label, sizeof(sentinel.label), label);
     if (folder_copy(folder, request.directory, &sum, &err) != 0)
         text_shown(err.text, sentinel.status, sizeof(sentinel.status));
-    if (!request_read(&after) || strcmp(after.hint, request.hint) != 0)
+    if (!question_read(work_folder(), &after) || strcmp(after.hint, request.hint) != 0)
         return; /* its folder may have gone under the copy */
     sentinel.bytes = sum.size_bytes;
     answer_write(&sentinel);

@@ -22,6 +22,7 @@
 #include "ckpt/v1/app.pb-c.h"
 #include "src/agent/node/proc.h"
 #include "src/agent/run/run_again.h"
+#include "src/agent/run/run_attributes.h"
 #include "src/agent/run/run_call.h"
 #include "src/agent/run/run_child.h"
 #include "src/agent/run/run_comeback.h"
@@ -386,7 +387,7 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
                  .restart_count = run.restart_count}};
     struct proc_stat stat;
     struct err err = {0};
-    char *const *command = run_command_line(&run.options, ready->restore_dir);
+    char *const *command = run_attributes_line(&run.options, ready, &err);
     int failure = run_start_prepare(stand_in_program(command), ready->shm, &err);
 
     run_note_drop();

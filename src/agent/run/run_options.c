@@ -14,6 +14,7 @@
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/number.h"
+#include "src/base/signal_name.h"
 
 enum { RESTARTS_LIMIT = 1000 };
 
@@ -84,6 +85,9 @@ static const char usage_after[] =
     "                        process group; nothing is asked while one of it would die of it).\n"
     "                        started: the process that ckpt-run started, and no other, also where\n"
     "                        a launcher numbers ranks: a script that saves for an mpirun below it\n"
+    "                        With --ask-signal: started (the default), group, each, rank=N (one "
+    "rank,\n"
+    "                        as its launcher numbers it) or shell (that started ckpt-run)\n"
     "  --ask-file FILE       with profile file: the program looks for FILE by itself, saves and "
     "stops\n"
     "                        (STOPCAR, abinit.exit, EXIT); ckpt-run writes it and starts the "
@@ -95,7 +99,26 @@ static const char usage_after[] =
     "back\n"
     "                        here before a start from a checkpoint\n"
     "  --ask-then WHAT       exits (with status 0 when it has saved, the default), exits=85 (with\n"
-    "                        that one; status 0 says that its work is complete then) or goes-on\n"
+    "                        that one; status 0 says that its work is complete then), goes-on, or\n"
+    "                        requeues (it requeues itself and ends: it is not started again here)\n"
+    "  --ask-signal SIGNAL   it is asked by this signal (TERM, TSTP, RTMIN+3, 34). With the "
+    "options\n"
+    "                        of --ask-file it need not write `done`: they say how a save is seen\n"
+    "  --checkpoint-exit X   the program ends with this status, 1 to 255, or by this signal "
+    "whenever\n"
+    "                        it has saved: it is started again in place, and a checkpoint is made\n"
+    "                        of its files, whether it was asked or not. Its status 0 is the end "
+    "of\n"
+    "                        its work, or with --ask-signal the answer to it\n"
+    "  --done-if FILE        status 0 is the end of the work only when FILE is there then: else "
+    "the\n"
+    "                        program has saved, and is started again\n"
+    "  --go-on-if FILE       ... only when FILE is not there\n"
+    "  --saved-line TEXT     goes-on: it has saved when it has printed a line with TEXT on its "
+    "standard\n"
+    "                        output, beside newer files\n"
+    "  --tracker FILE        goes-on: ... when FILE is newer; its first line is the saved step\n"
+    "  --kill-signal SIGNAL  by which the program is told to end, in the place of SIGTERM\n"
     "  --files-quiet TIME    goes-on: files that have not changed for so long are whole; default: "
     "2s\n"
     "  --checkpoint-cmd CMD  a shell command that saves the application: {dir} is the folder for "
@@ -191,10 +214,12 @@ static int parse_ask(const char *text, struct run_options *options, struct err *
 {
     options->asks_group = strcmp(text, "group") == 0;
     options->asks_started = strcmp(text, "started") == 0;
-    if (!options->asks_group && !options->asks_started && strcmp(text, "each") != 0)
-        return err_set(err, ERR_INVALID, "--ask is \"%.32s\", it must be each, group or started",
-                       text);
-    return 0;
+    if (tell_whom_parse(text, &options->stand_in.tell) == 0)
+        return 0;
+    return err_set(err, ERR_INVALID,
+                   "--ask is \"%.32s\", it must be each, group or started, with --ask-signal also "
+                   "rank=N or shell",
+                   text);
 }
 
 static int parse_then(const char *text, struct stand_in *stand_in, struct err *err)
@@ -204,16 +229,47 @@ static int parse_then(const char *text, struct stand_in *stand_in, struct err *e
     uint64_t status = 0;
 
     stand_in->goes_on = strcmp(text, "goes-on") == 0;
+    stand_in->requeues = strcmp(text, "requeues") == 0;
     stand_in->then_named = true;
-    if (!stand_in->goes_on && strcmp(text, "exits") != 0 &&
+    if (!stand_in->goes_on && !stand_in->requeues && strcmp(text, "exits") != 0 &&
         (strncmp(text, with_status, strlen(with_status)) != 0 ||
          number_parse(NUMBER_PLAIN, text + strlen(with_status), range, &status, NULL) != 0))
         return err_set(err, ERR_INVALID,
-                       "--ask-then is \"%.32s\", it must be exits, exits=STATUS (0 to 255) or "
-                       "goes-on",
+                       "--ask-then is \"%.32s\", it must be exits, exits=STATUS (0 to 255), "
+                       "goes-on or requeues",
                        text);
-    stand_in->status = (int)status;
+    if (!stand_in->unasked)
+        stand_in->status = (int)status;
     return 0;
+}
+
+/* A status, or the name of a signal. */
+static int parse_exit(const char *text, struct stand_in *stand_in, struct err *err)
+{
+    const struct number_range range = {.min = 0, .max = 255};
+    uint64_t status = 0;
+
+    stand_in->unasked = true;
+    stand_in->status = stand_in->end_signal = 0;
+    if (number_parse(NUMBER_PLAIN, text, range, &status, NULL) == 0) {
+        stand_in->status = (int)status;
+        return 0;
+    }
+    stand_in->end_signal = text[0] >= '0' && text[0] <= '9' ? -1 : signal_name_parse(text, NULL);
+    return stand_in->end_signal > 0
+               ? 0
+               : err_set(err, ERR_INVALID,
+                         "--checkpoint-exit is \"%.32s\", it must be a status, 0 to 255, or the "
+                         "name of a signal, as USR2",
+                         text);
+}
+
+static int parse_signal(const char *name, const char *text, int *ret_signal, struct err *err)
+{
+    struct err why = {0};
+
+    *ret_signal = signal_name_parse(text, &why);
+    return *ret_signal > 0 ? 0 : err_set(err, ERR_INVALID, "%s: %s", name, why.text);
 }
 
 static int parse_quiet(const char *text, uint64_t *ret_quiet_ms, struct err *err)
@@ -236,9 +292,9 @@ static int parse_wait(const char *text, uint64_t *ret_wait_ms, struct err *err)
     return 0;
 }
 
-/* Options of the file that asks. */
-static int take_file_option(int option, const char *value, struct stand_in *stand_in,
-                            struct err *err)
+/* Options of the stand-in. */
+static int take_stand_in_option(int option, const char *value, struct stand_in *stand_in,
+                                struct err *err)
 {
     switch (option) {
     case 'F':
@@ -254,6 +310,24 @@ static int take_file_option(int option, const char *value, struct stand_in *stan
         return parse_then(value, stand_in, err);
     case 'Q':
         return parse_quiet(value, &stand_in->quiet_ms, err);
+    case 'X':
+        return parse_exit(value, stand_in, err);
+    case 'G':
+        return parse_signal("--ask-signal", value, &stand_in->tell.signal, err);
+    case 'D':
+        stand_in->complete = value;
+        return 0;
+    case 'O':
+        stand_in->more = value;
+        return 0;
+    case 'L':
+        stand_in->line = value;
+        return 0;
+    case 'E':
+        stand_in->tracker = value;
+        return 0;
+    case 'I':
+        return parse_signal("--kill-signal", value, &stand_in->kill_signal, err);
     default:
         return err_set(err, ERR_INVALID, "an option is unknown or lacks its value");
     }
@@ -317,7 +391,7 @@ static int take_option(int option, const char *value, struct run_options *option
         options->version = true;
         return 0;
     default:
-        return take_file_option(option, value, &options->stand_in, err);
+        return take_stand_in_option(option, value, &options->stand_in, err);
     }
 }
 
@@ -336,6 +410,13 @@ static const struct option table[] = {{"alloc", required_argument, NULL, 'a'},
                                       {"ask-then", required_argument, NULL, 't'},
                                       {"checkpoint-files", required_argument, NULL, 'C'},
                                       {"files-quiet", required_argument, NULL, 'Q'},
+                                      {"checkpoint-exit", required_argument, NULL, 'X'},
+                                      {"ask-signal", required_argument, NULL, 'G'},
+                                      {"done-if", required_argument, NULL, 'D'},
+                                      {"go-on-if", required_argument, NULL, 'O'},
+                                      {"saved-line", required_argument, NULL, 'L'},
+                                      {"tracker", required_argument, NULL, 'E'},
+                                      {"kill-signal", required_argument, NULL, 'I'},
                                       {"checkpoint-cmd", required_argument, NULL, 'K'},
                                       {"restart-cmd", required_argument, NULL, 'B'},
                                       {"echkpnt", required_argument, NULL, 'k'},
@@ -369,14 +450,20 @@ static int take_command(char **command, struct run_options *options, struct err 
         return -1;
     if (options->restart_cmd != NULL)
         options->restart_cmd = run_profile_restart(options->restart_cmd, command);
-    if (options->stand_in.file != NULL) { /* it runs that itself */
+    if (stand_in_wanted(&options->stand_in)) { /* it runs that itself */
         options->stand_in.restart = options->restart_cmd;
         options->restart_cmd = NULL;
     }
     if (stand_in_check(&options->stand_in, options->profile, options->ranks, err) != 0)
         return -1;
-    if (options->stand_in.file == NULL || command[0] == NULL)
+    if (!stand_in_wanted(&options->stand_in)) {
+        options->ask_signal = options->stand_in.tell.signal;
         return 0;
+    }
+    if (command[0] == NULL)
+        return 0;
+    if (options->stand_in.tell.signal != 0) /* the stand-in sends it, and nobody else */
+        options->asks_group = options->asks_started = false;
     options->profile = "file";
     options->command = stand_in_command(&options->stand_in, command);
     return 0;
@@ -465,6 +552,9 @@ bool run_restarts(const struct run_options *options, int wait_status, uint32_t r
 {
     if (wait_status == 0 || restart_count >= options->restarts_max)
         return false;
+    if (options->stand_in.requeues && WIFEXITED(wait_status) &&
+        WEXITSTATUS(wait_status) == STAND_IN_REQUEUED)
+        return false; /* it comes back by its scheduler */
     switch (options->restart_on) {
     case RUN_RESTART_ANY:
         return true;

@@ -35,6 +35,7 @@ struct run_options {
     uint32_t ranks;                /* of this node; 0: as many as are found */
     bool asks_group;               /* the signal goes to the whole process group */
     bool asks_started;             /* ... or to the process that is started alone */
+    int ask_signal;                /* in the place of its profile's; 0: that one */
     const char *checkpoint_cmd;    /* takes a checkpoint (run_command.h); NULL: none */
     const char *restart_cmd;       /* is started in the command's place; NULL: the command is */
     const char *echkpnt;           /* a site's programs do (run_echkpnt.h); NULL: none */

@@ -162,6 +162,18 @@ int run_owner_end(const char *socket, const char *allocation_id)
     return ended.answer.status == RPC_OK ? EXIT_SUCCESS : run_call_fail(socket, &ended.answer);
 }
 
+void run_owner_checkpoint(const char *socket, const char *allocation_id, const char *request_id,
+                          struct run_owner_change *ret_change)
+{
+    Ckpt__V1__RequestCheckpointRequest request = CKPT__V1__REQUEST_CHECKPOINT_REQUEST__INIT;
+
+    request.allocation_id = check_strdup(allocation_id);
+    request.request_id = check_strdup(request_id);
+    change_ask(socket, "BrokerService/RequestCheckpoint", &request.base, ret_change);
+    free(request.allocation_id);
+    free(request.request_id);
+}
+
 void run_owner_migrate(const char *socket, const char *allocation_id,
                        struct run_owner_change *ret_change)
 {

@@ -27,6 +27,8 @@ struct run_owner_change {
     struct run_answer answer;
     uint64_t checkpoint_id; /* created or concerned; 0: none */
 };
+void run_owner_checkpoint(const char *socket, const char *allocation_id, const char *request_id,
+                          struct run_owner_change *ret_change);
 void run_owner_migrate(const char *socket, const char *allocation_id,
                        struct run_owner_change *ret_change);
 void run_owner_restart(const char *socket, const char *allocation_id, bool from_scratch,

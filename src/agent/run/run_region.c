@@ -68,7 +68,7 @@ int run_region_make(const char *path, struct err *err)
 
 int run_start_prepare(const char *program, const char *path, struct err *err)
 {
-    int failure = run_child_find(program);
+    int failure = err->text[0] != '\0' ? EINVAL : run_child_find(program);
 
     if (failure != 0)
         return failure;

@@ -50,6 +50,10 @@ static const char usage[] =
     "  --restart WHO      starts it again when it has stopped: auto or manual (ckpt-run restart)\n"
     "  --restore WHAT     each of its nodes gets: own, all or path, as with ckpt-run\n"
     "  --staging WHERE    it writes first: local, direct or memory; default: the target's\n"
+    "  --attr NAME=VALUE  HTCondor's words for a job that ends when it has saved, may be "
+    "repeated:\n"
+    "                     checkpoint_exit_code=85, WantCheckpointSignal=TRUE, CheckpointSig=TERM,\n"
+    "                     transfer_checkpoint_files=a,b, ...; its profile is file then\n"
     "  --profile WAY      how it is asked, as with ckpt-run; default: what ckpt-run says\n"
     "  --grace D          from SIGTERM to SIGKILL, at most 10m; default: the policy's\n"
     "  --target T         destination of its checkpoints; default: the cluster's\n"
@@ -61,18 +65,29 @@ static const char usage[] =
     "The exit code is 0, 3 when something that is named is not known, 4 when it was refused, 125\n"
     "when the agent or a leader of the cluster cannot be asked.\n";
 
-static const struct option options[] = {
-    {"alloc", required_argument, NULL, 'a'},    {"tenant", required_argument, NULL, 't'},
-    {"project", required_argument, NULL, 'p'},  {"vcluster", required_argument, NULL, 'v'},
-    {"walltime", required_argument, NULL, 'w'}, {"gpus", required_argument, NULL, 'g'},
-    {"profile", required_argument, NULL, 'y'},  {"grace", required_argument, NULL, 'r'},
-    {"target", required_argument, NULL, 'd'},   {"continues", required_argument, NULL, 'c'},
-    {"node", required_argument, NULL, 'n'},     {"strategy", required_argument, NULL, 'S'},
-    {"period", required_argument, NULL, 'P'},   {"echkpnt", required_argument, NULL, 'k'},
-    {"requeue", required_argument, NULL, 'q'},  {"restart", required_argument, NULL, 'R'},
-    {"restore", required_argument, NULL, 'o'},  {"staging", required_argument, NULL, 'G'},
-    {"on-hang", required_argument, NULL, 'H'},  {"socket", required_argument, NULL, 's'},
-    {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"alloc", required_argument, NULL, 'a'},
+                                        {"tenant", required_argument, NULL, 't'},
+                                        {"project", required_argument, NULL, 'p'},
+                                        {"vcluster", required_argument, NULL, 'v'},
+                                        {"walltime", required_argument, NULL, 'w'},
+                                        {"gpus", required_argument, NULL, 'g'},
+                                        {"profile", required_argument, NULL, 'y'},
+                                        {"grace", required_argument, NULL, 'r'},
+                                        {"target", required_argument, NULL, 'd'},
+                                        {"continues", required_argument, NULL, 'c'},
+                                        {"node", required_argument, NULL, 'n'},
+                                        {"strategy", required_argument, NULL, 'S'},
+                                        {"period", required_argument, NULL, 'P'},
+                                        {"echkpnt", required_argument, NULL, 'k'},
+                                        {"requeue", required_argument, NULL, 'q'},
+                                        {"restart", required_argument, NULL, 'R'},
+                                        {"restore", required_argument, NULL, 'o'},
+                                        {"staging", required_argument, NULL, 'G'},
+                                        {"attr", required_argument, NULL, 'A'},
+                                        {"on-hang", required_argument, NULL, 'H'},
+                                        {"socket", required_argument, NULL, 's'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
 
 static int take_number(const char *name, enum number_kind kind, uint64_t max, uint64_t *ret_number,
                        struct err *err)
@@ -146,6 +161,23 @@ static int take_node(Ckpt__V1__RegisterOwnJobRequest *request, struct err *err)
         number_parse(NUMBER_PLAIN, colon + 1, (struct number_range){0, GPUS_MAX}, &gpus, &why) != 0)
         return err_set(err, ERR_INVALID, "--node %.64s: GPUs: %s", optarg, why.text);
     share->gpu_count = (uint32_t)gpus;
+    return 0;
+}
+
+/* A line each; freed with the process. */
+static int take_attribute(Ckpt__V1__RegisterOwnJobRequest *request, struct err *err)
+{
+    const size_t before = strlen(request->attributes), size = before + strlen(optarg) + 2;
+    char *text = check_calloc(1, size);
+
+    if (strchr(optarg, '=') == NULL)
+        return err_set(err, ERR_INVALID,
+                       "--attr must be NAME=VALUE, as checkpoint_exit_code=85; it is \"%.64s\"",
+                       optarg);
+    snprintf(text, size, "%s%s%s", request->attributes, before > 0 ? "\n" : "", optarg);
+    request->attributes = text;
+    if (request->profile[0] == '\0')
+        request->profile = check_strdup("file");
     return 0;
 }
 
@@ -251,6 +283,8 @@ static int take_option(int option, Ckpt__V1__RegisterOwnJobRequest *request, con
         return take_lsf(request, err);
     case 'n':
         return take_node(request, err);
+    case 'A':
+        return take_attribute(request, err);
     case 's':
         *socket = optarg;
         return 0;

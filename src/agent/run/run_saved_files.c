@@ -6,17 +6,19 @@
 #include <ftw.h>
 #include <glob.h>
 #include <limits.h>
+#include <linux/fs.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "src/base/check.h"
 #include "src/profile/patterns.h"
 
-enum { COPY_BYTES = 1 << 20, WALK_DESCRIPTORS = 16 };
+enum { COPY_BYTES = 1 << 20, WALK_DESCRIPTORS = 16, LEFT_OUT_MAX = 8 };
 
 /* ---- finding ---- */
 
@@ -25,8 +27,35 @@ static struct {
     struct saved_files *files;
     struct timespec newer_than;
     bool newer;     /* one was */
+    bool matched;   /* there was one */
     size_t earlier; /* files of the patterns before */
 } search;
+
+static struct {
+    struct {
+        dev_t device;
+        ino_t number;
+    } items[LEFT_OUT_MAX];
+    size_t count;
+} left_out;
+
+void saved_files_leave_out(int descriptor)
+{
+    struct stat stat_of;
+
+    if (descriptor < 0 || fstat(descriptor, &stat_of) != 0 || left_out.count == LEFT_OUT_MAX)
+        return;
+    left_out.items[left_out.count].device = stat_of.st_dev;
+    left_out.items[left_out.count++].number = stat_of.st_ino;
+}
+
+static bool is_left_out(const struct stat *stat)
+{
+    for (size_t i = 0; i < left_out.count; i++)
+        if (left_out.items[i].number == stat->st_ino && left_out.items[i].device == stat->st_dev)
+            return true;
+    return false;
+}
 
 static bool is_known(const char *path)
 {
@@ -55,6 +84,7 @@ static void add_file(const char *path, const struct stat *stat)
 
     if (!S_ISREG(stat->st_mode))
         return;
+    search.matched = true;
     search.newer = search.newer || changed->tv_sec > search.newer_than.tv_sec ||
                    (changed->tv_sec == search.newer_than.tv_sec &&
                     changed->tv_nsec > search.newer_than.tv_nsec);
@@ -74,24 +104,27 @@ static void add_file(const char *path, const struct stat *stat)
 static int visit_found(const char *path, const struct stat *stat, int kind, struct FTW *place)
 {
     (void)place;
+    if (is_left_out(stat))
+        return kind == FTW_D ? FTW_SKIP_SUBTREE : FTW_CONTINUE;
     if (kind == FTW_F)
         add_file(path, stat);
     else if (kind == FTW_SL || kind == FTW_SLN)
         refuse_files(search.files,
                      "%.150s is a symbolic link, and links are not saved: name what it leads to",
                      path);
-    return 0;
+    return FTW_CONTINUE;
 }
 
 static void find_pattern(const char *pattern)
 {
     glob_t found = {0};
 
-    search.newer = false;
+    search.newer = search.matched = false;
     search.earlier = search.files->count;
     if (glob(pattern, 0, NULL, &found) == 0) {
         for (size_t i = 0; i < found.gl_pathc; i++)
-            (void)nftw(found.gl_pathv[i], visit_found, WALK_DESCRIPTORS, FTW_PHYS);
+            (void)nftw(found.gl_pathv[i], visit_found, WALK_DESCRIPTORS,
+                       FTW_PHYS | FTW_ACTIONRETVAL);
     }
     globfree(&found);
 }
@@ -109,6 +142,9 @@ void saved_files_find(const char *patterns, const struct timespec *newer_than,
         find_pattern(pattern);
         if (!search.newer && ret_files->missing[0] == '\0')
             memcpy(ret_files->missing, pattern, sizeof(pattern));
+        if (!search.matched && ret_files->unmatched[0] == '\0')
+            memcpy(ret_files->unmatched, pattern, sizeof(pattern));
+        ret_files->newer = ret_files->newer || search.newer;
     }
     search.files = NULL;
 }
@@ -137,11 +173,15 @@ static int make_parents(const char *path)
     return 0;
 }
 
+/* At once where the file system shares blocks. */
 static int copy_bytes(int from, int to)
 {
-    char *bytes = check_calloc(1, COPY_BYTES);
+    char *bytes;
     ssize_t got = 0, written = 0;
 
+    if (ioctl(to, FICLONE, from) == 0)
+        return 0;
+    bytes = check_calloc(1, COPY_BYTES);
     while (written >= 0 && (got = read(from, bytes, COPY_BYTES)) > 0) {
         for (ssize_t at = 0; at < got && written >= 0; at += written)
             written = write(to, bytes + at, (size_t)(got - at));

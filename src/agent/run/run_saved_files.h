@@ -28,8 +28,12 @@ struct saved_files {
     uint64_t sum; /* changes with any size or time of change */
     /* the first pattern that has no file newer than asked for; "": all have one */
     char missing[SAVED_PATTERN_BYTES];
+    bool newer;                          /* one of all files is */
+    char unmatched[SAVED_PATTERN_BYTES]; /* the first pattern that no file matches; "": none */
 };
 
+/* Neither that file nor anything of that folder is found, whatever the patterns say; up to 8. */
+void saved_files_leave_out(int descriptor);
 void saved_files_find(const char *patterns, const struct timespec *newer_than,
                       struct saved_files *ret_files);
 void saved_files_free(struct saved_files *files);

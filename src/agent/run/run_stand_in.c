@@ -1,9 +1,8 @@
-/* A stand-in for programs that look for a stop file. See run_stand_in.h. */
+/* A stand-in for programs that know nothing of checkpoints. See run_stand_in.h. */
 #include "src/agent/run/run_stand_in.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -11,131 +10,57 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "src/agent/run/run_aside.h"
+#include "src/agent/run/run_inherited.h"
+#include "src/agent/run/run_input.h"
+#include "src/agent/run/run_output_line.h"
+#include "src/agent/run/run_question.h"
 #include "src/agent/run/run_saved_files.h"
 #include "src/agent/run/run_say.h"
-#include "src/ask/ask.h"
-#include "src/ask/sentinel.h"
+#include "src/agent/run/run_started.h"
+#include "src/agent/run/run_wish.h"
 #include "src/base/check.h"
-
-#define STAND_IN_VERB "stand-in"
-#define PROFILE_FILE  "file"
+#include "src/base/text.h"
 
 enum {
     LOOK_MS = 100,
     TAKEN_LOOKS = 100, /* for the agent to take what is done, before the program runs again */
-    WORDS = 8,         /* before the command */
-    TEXT_MAX = 4096,
-    STATUS_NONE = -1 /* it goes on */
+    CATCH_MS = 5000,   /* from its start, for a program to install the handler that is to be told */
+    FRESH_MS = 10000,  /* a save set aside is as good as one that a signal would bring */
+    LATE_MS = 3000,    /* before the deadline an older save is better than none */
+    EMPTY_ENDS_MAX = 10,
+    WHY_BYTES = SAVED_PATTERN_BYTES + 80,
+    TICK_MS = 10 /* of the clocks of file systems, and more */
 };
-
-/* ---- the command line ---- */
-
-int stand_in_check(const struct stand_in *stand_in, const char *profile, uint32_t ranks,
-                   struct err *err)
-{
-    struct err why;
-
-    if (stand_in->file == NULL) {
-        if (stand_in->text != NULL || stand_in->files != NULL || stand_in->then_named ||
-            stand_in->quiet_ms != 0)
-            return err_set(err, ERR_INVALID,
-                           "--ask-text, --ask-then, --checkpoint-files and --files-quiet go with "
-                           "--ask-file FILE: add it, or leave them out");
-        return 0;
-    }
-    if (profile[0] != '\0' && strcmp(profile, PROFILE_FILE) != 0)
-        return err_set(err, ERR_INVALID,
-                       "--ask-file is of no use with --profile %.32s: name --profile " PROFILE_FILE
-                       ", or leave one of the two out",
-                       profile);
-    if (stand_in->file[0] == '\0' || stand_in->file[strlen(stand_in->file) - 1] == '/')
-        return err_set(err, ERR_INVALID,
-                       "--ask-file is \"%.128s\", it must be the name of a file, as STOPCAR",
-                       stand_in->file);
-    if (stand_in->text != NULL && strlen(stand_in->text) > TEXT_MAX)
-        return err_set(err, ERR_INVALID, "--ask-text has %zu bytes, at most %d are taken",
-                       strlen(stand_in->text), TEXT_MAX);
-    if (stand_in->files == NULL)
-        return err_set(err, ERR_INVALID,
-                       "--ask-file needs --checkpoint-files, which names the files that the "
-                       "program saves, as 'CHGCAR WAVECAR'");
-    if (stand_in->quiet_ms != 0 && !stand_in->goes_on)
-        return err_set(err, ERR_INVALID,
-                       "--files-quiet is of no use where the program ends when it has saved: "
-                       "leave it out, or name --ask-then goes-on");
-    if (ranks > 1)
-        return err_set(err, ERR_INVALID,
-                       "--ranks %" PRIu32 " does not go with --ask-file, which asks one program "
-                       "for all of the job: leave it out",
-                       ranks);
-    if (patterns_check(stand_in->files, &why) != 0)
-        return err_set(err, ERR_INVALID, "--checkpoint-files %s", why.text);
-    return 0;
-}
-
-char **stand_in_command(const struct stand_in *stand_in, char *const *command)
-{
-    uint64_t quiet_ms = stand_in->quiet_ms == 0 ? STAND_IN_QUIET_MS : stand_in->quiet_ms;
-    size_t count = 0;
-    char **words, quiet[24], status[16];
-
-    while (command[count] != NULL)
-        count++;
-    words = check_calloc(WORDS + count + 1, sizeof(*words));
-    snprintf(quiet, sizeof(quiet), "%" PRIu64, quiet_ms);
-    words[0] = check_strdup("/proc/self/exe");
-    words[1] = check_strdup(STAND_IN_VERB);
-    words[2] = check_strdup(stand_in->file);
-    words[3] = check_strdup(stand_in->text == NULL ? "" : stand_in->text);
-    words[4] = check_strdup(stand_in->files);
-    snprintf(status, sizeof(status), "%d", stand_in->goes_on ? STATUS_NONE : stand_in->status);
-    words[5] = check_strdup(status);
-    words[6] = check_strdup(quiet);
-    words[7] = check_strdup(stand_in->restart == NULL ? "" : stand_in->restart);
-    for (size_t i = 0; i < count; i++)
-        words[WORDS + i] = command[i];
-    return words;
-}
-
-static bool is_stand_in(char *const *command)
-{
-    for (size_t i = 0; i < WORDS; i++)
-        if (command[i] == NULL)
-            return false;
-    return strcmp(command[0], "/proc/self/exe") == 0 && strcmp(command[1], STAND_IN_VERB) == 0 &&
-           command[WORDS] != NULL;
-}
-
-const char *stand_in_program(char *const *command)
-{
-    return is_stand_in(command) ? command[WORDS] : command[0];
-}
-
-/* ---- the stand-in ---- */
 
 static struct {
     struct stand_in as;
     char **command;
     const char *work_dir;
     pid_t program;
-    bool told;               /* since it was started: its end with 0 is that of the stop */
-    bool goes_on_from_files; /* it was stopped before, or they were restored */
-    char hint[HINT_TEXT_BYTES], answered[HINT_TEXT_BYTES]; /* in hand, "": none; before */
-    char directory[PATH_MAX];
-    struct timespec told_at; /* by the clock of the file system */
-    uint64_t sum, quiet_ms;  /* of its files, and for how long it has stood */
+    uint64_t started_ms;      /* monotonic */
+    bool told;                /* since it was started: its end with 0 is that of the stop */
+    bool heard;               /* it was told for the question in hand */
+    bool goes_on_from_files;  /* it was stopped before, or they were restored */
+    struct question question; /* in hand */
+    char answered[HINT_TEXT_BYTES];
+    struct timespec since;  /* by the clock of the file system: later files are of the save */
+    uint64_t sum, quiet_ms; /* of its files, and for how long it has stood */
+    struct aside aside;
+    char given[HINT_TEXT_BYTES]; /* to this question the save set aside went; "": to none yet */
+    unsigned empty_ends;         /* in a row */
+    bool killed;                 /* it was told to end by a signal of its own */
 } self;
 
-static volatile sig_atomic_t told_to_end;
+static volatile sig_atomic_t told_to_end; /* by this signal; 0: it was not */
 
 static void on_end_signal(int number)
 {
-    (void)number;
-    told_to_end = 1;
+    told_to_end = number;
 }
 
 static void on_other_signal(int number)
@@ -160,18 +85,76 @@ static void hold_signals(void)
     }
 }
 
+static const char *file_patterns(void)
+{
+    return self.as.files == NULL ? STAND_IN_ALL_FILES : self.as.files;
+}
+
+/* By the clock of the file system, which may be another machine's. A file that is written after the
+ * return is later. */
+static void read_clock(struct timespec *ret_now)
+{
+    static const char name[] = ".ckpt-run.clock";
+    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    struct stat stat;
+
+    CHECK(clock_gettime(CLOCK_REALTIME_COARSE, ret_now) == 0);
+    if (fd >= 0 && fstat(fd, &stat) == 0)
+        *ret_now = stat.st_mtim;
+    if (fd >= 0)
+        close(fd);
+    (void)unlink(name);
+    (void)poll(NULL, 0, TICK_MS);
+}
+
+/* Each start finds its input as the first one did. ckpt-run has said beforehand what that needs. */
+static void prepare_input(void)
+{
+    run_say_quiet(self.program == 0);
+    run_input_prepare(true);
+    run_say_quiet(false);
+}
+
+/* One that is told to end by another signal does not get the job's SIGTERM. */
+static void spare_program(void)
+{
+    sigset_t term;
+
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    if (self.as.kill_signal != 0 && self.as.kill_signal != SIGTERM)
+        (void)sigprocmask(SIG_BLOCK, &term, NULL);
+}
+
+static void pass_end_on(void)
+{
+    if (told_to_end != SIGTERM || self.as.kill_signal == 0 || self.as.kill_signal == SIGTERM ||
+        self.killed)
+        return;
+    self.killed = true;
+    kill(self.program, self.as.kill_signal);
+}
+
 static void start_program(void)
 {
-    (void)unlink(self.as.file); /* of a stop before */
-    self.told = false;
+    prepare_input();
+    if (self.as.file != NULL)
+        (void)unlink(self.as.file); /* of a stop before */
+    self.told = self.heard = false;
+    read_clock(&self.since);
+    output_line_open(self.as.line);
+    self.started_ms = output_line_now_ms();
     self.program = fork();
     CHECK(self.program >= 0);
     if (self.program > 0) {
-        if (told_to_end)
-            kill(self.program, SIGTERM); /* it came before there was a program */
+        output_line_begun();
+        if (told_to_end) /* it came before there was a program */
+            kill(self.program, self.as.kill_signal != 0 ? self.as.kill_signal : SIGTERM);
         return;
     }
-    if (self.goes_on_from_files && self.as.restart[0] != '\0')
+    output_line_become();
+    spare_program();
+    if (self.goes_on_from_files && self.as.restart != NULL)
         execl("/bin/sh", "sh", "-c", self.as.restart, (char *)NULL);
     else
         execvp(self.command[0], self.command);
@@ -179,152 +162,198 @@ static void start_program(void)
     _exit(errno == ENOENT ? 127 : 126);
 }
 
-/* ---- a request ---- */
+/* ---- the answer ---- */
 
-static const char *line_value(const char *text, const char *key, char *ret_value, size_t size)
+static void give_answer(struct sentinel *answer)
 {
-    const char *at = strncmp(text, key, strlen(key)) == 0 ? text : NULL;
-    size_t length;
-
-    for (const char *line = text; at == NULL && (line = strchr(line, '\n')) != NULL;) {
-        line++;
-        if (strncmp(line, key, strlen(key)) == 0)
-            at = line;
-    }
-    if (at == NULL)
-        return NULL;
-    at += strlen(key);
-    length = strcspn(at, "\n");
-    if (length >= size)
-        return NULL;
-    memcpy(ret_value, at, length);
-    ret_value[length] = '\0';
-    return ret_value;
+    memcpy(answer->hint, self.question.hint, sizeof(answer->hint));
+    if (question_answer(self.work_dir, answer) != 0)
+        run_say_error("%s/done cannot be written: %s", self.work_dir, strerror(errno));
+    memcpy(self.answered, self.question.hint, sizeof(self.answered));
+    self.question.hint[0] = '\0';
 }
 
-/* False: none is there. */
-static bool read_request(char ret_hint[HINT_TEXT_BYTES], char ret_directory[PATH_MAX])
+static void answer_failed(const char *why)
 {
-    char path[PATH_MAX], text[2 * PATH_MAX];
-    ssize_t length;
-    int fd;
+    struct sentinel answer = {.bytes = 0};
 
-    snprintf(path, sizeof(path), "%s/request", self.work_dir);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    length = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    if (length <= 0)
-        return false;
-    text[length] = '\0';
-    if (line_value(text, "hint=", ret_hint, HINT_TEXT_BYTES) == NULL ||
-        line_value(text, "directory=", ret_directory, PATH_MAX) == NULL)
-        return false;
-    request_unquote(ret_directory);
-    return true;
+    text_copy(answer.status, sizeof(answer.status), why);
+    give_answer(&answer);
 }
 
-/* By rename: whoever polls finds all of the text. */
-static int write_whole(const char *path, const char *text, size_t length, struct stat *ret_stat)
+/* No file: an empty checkpoint, which fails as one. */
+static void answer_saved(uint64_t bytes, uint64_t saved_at_ms)
 {
-    char new_path[PATH_MAX + 16];
-    int fd, failed;
+    struct sentinel answer = {.bytes = bytes, .status = "0", .saved_at_ms = saved_at_ms};
 
-    snprintf(new_path, sizeof(new_path), "%s.ckpt-new", path);
-    fd = open(new_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return -1;
-    failed = write(fd, text, length) != (ssize_t)length || fstat(fd, ret_stat) != 0;
-    return close(fd) != 0 || failed ? -1 : rename(new_path, path);
+    if (self.as.tracker != NULL && bytes > 0)
+        tracker_label(self.as.tracker, answer.label);
+    give_answer(&answer);
+    wish_end();
 }
 
-static void give_answer(uint64_t bytes, const char *status)
-{
-    struct sentinel sentinel = {.bytes = bytes};
-    char path[PATH_MAX], text[SENTINEL_MAX_BYTES];
-    struct stat stat;
-
-    memcpy(sentinel.hint, self.hint, sizeof(sentinel.hint));
-    snprintf(sentinel.status, sizeof(sentinel.status), "%s", status);
-    snprintf(path, sizeof(path), "%s/done", self.work_dir);
-    if (write_whole(path, text, sentinel_format(&sentinel, text), &stat) != 0)
-        run_say_error("%s cannot be written: %s", path, strerror(errno));
-    memcpy(self.answered, self.hint, sizeof(self.answered));
-    self.hint[0] = '\0';
-}
-
-/* 0: they were copied; else why not. */
+/* A later save than the one set aside. */
 static void save_files(const struct saved_files *files)
 {
     struct saved_files again;
     struct err err = {0};
 
-    if (saved_files_copy(files, self.directory, &err) != 0) {
-        give_answer(0, err.text);
+    if (saved_files_copy(files, self.question.directory, &err) != 0) {
+        answer_failed(err.text);
         return;
     }
-    saved_files_find(self.as.files, &self.told_at, &again);
-    if (again.sum == files->sum)
-        give_answer(files->bytes, "0");
-    else if (!self.as.goes_on)
-        give_answer(0, "its files changed while they were copied, although it has ended");
+    saved_files_find(file_patterns(), &self.since, &again);
+    if (again.sum == files->sum) {
+        answer_saved(files->bytes, 0);
+        aside_drop(self.work_dir, &self.aside);
+    } else if (!self.as.goes_on) {
+        answer_failed("its files changed while they were copied, although it has ended");
+    }
     saved_files_free(&again); /* else: the next look finds them */
 }
 
-static void take_request(void)
+static void hand_aside_over(void)
 {
-    const char *parts = getenv("CKPT_PARTS");
-    char line[TEXT_MAX + 2];
-    struct stat stat;
-    int length =
-        snprintf(line, sizeof(line), "%s%s", self.as.text, self.as.text[0] == '\0' ? "" : "\n");
+    struct err err = {0};
 
-    self.quiet_ms = self.sum = 0;
-    if (parts != NULL && strcmp(parts, "1") != 0) {
-        give_answer(0, "--ask-file tells one program; a job of several nodes needs the library");
-        return;
-    }
-    if (write_whole(self.as.file, line, (size_t)length, &stat) != 0) {
-        snprintf(line, sizeof(line), "%.100s cannot be written: %.60s", self.as.file,
-                 strerror(errno));
-        give_answer(0, line);
-        return;
-    }
-    self.told_at = stat.st_mtim;
-    self.told = true;
+    memcpy(self.given, self.question.hint, sizeof(self.given));
+    if (aside_give(self.work_dir, &self.aside, self.question.directory, &err) == 0)
+        answer_saved(self.aside.bytes, self.aside.at_ms);
+    else if (err.code == ERR_EMPTY)
+        answer_saved(0, 0);
+    else
+        answer_failed(err.text);
 }
 
-static void look_for_request(void)
-{
-    char hint[HINT_TEXT_BYTES], directory[PATH_MAX];
-    bool there = read_request(hint, directory);
+/* ---- a request ---- */
 
-    if (self.hint[0] != '\0' && (!there || strcmp(hint, self.hint) != 0)) {
-        self.hint[0] = '\0'; /* withdrawn */
-        (void)unlink(self.as.file);
-    }
-    if (!there || strcmp(hint, self.answered) == 0 || strcmp(hint, self.hint) == 0)
+static bool is_told_of(void)
+{
+    return self.as.file != NULL || self.as.tell.signal != 0;
+}
+
+/* The save set aside is for this question: nothing has it yet, or an attempt before has failed with
+ * it. One that is told saves anew where that save is old. */
+static bool aside_is_meant(void)
+{
+    if (!self.aside.there)
+        return false;
+    if (self.given[0] != '\0')
+        return question_same_checkpoint(self.given, self.question.hint);
+    return !is_told_of() || run_wall_ms() - self.aside.at_ms < FRESH_MS;
+}
+
+static void tell_by_file(void)
+{
+    char line[2 * PATH_MAX];
+    struct stat stat;
+    const char *text = self.as.text == NULL ? "" : self.as.text;
+    int length = snprintf(line, sizeof(line), "%s%s", text, text[0] == '\0' ? "" : "\n");
+
+    if (question_write_file(self.as.file, line, (size_t)length, &stat) != 0) {
+        snprintf(line, sizeof(line), "%.100s cannot be written: %.60s", self.as.file,
+                 strerror(errno));
+        answer_failed(line);
         return;
-    memcpy(self.hint, hint, sizeof(self.hint));
-    memcpy(self.directory, directory, sizeof(self.directory));
-    take_request();
+    }
+    self.since = stat.st_mtim;
+    self.told = self.heard = true;
+}
+
+/* A program that has just begun may not have its handler yet. One that is to end, and was told for
+ * a question before, is saving: some take a second signal for an order to stop at once. */
+static void tell_once(void)
+{
+    struct err err = {0};
+
+    self.quiet_ms = self.sum = 0;
+    if (self.as.file != NULL) {
+        tell_by_file();
+        return;
+    }
+    if (self.told && !self.as.goes_on) {
+        self.heard = true;
+        return;
+    }
+    read_clock(&self.since);
+    output_line_forget();
+    if (tell_by_signal(&self.as.tell, self.program, &err) == 0)
+        self.told = self.heard = true;
+    else if (output_line_now_ms() - self.started_ms >= CATCH_MS)
+        answer_failed(err.text);
+}
+
+static bool has_one_part(void)
+{
+    const char *parts = getenv("CKPT_PARTS");
+
+    return parts == NULL || strcmp(parts, "1") == 0;
+}
+
+static void take_question(void)
+{
+    if (!has_one_part())
+        answer_failed("one program is asked in its own way for all of the job; a job of several "
+                      "nodes needs the library");
+    else if (aside_is_meant())
+        hand_aside_over();
+}
+
+static void look_for_question(void)
+{
+    struct question question;
+    bool there = question_read(self.work_dir, &question);
+
+    if (self.question.hint[0] != '\0' &&
+        (!there || strcmp(question.hint, self.question.hint) != 0)) {
+        self.question.hint[0] = '\0'; /* withdrawn */
+        if (self.as.file != NULL)
+            (void)unlink(self.as.file);
+    }
+    if (there && strcmp(question.hint, self.answered) != 0 &&
+        strcmp(question.hint, self.question.hint) != 0) {
+        self.question = question;
+        self.heard = false;
+        take_question();
+    }
+    if (self.question.hint[0] != '\0' && is_told_of() && !self.heard)
+        tell_once();
+}
+
+/* It saves by itself, and has not since: an older save says how old it is. */
+static void look_at_deadline(void)
+{
+    if (self.question.hint[0] != '\0' && !is_told_of() && self.aside.there &&
+        self.question.deadline_ms != 0 && run_wall_ms() + LATE_MS >= self.question.deadline_ms)
+        hand_aside_over();
+}
+
+/* ---- while it goes on ---- */
+
+/* The signs that its options name, beside newer files. */
+static bool has_signs(void)
+{
+    return (self.as.tracker == NULL || tracker_newer(self.as.tracker, &self.since)) &&
+           (self.as.line == NULL || output_line_seen());
 }
 
 /* Of a program that goes on: its files are newer, and nothing changes any more. */
 static void look_for_files(void)
 {
+    const uint64_t quiet_ms = self.as.quiet_ms == 0 ? STAND_IN_QUIET_MS : self.as.quiet_ms;
+    const bool signs = has_signs();
     struct saved_files files;
 
-    saved_files_find(self.as.files, &self.told_at, &files);
+    saved_files_find(file_patterns(), &self.since, &files);
     self.quiet_ms = files.missing[0] == '\0' && files.sum == self.sum ? self.quiet_ms + LOOK_MS : 0;
     self.sum = files.sum;
     if (files.refused[0] != '\0')
-        give_answer(0, files.refused);
-    else if (files.missing[0] == '\0' && self.quiet_ms >= self.as.quiet_ms) {
+        answer_failed(files.refused);
+    else if (signs && files.missing[0] == '\0' && self.quiet_ms >= quiet_ms) {
         save_files(&files);
-        if (self.hint[0] == '\0') { /* an end with 0 is that of its work again */
-            (void)unlink(self.as.file);
+        if (self.question.hint[0] == '\0') { /* an end with 0 is that of its work again */
+            if (self.as.file != NULL)
+                (void)unlink(self.as.file);
             self.told = false;
         }
     }
@@ -335,7 +364,10 @@ static void look_for_files(void)
 
 __attribute__((noreturn)) static void end_as(int wait_status)
 {
-    (void)unlink(self.as.file);
+    if (self.as.file != NULL)
+        (void)unlink(self.as.file);
+    aside_drop(self.work_dir, &self.aside);
+    run_input_close();
     if (!WIFSIGNALED(wait_status))
         _exit(WEXITSTATUS(wait_status));
     signal(WTERMSIG(wait_status), SIG_DFL);
@@ -343,53 +375,127 @@ __attribute__((noreturn)) static void end_as(int wait_status)
     _exit(128 + WTERMSIG(wait_status));
 }
 
+/* Status 0 would say that its work is complete. */
+__attribute__((noreturn)) static void end_unfinished(int wait_status)
+{
+    end_as(wait_status == 0 ? W_EXITCODE(EXIT_FAILURE, 0) : wait_status);
+}
+
+/* Why its files are none of a save; "": they are. Of a program that says by its end that it has
+ * saved, one newer file is enough, and none at all is an empty checkpoint. */
+static void judge_files(const struct saved_files *files, char *ret_why, size_t size)
+{
+    const bool told_by_file = self.as.file != NULL && !self.as.unasked;
+
+    ret_why[0] = '\0';
+    if (files->refused[0] != '\0')
+        text_copy(ret_why, size, files->refused);
+    else if (told_by_file && files->missing[0] != '\0')
+        snprintf(ret_why, size, "it ended, and no file of \"%.100s\" is newer than %.60s",
+                 files->missing, self.as.file);
+    else if (files->newer && files->unmatched[0] != '\0')
+        snprintf(ret_why, size, "it ended, and no file matches \"%.100s\" of --checkpoint-files",
+                 files->unmatched);
+}
+
+static void say_empty(void)
+{
+    run_say_error("the program ended as one that has saved, and no file of \"%.100s\" is newer "
+                  "than its start, or the question: the checkpoint is empty; name what it saves "
+                  "with --checkpoint-files",
+                  file_patterns());
+}
+
 static void answer_ended(void)
 {
+    char why[WHY_BYTES];
     struct saved_files files;
-    char text[SAVED_PATTERN_BYTES + 80];
 
-    saved_files_find(self.as.files, &self.told_at, &files);
-    if (files.refused[0] != '\0') {
-        give_answer(0, files.refused);
-    } else if (files.missing[0] == '\0') {
-        save_files(&files);
+    saved_files_find(file_patterns(), &self.since, &files);
+    judge_files(&files, why, sizeof(why));
+    if (why[0] != '\0') {
+        answer_failed(why);
+    } else if (!files.newer) {
+        say_empty();
+        answer_saved(0, 0);
     } else {
-        snprintf(text, sizeof(text), "it ended, and no file of \"%.100s\" is newer than %.60s",
-                 files.missing, self.as.file);
-        give_answer(0, text);
+        save_files(&files);
     }
     saved_files_free(&files);
+}
+
+/* A save that nobody asked for; a question that waits for one gets it. */
+static void set_aside(int wait_status)
+{
+    char why[WHY_BYTES];
+    struct saved_files files;
+    struct err err = {0};
+
+    saved_files_find(file_patterns(), &self.since, &files);
+    judge_files(&files, why, sizeof(why));
+    self.empty_ends = files.newer ? 0 : self.empty_ends + 1;
+    if (self.empty_ends == EMPTY_ENDS_MAX) {
+        run_say_error("the program has ended %u times in a row as one that has saved, and has not "
+                      "saved: it is not started again",
+                      self.empty_ends);
+        end_unfinished(wait_status);
+    }
+    if (!files.newer && self.empty_ends == 1)
+        say_empty();
+    if (why[0] != '\0')
+        run_say_error("what the program has saved by itself is no checkpoint: %s", why);
+    else if (aside_take(self.work_dir, files.newer ? &files : NULL, &self.aside, &err) != 0)
+        run_say_error("what the program has saved by itself cannot be set aside: %s", err.text);
+    saved_files_free(&files);
+    if (why[0] != '\0' || err.text[0] != '\0')
+        return;
+    self.given[0] = '\0';
+    if (self.question.hint[0] != '\0')
+        hand_aside_over();
+    else if (has_one_part())
+        wish_begin();
 }
 
 /* The next start must not write beside what is being taken. */
 static void wait_until_taken(void)
 {
-    char hint[HINT_TEXT_BYTES], directory[PATH_MAX];
+    struct question question;
 
-    for (int i = 0; i < TAKEN_LOOKS && read_request(hint, directory) &&
-                    strcmp(hint, self.answered) == 0 && !told_to_end;
+    for (int i = 0; i < TAKEN_LOOKS && question_read(self.work_dir, &question) &&
+                    strcmp(question.hint, self.answered) == 0 && !told_to_end;
          i++)
         (void)poll(NULL, 0, LOOK_MS);
 }
 
-/* The end of a stop. With a status of its own the end with 0 is that of the work. */
-static bool program_obeyed(int wait_status)
+/* False: one of the two files says that the work goes on. */
+static bool work_is_complete(void)
 {
-    return self.told && WIFEXITED(wait_status) &&
-           WEXITSTATUS(wait_status) == (self.as.goes_on ? 0 : self.as.status);
+    return (self.as.complete == NULL || access(self.as.complete, F_OK) == 0) &&
+           (self.as.more == NULL || access(self.as.more, F_OK) != 0);
 }
 
 static void program_ended(int wait_status)
 {
-    bool stopped = program_obeyed(wait_status);
+    const bool asked = self.told && self.question.hint[0] != '\0';
+    const struct stand_in_end end = {wait_status, self.told, work_is_complete()};
 
-    if (stopped && self.hint[0] != '\0')
-        answer_ended();
-    if (!stopped || told_to_end)
+    output_line_drain();
+    if (!stand_in_goes_on(&self.as, &end))
         end_as(wait_status);
-    wait_until_taken();
+    if (asked)
+        answer_ended();
     if (told_to_end)
-        end_as(0);
+        end_unfinished(wait_status);
+    if (!asked && (!self.told || self.as.unasked)) /* else: the question was withdrawn */
+        set_aside(wait_status);
+    if (asked || self.as.requeues)
+        wait_until_taken();
+    if (told_to_end)
+        end_unfinished(wait_status);
+    if (self.as.requeues)
+        end_as(W_EXITCODE(STAND_IN_REQUEUED, 0));
+    if (!run_input_again())
+        end_unfinished(wait_status);
     self.goes_on_from_files = true;
     start_program();
 }
@@ -404,10 +510,15 @@ static void look_once(void)
             program_ended(wait_status);
             return;
         }
+        (void)wish_ended(ended, wait_status, output_line_now_ms());
     }
-    look_for_request();
-    if (self.hint[0] != '\0' && self.as.goes_on)
+    pass_end_on();
+    if (!told_to_end) /* one that is to end is asked for nothing */
+        look_for_question();
+    if (self.question.hint[0] != '\0' && self.heard && self.as.goes_on)
         look_for_files();
+    look_at_deadline();
+    wish_step(output_line_now_ms());
 }
 
 static void bring_files_back(void)
@@ -424,27 +535,31 @@ static void bring_files_back(void)
     _exit(125);
 }
 
+/* Output that goes to a file goes on there: an older version must not take its place. */
+static void leave_out(void)
+{
+    saved_files_leave_out(open(self.work_dir, O_PATH | O_CLOEXEC));
+    for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++)
+        saved_files_leave_out(stream);
+}
+
 void stand_in_run(int argc, char **argv)
 {
-    if (argc <= WORDS || !is_stand_in(argv))
+    if (argc < 2 || !stand_in_read(argv, &self.as, &self.command))
         return;
     self.work_dir = getenv("CKPT_DIR");
     if (self.work_dir == NULL)
         return;
-    self.as = (struct stand_in){.file = argv[2],
-                                .text = argv[3],
-                                .files = argv[4],
-                                .goes_on = strcmp(argv[5], "-1") == 0,
-                                .status = (int)strtol(argv[5], NULL, 10),
-                                .quiet_ms = strtoull(argv[6], NULL, 10),
-                                .restart = argv[7]};
-    self.command = argv + WORDS;
     (void)prctl(PR_SET_NAME, "ckpt-stand-in");
+    run_input_open();
+    run_inherited_name(self.command);
     hold_signals();
+    leave_out();
+    aside_drop(self.work_dir, &self.aside);
     bring_files_back();
     start_program();
     for (;;) {
         look_once();
-        (void)poll(NULL, 0, LOOK_MS);
+        output_line_wait(output_line_now_ms() + LOOK_MS);
     }
 }

@@ -37,6 +37,7 @@ void run_up_hello(struct rpc_client_call *call, const struct run_options *option
     hello.ranks = options->ranks;
     hello.asks_group = options->asks_group;
     hello.asks_started = options->asks_started;
+    hello.ask_signal = (uint32_t)options->ask_signal;
     hello.restore = options->restore;
     hello.finds_way = options->finds_way;
     hello.replace = options->replace;

@@ -382,6 +382,7 @@ static void get_restart_point(struct request *request, struct scratch *scratch)
     reply.user = asking.user;
     reply.restore = allocation->restore;
     reply.profile = translate_text(allocation->profile);
+    reply.attributes = translate_text(allocation->attributes);
     reply.profile_named = allocation->profile_named;
     (void)fsm_begin_restored_as(fsm, allocation, &reply.restored_as, &reply.restored_part);
     fill_node_ids(fsm, allocation, scratch, &reply);

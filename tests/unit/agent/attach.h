@@ -73,6 +73,8 @@ static Ckpt__V1__AllocationState job_state;
 static bool joined, may_begin, part_restored, from_scratch, place_changed, swapped;
 static Ckpt__V1__BeginState waits_for;                /* when it may not begin */
 static char registered_profile[16], said_profile[16]; /* "": none */
+static char registered_attributes[64], told_attributes[64];
+static uint32_t said_signal; /* 0: none */
 static bool said_finds_way;
 static bool profile_named;                     /* registered by name */
 static Ckpt__V1__RestoreMode mode, other_mode; /* other: of part 1, which has restored */
@@ -158,6 +160,7 @@ static void take_message(struct rpc_client_call *call, void *data, const uint8_t
         snprintf(ready.uri, sizeof(ready.uri), "%s", down->ready->restore_uri);
         snprintf(ready.label, sizeof(ready.label), "%s", down->ready->restore_label);
         snprintf(ready.scratch, sizeof(ready.scratch), "%s", down->ready->scratch);
+        snprintf(told_attributes, sizeof(told_attributes), "%s", down->ready->attributes);
     }
     ckpt__v1__attach_down__free_unpacked(down, NULL);
 }
@@ -188,6 +191,7 @@ static struct rpc_client_call *attach_on(struct rpc_channel *on, const char *all
 
     hello.allocation_id = id;
     hello.profile = said_profile;
+    hello.ask_signal = said_signal;
     hello.finds_way = said_finds_way;
     hello.work_dir = own_folder;
     hello.want_restore = !from_scratch;
@@ -273,6 +277,7 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
     point.without = without == CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_UNSPECIFIED ? NULL : &left_out;
     point.restore = mode;
     point.profile = registered_profile;
+    point.attributes = registered_attributes;
     point.profile_named = profile_named;
     point.restored_as = other_mode;
     point.restored_part = 1;
@@ -520,7 +525,8 @@ static int set_up(void **state)
     job_state = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
     mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN;
     other_mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED;
-    registered_profile[0] = said_profile[0] = '\0';
+    registered_profile[0] = said_profile[0] = registered_attributes[0] = '\0';
+    said_signal = 0;
     profile_named = said_finds_way = false;
     ended_with = RPC_OK;
     memset(&ready, 0, sizeof(ready));

@@ -384,7 +384,45 @@ static void the_registered_profile_counts(void **state)
     }
 }
 
-/* The application is given every means where ckpt-run wants it and nothing is named. */
+/* S4-003: it is in the journal, or refused where no signal asks, or where it is none. */
+static void the_signal_that_its_user_names_asks(void **state)
+{
+    (void)state;
+    said_signal = SIGTSTP;
+    attach_to_restore();
+    expect_start(0);
+    assert_uint_equal(agent_find(&agent, "job")->entry.ask_signal, SIGTSTP);
+}
+
+static void a_signal_that_cannot_ask_is_refused(void **state)
+{
+    static const struct {
+        const char *profile, *said;
+        uint32_t signal;
+    } rows[] = {{"grpc", "--ask-signal is of no use with profile grpc", SIGTSTP},
+                {"", "signal 65 is none, there are 1 to 64", 65}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        set_up(state);
+        snprintf(said_profile, sizeof(said_profile), "%s", rows[i].profile);
+        said_signal = rows[i].signal;
+        (void)attach();
+        expect_refusal(rows[i].said);
+        tear_down(state);
+    }
+}
+
+/* S5-010: the leader's word, for ckpt-run. */
+static void the_registered_attributes_are_told(void **state)
+{
+    (void)state;
+    snprintf(registered_attributes, sizeof(registered_attributes), "checkpoint_exit_code=85");
+    attach_to_restore();
+    expect_start(0);
+    assert_string_equal(agent_find(&agent, "job")->stream->attributes, "checkpoint_exit_code=85");
+    assert_string_equal(told_attributes, "checkpoint_exit_code=85");
+}
+
 static void a_way_is_sought_where_none_is_named(void **state)
 {
     char path[ASK_REGION_PATH_BYTES];
@@ -393,10 +431,7 @@ static void a_way_is_sought_where_none_is_named(void **state)
     said_finds_way = true;
     attach_to_restore();
     expect_start(0);
-    assert_uint_equal(agent_find(&agent, "job")->entry.way_open, WAY_SOUGHT);
     assert_true(allocation_region(&agent_find(&agent, "job")->entry, path));
-    agent_find(&agent, "job")->entry.way_open = WAY_OPEN;
-    assert_false(allocation_region(&agent_find(&agent, "job")->entry, path));
 }
 
 /* Without a broker it is as it was at the last start. */
@@ -707,6 +742,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_work_folder_is_not_kept_by_another_user_that_names_it,
                                         set_up, tear_down),
         cmocka_unit_test(the_registered_profile_counts),
+        cmocka_unit_test_setup_teardown(the_signal_that_its_user_names_asks, set_up, tear_down),
+        cmocka_unit_test(a_signal_that_cannot_ask_is_refused),
+        cmocka_unit_test_setup_teardown(the_registered_attributes_are_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_way_is_sought_where_none_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(in_an_outage_the_profile_is_that_of_the_start_before,
                                         set_up, tear_down),

@@ -2,6 +2,7 @@
  * value and limit. */
 #include "src/agent/daemon/config.h"
 
+#include <signal.h>
 #include <stdlib.h>
 
 #include "src/agent/daemon/config_htcondor.h"
@@ -406,6 +407,21 @@ static void command_behind_the_options_is_left_alone(void **state)
     assert_int_equal(
         RUN("ckpt-run", "--alloc", "job-1", "--ask", "started", "--restore", "all", "app"), 0);
     assert_true(options.asks_started);
+    assert_int_equal(
+        RUN("ckpt-run", "--alloc", "job-1", "--ask-signal", "TSTP", "--restore", "all", "app"), 0);
+    assert_int_equal(options.ask_signal, SIGTSTP);
+    assert_string_equal(options.profile, ""); /* it says `done` itself */
+    assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--checkpoint-exit", "85", "--ask-signal",
+                         "SIGTERM", "--ask", "group", "app"),
+                     0);
+    assert_int_equal(options.ask_signal, 0);
+    assert_false(options.asks_group); /* the stand-in sends it */
+    assert_string_equal(options.profile, "file");
+    assert_int_equal(options.stand_in.status, 85);
+    assert_int_equal(options.stand_in.tell.whom, TELL_GROUP);
+    assert_string_equal(stand_in_program(options.command), "app");
+    assert_int_equal(
+        RUN("ckpt-run", "--alloc", "job-1", "--ask", "started", "--restore", "all", "app"), 0);
     assert_int_equal(options.restore, CKPT__V1__RESTORE_MODE__RESTORE_MODE_ALL);
     assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "app", "--max-restarts", "9"), 0);
     assert_uint_equal(options.restarts_max, 3);
@@ -417,6 +433,13 @@ static void wrong_command_lines_are_refused(void **state)
     (void)state;
     assert_int_equal(RUN("ckpt-run", "--", "app"), -1);
     assert_int_equal(RUN("ckpt-run", "--alloc", "a/b", "app"), -1);
+    assert_int_equal(RUN("ckpt-run", "--alloc", "j", "--checkpoint-exit", "256", "app"), -1);
+    assert_contains(err.text, "--checkpoint-exit is \"256\", it must be a status, 0 to 255, or");
+    assert_int_equal(RUN("ckpt-run", "--alloc", "j", "--checkpoint-exit", "KILL", "app"), -1);
+    assert_int_equal(RUN("ckpt-run", "--alloc", "j", "--checkpoint-exit", "0", "app"), -1);
+    assert_contains(err.text, "the job would never end");
+    assert_int_equal(RUN("ckpt-run", "--alloc", "j", "--ask-signal", "STOP", "app"), -1);
+    assert_contains(err.text, "--ask-signal: \"STOP\" is no signal that a program can take");
     assert_int_equal(RUN("ckpt-run", "--alloc", "job-1"), -1);
     assert_non_null(strstr(err.text, "command is missing"));
     assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--ranks", "0", "app"), -1);

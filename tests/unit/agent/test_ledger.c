@@ -115,6 +115,7 @@ static struct ledger_entry entry_of(const char *id)
                                  .ranks_declared = 2,
                                  .asks_group = true,
                                  .asks_started = true,
+                                 .ask_signal = 20,
                                  .rank_count = 2,
                                  .ranks = {{.number = 4,
                                             .pid = 4712,

@@ -89,17 +89,21 @@ static enum ask_answer poll(const struct ask_ops *ask, struct application *appli
     return ask->poll(&target, "1-42-1", 0, ret_sentinel, &err);
 }
 
+/* By its profile's signal, or by the one that its user names. S4-003. */
 static void signal_way_asks_once_and_hears_nothing(void **state)
 {
     static const struct {
         const char *profile;
-        int signal;
-    } rows[] = {{"signal", SIGUSR1}, {"signal-usr2", SIGUSR2}};
+        int named, signal;
+    } rows[] = {{"signal", 0, SIGUSR1},
+                {"signal-usr2", 0, SIGUSR2},
+                {"signal", SIGTSTP, SIGTSTP},
+                {"signal-usr2", ASK_SIGNAL_MAX, ASK_SIGNAL_MAX}};
 
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct application application = {.catches = ASK_CATCHES};
-        const struct ask_target target = target_of(&application);
+        struct ask_target target = target_of(&application);
         const struct ask_ops *ask = ask_find(rows[i].profile);
         struct ask_call *call = NULL;
         struct heard heard = {0};
@@ -107,6 +111,7 @@ static void signal_way_asks_once_and_hears_nothing(void **state)
         struct err err = {0};
         char detail[200];
 
+        target.signal = rows[i].named;
         assert_int_equal(ask->preflight(ask, &target, detail, sizeof(detail)), ASK_READY);
         assert_false(ask->prepared(&target, "1-42-1"));
         assert_int_equal(ask->prepare(&target, &request, &err), 0);
@@ -263,6 +268,25 @@ static void each_rank_is_asked_and_answers_for_itself(void **state)
     assert_null(file_of(&application, "done"));
 }
 
+/* Each must catch the signal that its user names, whatever others it catches. S4-003. */
+static void ranks_are_asked_by_the_signal_that_is_named(void **state)
+{
+    struct application application = {
+        .rank_count = 1,
+        .ranks = {{.number = 3, .pid = 71, .catches_usr1 = true, .name = "solver"}}};
+    struct ask_target target = target_of(&application);
+    const struct ask_ops *ask = ask_find("signal");
+    char detail[200];
+
+    (void)state;
+    target.signal = SIGRTMIN + 3;
+    assert_int_equal(ask->preflight(ask, &target, detail, sizeof(detail)), ASK_NO_HANDLER);
+    assert_contains(detail, "does not catch signal 37 (SIGRTMIN+3)");
+    application.ranks[0].catches_asked = true;
+    application.ranks[0].catches_usr1 = false;
+    assert_int_equal(ask->preflight(ask, &target, detail, sizeof(detail)), ASK_READY);
+}
+
 static void a_rank_that_is_alone_on_its_node_need_not_say_its_number(void **state)
 {
     struct application application = {.rank_count = 1,
@@ -310,6 +334,7 @@ int main(void)
         cmocka_unit_test(what_lies_elsewhere_is_linked_and_not_made),
         cmocka_unit_test(every_way_finds_the_answer_in_the_folder),
         cmocka_unit_test(each_rank_is_asked_and_answers_for_itself),
+        cmocka_unit_test(ranks_are_asked_by_the_signal_that_is_named),
         cmocka_unit_test(a_rank_that_is_alone_on_its_node_need_not_say_its_number),
         cmocka_unit_test(who_speaks_for_all_may_write_its_number),
         cmocka_unit_test(what_the_node_refuses_is_an_error),

@@ -62,7 +62,8 @@ static const char *value_shown(const ProtobufCFieldDescriptor *field)
 
 static bool is_option(const ProtobufCFieldDescriptor *field)
 {
-    return field->label != PROTOBUF_C_LABEL_REPEATED && strstr(field->name, "_at_ms") == NULL;
+    return field->label != PROTOBUF_C_LABEL_REPEATED && strstr(field->name, "_at_ms") == NULL &&
+           strcmp(field->name, "attributes") != 0; /* --attr, below */
 }
 
 static void each_field_is_an_option_and_shown(void **state)
@@ -106,6 +107,33 @@ static void each_field_is_an_option_and_shown(void **state)
         protobuf_c_message_free_unpacked(&request->base, NULL);
         harness_close(&h);
     }
+}
+
+/* A line each; a list of files keeps its commas. The profile follows, unless one is named.
+ * S5-010. */
+static void attributes_are_words_of_their_own(void **state)
+{
+    Ckpt__V1__MutationReply reply = CKPT__V1__MUTATION_REPLY__INIT;
+    const Ckpt__V1__RegisterAllocationRequest *sent;
+    struct harness h;
+
+    (void)state;
+    harness_init(&h);
+    harness_answer(&h, NULL, "BrokerService/RegisterAllocation", RPC_OK, NULL, &reply.base);
+    assert_int_equal(harness_run(&h,
+                                 "register --alloc a --new-node --node n1:8 "
+                                 "--attr +WantCheckpointSignal=TRUE --attr TransferOutput=a,b/c"),
+                     CLI_OK);
+    sent = (const Ckpt__V1__RegisterAllocationRequest *)h.last_request;
+    assert_string_equal(sent->spec->attributes, "+WantCheckpointSignal=TRUE\nTransferOutput=a,b/c");
+    assert_string_equal(sent->spec->profile, "file");
+    assert_int_equal(harness_run(&h, "register --alloc a --new-node --node n1:8 --profile grpc "
+                                     "--attr checkpoint_exit_code=85"),
+                     CLI_OK);
+    sent = (const Ckpt__V1__RegisterAllocationRequest *)h.last_request;
+    assert_string_equal(sent->spec->attributes, "checkpoint_exit_code=85");
+    assert_string_equal(sent->spec->profile, "grpc"); /* the state refuses it */
+    harness_close(&h);
 }
 
 /* S1-015: whatever the API takes of a waiting job, without a client of its own. */
@@ -227,6 +255,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_field_is_an_option_and_shown),
+        cmocka_unit_test(attributes_are_words_of_their_own),
         cmocka_unit_test(a_period_below_the_policys_minimum_is_said),
         cmocka_unit_test(a_number_beyond_its_limit_is_refused_before_it_is_sent),
         cmocka_unit_test(the_help_of_a_field_is_its_comment),

@@ -114,6 +114,7 @@ static inline enum fsm_status script_register(struct script *script,
     spec.write_bytes_per_s = script_number(script, "speed", 0);
     spec.target_id = script_text(script_value(script, "target", ""));
     spec.continues = script_text(script_value(script, "continues", ""));
+    spec.attributes = script_text(script_value(script, "attributes", ""));
     spec.n_nodes = shares.count;
     spec.nodes = shares.pointers;
     request.spec = &spec, request.waits = script_flag(script, "later");

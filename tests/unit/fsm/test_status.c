@@ -19,6 +19,12 @@ static const struct row rows[] = {
     {"INVALID_ARGUMENT", {"register j1 nodes=n1 strategy=77"}},
     {"PROFILE_UNKNOWN", {"register j1 nodes=n1 profile=nonsense"}},
     {"OK", {"register j1 nodes=n1 profile=signal-usr2"}},
+    {"OK", {"register j1 nodes=n1 profile=file attributes=checkpoint_exit_code=85"}},
+    {"ATTRIBUTE_WRONG", {"register j1 nodes=n1 profile=file attributes=checkpoint_exit_code=256"}},
+    {"CHECKPOINT_EXIT_FINAL", /* S5-013 */
+     {"register j1 nodes=n1 profile=file attributes=checkpoint_exit_code=0"}},
+    {"ATTRIBUTES_PROFILE", {"register j1 nodes=n1 attributes=checkpoint_exit_code=85"}},
+    {"ATTRIBUTES_MUTE", {"register j1 nodes=n1 profile=file attributes=CheckpointExitCode=85"}},
     {"PURPOSE_RESERVED", {"register j1 nodes=n1", "request j1 purpose=preempt"}},
     {"PURPOSE_RESERVED", {"register j1 nodes=n1", "request j1 purpose=walltime"}},
     {"PREFIX_INVALID", {"put fast keep write=1000"}},
