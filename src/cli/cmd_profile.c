@@ -19,14 +19,36 @@ static enum cli_exit fail_with(struct cli *cli, const struct err *err)
 
 static json_t *profile_json(const char *name, const struct profile *profile)
 {
-    return json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s}", "name",
-        name, "path", profile->settings.path, "about", profile->about, "programs",
-        profile->programs, "files", profile->files, "way", profile->way, "file", profile->file,
-        "text", profile->text, "command", profile->command, "echkpnt", profile->echkpnt, "whom",
-        profile->whom, "ranks", (json_int_t)profile->ranks, "exit_status",
-        (json_int_t)profile->exit_status, "quiet_ms", (json_int_t)profile->quiet_ms, "then",
-        profile->then, "restart_command", profile->restart_command);
+    json_t *json = json_object();
+    const char *told_by = profile->signal;
+    const struct {
+        const char *key, *value;
+    } texts[] = {{"name", name},
+                 {"path", profile->settings.path},
+                 {"about", profile->about},
+                 {"programs", profile->programs},
+                 {"files", profile->files},
+                 {"way", profile->way},
+                 {"file", profile->file},
+                 {"signal", told_by},
+                 {"text", profile->text},
+                 {"command", profile->command},
+                 {"echkpnt", profile->echkpnt},
+                 {"whom", profile->whom},
+                 {"exit", profile->exit},
+                 {"done_if", profile->done_if},
+                 {"go_on_if", profile->go_on_if},
+                 {"line", profile->line},
+                 {"tracker", profile->tracker},
+                 {"then", profile->then},
+                 {"restart_command", profile->restart_command}};
+
+    for (size_t i = 0; i < ARRAY_COUNT(texts); i++)
+        json_object_set_new(json, texts[i].key, json_string(texts[i].value));
+    json_object_set_new(json, "ranks", json_integer(profile->ranks));
+    json_object_set_new(json, "exit_status", json_integer(profile->exit_status));
+    json_object_set_new(json, "quiet_ms", json_integer((json_int_t)profile->quiet_ms));
+    return json;
 }
 
 /* ---- list ---- */

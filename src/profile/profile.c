@@ -6,6 +6,8 @@
 
 #include "src/ask/ask.h"
 #include "src/base/check.h"
+#include "src/base/number.h"
+#include "src/base/signal_name.h"
 #include "src/base/text.h"
 #include "src/profile/patterns.h"
 
@@ -46,16 +48,22 @@ static int check_choice(const char *const *words, const char *must, const char *
 
 static int check_whom(const char *value, struct err *err)
 {
-    static const char *const words[] = {"each", "group", "started", NULL};
+    static const char *const words[] = {"each", "group", "started", "shell", NULL};
+    static const char rank[] = "rank=";
+    const struct number_range range = {.min = 0, .max = UINT32_MAX};
+    uint64_t number;
 
-    return check_choice(words, "each, group or started", value, err);
+    if (strncmp(value, rank, strlen(rank)) == 0 &&
+        number_parse(NUMBER_PLAIN, value + strlen(rank), range, &number, NULL) == 0)
+        return 0;
+    return check_choice(words, "each, group, started, rank=N or shell", value, err);
 }
 
 static int check_then(const char *value, struct err *err)
 {
-    static const char *const words[] = {"exits", "goes-on", NULL};
+    static const char *const words[] = {"exits", "goes-on", "requeues", NULL};
 
-    return check_choice(words, "exits or goes-on", value, err);
+    return check_choice(words, "exits, goes-on or requeues", value, err);
 }
 
 enum { WAYS_MAX = 32 };
@@ -84,6 +92,27 @@ static int check_line(const char *value, struct err *err)
             return err_set(err, ERR_INVALID,
                            "has a control character (byte %zu); it must be one line", at - value);
     return 0;
+}
+
+static int check_signal(const char *value, struct err *err)
+{
+    struct err why = {0};
+
+    return signal_name_parse(value, &why) > 0 ? 0
+                                              : err_set(err, ERR_INVALID, "is wrong: %s", why.text);
+}
+
+static int check_exit(const char *value, struct err *err)
+{
+    const struct number_range range = {.min = 1, .max = 255};
+    uint64_t status;
+
+    if (number_parse(NUMBER_PLAIN, value, range, &status, NULL) == 0 ||
+        ((value[0] < '0' || value[0] > '9') && signal_name_parse(value, NULL) > 0))
+        return 0;
+    return err_set(err, ERR_INVALID,
+                   "is '%.32s', must be a status, 1 to 255, or the name of a signal, as USR2",
+                   value);
 }
 
 static int check_file(const char *value, struct err *err)
@@ -117,6 +146,8 @@ static const struct settings_kind kind_programs = {set_text, show_text, true, ch
 static const struct settings_kind kind_line = {set_text, show_text, true, check_line};
 static const struct settings_kind kind_file = {set_text, show_text, true, check_file};
 static const struct settings_kind kind_files = {set_text, show_text, true, patterns_check};
+static const struct settings_kind kind_signal = {set_text, show_text, true, check_signal};
+static const struct settings_kind kind_exit = {set_text, show_text, true, check_exit};
 static const struct settings_kind kind_way = {set_text, show_text, true, check_way};
 static const struct settings_kind kind_whom = {set_text, show_text, true, check_whom};
 static const struct settings_kind kind_then = {set_text, show_text, true, check_then};
@@ -142,12 +173,18 @@ static const struct settings_row rows[] = {
     ROW(ROOT, files, kind_files, 0, PROFILE_TEXT_BYTES, ""),
     {REQUEST, &kind_way, "way", offsetof(struct profile, way_given), 0, 64, ""},
     ROW(REQUEST, file, kind_file, 0, 255, ""),
+    ROW(REQUEST, signal, kind_signal, 0, 32, ""),
     ROW(REQUEST, text, settings_path, 0, PROFILE_TEXT_BYTES, ""),
     ROW(REQUEST, echkpnt, kind_line, 0, 1024, ""),
     ROW(REQUEST, command, settings_path, 0, PROFILE_TEXT_BYTES, ""),
     ROW(TARGETS, whom, kind_whom, 0, 16, ""),
     ROW(TARGETS, ranks, settings_count32, 0, 256, "0"),
     ROW(COMPLETION, exit_status, settings_count32, 0, 255, "0"),
+    ROW(COMPLETION, exit, kind_exit, 0, 32, ""),
+    ROW(COMPLETION, done_if, kind_file, 0, 255, ""),
+    ROW(COMPLETION, go_on_if, kind_file, 0, 255, ""),
+    ROW(COMPLETION, line, kind_line, 0, 255, ""),
+    ROW(COMPLETION, tracker, kind_file, 0, 255, ""),
     ROW(COMPLETION, quiet_ms, settings_count, 100, 3600000, "2000"),
     ROW(AFTERWARDS, then, kind_then, 0, 16, "exits"),
     ROW(AFTERWARDS, restart_command, settings_path, 0, PROFILE_TEXT_BYTES, ""),
@@ -163,6 +200,14 @@ static const struct settings_table table = {.sections = sections,
 bool profile_has_file(const struct profile *profile)
 {
     return profile->file[0] != '\0';
+}
+
+/* A signal alone is another one in the place of that of its way. */
+bool profile_stands_in(const struct profile *profile)
+{
+    return profile_has_file(profile) || profile->exit[0] != '\0' || profile->done_if[0] != '\0' ||
+           profile->go_on_if[0] != '\0' ||
+           (profile->signal[0] != '\0' && profile->files[0] != '\0');
 }
 
 bool profile_goes_on(const struct profile *profile)
@@ -195,19 +240,34 @@ static bool sends_signal(const struct profile *profile)
     return ask_find(profile->way)->signal != 0;
 }
 
-static bool has_no_file(const struct profile *profile)
+static bool is_alone(const struct profile *profile)
 {
-    return !profile_has_file(profile);
+    return !profile_stands_in(profile);
 }
 
 static bool can_start_again(const struct profile *profile)
 {
-    return profile_has_file(profile) || (runs_command(profile) && profile->echkpnt[0] == '\0');
+    return profile_stands_in(profile) || (runs_command(profile) && profile->echkpnt[0] == '\0');
 }
 
 static bool ends_for_it(const struct profile *profile)
 {
-    return profile_has_file(profile) && !profile_goes_on(profile);
+    return profile_stands_in(profile) && !profile_goes_on(profile);
+}
+
+static bool goes_on_beside_it(const struct profile *profile)
+{
+    return profile_stands_in(profile) && profile_goes_on(profile);
+}
+
+static bool is_told_once(const struct profile *profile)
+{
+    return !profile_has_file(profile) && (looks_for_file(profile) || sends_signal(profile));
+}
+
+static bool is_signalled(const struct profile *profile)
+{
+    return sends_signal(profile) || profile->signal[0] != '\0';
 }
 
 /* A key that is given, and the reason why it must not be. */
@@ -219,25 +279,37 @@ static const struct rule {
 } rules[] = {
     {REQUEST, "file", looks_for_file,
      "is of no use with this request.way, in which no program looks for a file: leave one out"},
+    {REQUEST, "signal", is_told_once,
+     "is of no use beside request.file, or with a request.way that sends none: leave one out"},
     {REQUEST, "text", profile_has_file, "is the line in request.file: add that, or leave it out"},
-    {ROOT, "files", profile_has_file,
-     "are copied when a program has saved for request.file: add that, or leave them out"},
+    {ROOT, "files", profile_stands_in,
+     "are copied when a program has saved for request.file or request.signal, or ends by "
+     "completion.exit: add one, or leave them out"},
     {COMPLETION, "exit_status", ends_for_it,
-     "is that of a program which ends for request.file: it goes with afterwards.then exits alone"},
-    {COMPLETION, "quiet_ms", profile_goes_on,
+     "is that of a program which ends when it was asked: it goes with request.file or "
+     "request.signal, and with afterwards.then exits alone"},
+    {COMPLETION, "exit", ends_for_it,
+     "is of a program that ends: it does not go with afterwards.then goes-on"},
+    {COMPLETION, "quiet_ms", goes_on_beside_it,
      "is for a program that runs on: it goes with afterwards.then goes-on alone"},
-    {AFTERWARDS, "then", profile_has_file,
-     "is what a program does that saved for request.file: add that, or leave it out"},
+    {COMPLETION, "line", goes_on_beside_it,
+     "is for a program that runs on: it goes with afterwards.then goes-on alone"},
+    {COMPLETION, "tracker", goes_on_beside_it,
+     "is for a program that runs on: it goes with afterwards.then goes-on alone"},
+    {AFTERWARDS, "then", profile_stands_in,
+     "is what a program does that saved for request.file or request.signal: add one, or leave it "
+     "out"},
     {REQUEST, "command", runs_command,
      "is of no use with this request.way, in which no command is run: leave one out"},
     {REQUEST, "echkpnt", has_no_command,
      "is of no use beside request.command, or with another request.way: leave one out"},
     {AFTERWARDS, "restart_command", can_start_again,
-     "is of no use without request.file or request.command: add one, or leave it out"},
-    {TARGETS, "whom", sends_signal,
+     "is of no use without request.file, request.signal or request.command: add one, or leave it "
+     "out"},
+    {TARGETS, "whom", is_signalled,
      "is of no use with this request.way, in which no signal is sent: leave one out"},
-    {TARGETS, "ranks", has_no_file,
-     "do not go with request.file, which asks one program for all of the job: leave one out"},
+    {TARGETS, "ranks", is_alone,
+     "do not go with a program that is asked for all of the job: leave one out"},
 };
 
 /* Keys without which the others say nothing. */
@@ -263,7 +335,7 @@ static const char *find_way(const struct profile *profile)
     if (profile->way_given[0] != '\0')
         return profile->way_given;
     for (size_t i = 0; (way = ask_profile_at(i, &ask)) != NULL; i++)
-        if ((profile_has_file(profile) && ask->stands_in) ||
+        if ((profile_stands_in(profile) && ask->stands_in) ||
             (is_saved_from_outside(profile) && ask->served))
             return way;
     return NULL;
@@ -273,9 +345,11 @@ static int check_rules(struct profile *profile, struct err *err)
 {
     profile->way = find_way(profile);
     if (profile->way == NULL)
-        return settings_complain(&profile->settings, REQUEST, "way", 0, err,
-                                 "is missing: it says how the program is asked, where neither "
-                                 "request.file nor request.command does");
+        return settings_complain(
+            &profile->settings, REQUEST, "way", 0, err,
+            "is missing: it says how the program is asked, where none of request.file, "
+            "request.command and completion.exit does, and no request.signal "
+            "with files");
     for (size_t i = 0; i < ARRAY_COUNT(rules); i++) {
         const struct rule *rule = &rules[i];
 

@@ -37,16 +37,22 @@ struct profile {
     char *programs; /* names of executables, patterns with blanks between */
     char *files;    /* patterns of those with the saved state (patterns.h) */
     char *way_given;
-    const char *way; /* a row of src/ask: as given, or as the next three say */
+    const char *way; /* a row of src/ask: as given, or as other keys say */
     char *file;      /* for which the program looks, */
     char *text;      /* ... and the line in it */
     char *command;   /* saves it from outside */
     char *echkpnt;   /* ... or programs for LSF do, as `ckpt-run -k` has them */
-    char *whom;      /* gets the signal: each (as ""), group or started */
+    char *signal;    /* tells it to save: TERM, RTMIN+3 */
+    char *whom;      /* gets the signal: each, group, started, rank=N or shell; "": the default */
     uint32_t ranks;  /* 0: as many as are found */
     uint32_t exit_status;
+    char *exit;     /* it ends so whenever it has saved, asked or not: a status, or a signal */
+    char *done_if;  /* a file that is there when its work is complete */
+    char *go_on_if; /* ... or while it is not */
+    char *line;     /* in what it prints when it has saved */
+    char *tracker;  /* a file that is newer then, with the step in it */
     uint64_t quiet_ms;
-    char *then; /* exits or goes-on */
+    char *then; /* exits, goes-on or requeues */
     char *restart_command;
 };
 
@@ -76,6 +82,8 @@ void profile_close(struct profile *profile);
 int profile_way(const char *word, char ret_way[ID_MAX_BYTES + 1], struct err *err);
 /* It asks by a file for which the program looks; else by its command, or as its way says alone. */
 bool profile_has_file(const struct profile *profile);
+/* Somebody stands in for it: tells it by that file or by a signal, or sees that it ends. */
+bool profile_stands_in(const struct profile *profile);
 bool profile_goes_on(const struct profile *profile);
 
 /* In order, each name once. */

@@ -319,7 +319,8 @@ def the_method_that_comes_with_it_copies_files_in_use():
         def begun():
             writes = folder / "it's written"
             before = writes.stat().st_size if writes.exists() else 0
-            running = subprocess.Popen([sys.executable, "-c", program, str(folder / "read"), str(writes)], process_group=0)
+            running = subprocess.Popen([sys.executable, "-c", program, str(folder / "read"), str(writes)], process_group=0,
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             wait_until("it writes", lambda: writes.exists() and writes.stat().st_size > before, 10)
             return running, writes
 

@@ -22,7 +22,9 @@ while [ "$n" -lt {STEPS} ]; do sleep 0.02; n=$((n + 1))
 CP2K = f"""read n < "$2"; echo begins at $n
 while [ "$n" -lt {STEPS} ]; do sleep 0.02; n=$((n + 1))
 [ ! -e EXIT ] || {{ echo $n > job-1.restart; echo w$n > job.wfn; exit 0; }}; done; echo $n > result"""
-PROGRAMS = {"vasp": ("vasp_std", VASP, (), {"POSCAR": "0"}), "quantum-espresso": ("pw.x", ESPRESSO, (), {"job.in": "restart_mode = 'from_scratch'"}),
+GROMACS = f"""trap 'echo $n > state.cpt; exit 0' TERM; n=0; [ "$2" != -cpi ] || read n < state.cpt; echo begins at $n
+while [ "$n" -lt {STEPS} ]; do sleep 0.02; n=$((n + 1)); done; echo $n > result"""
+PROGRAMS = {"gromacs": ("gmx", GROMACS, ("mdrun",), {}), "vasp": ("vasp_std", VASP, (), {"POSCAR": "0"}), "quantum-espresso": ("pw.x", ESPRESSO, (), {"job.in": "restart_mode = 'from_scratch'"}),
             "cp2k": ("cp2k.psmp", CP2K, ("-i", "job.inp"), {"job.inp": "0"})}
 
 
@@ -74,7 +76,7 @@ def programs_are_known_by_name_and_go_on():
         assert "--profile auto takes cp2k, which knows" in jobs["cp2k"].log.read_text()
         for name, job in jobs.items():
             wait_until(f"{name} goes on in place", lambda job=job: len(begun(job)) == 2 and begun(job)[1] > 0, 20)
-            for state in (*(cluster.dir / name).glob("CONTCAR"), *(cluster.dir / name).glob("*.restart"), *(cluster.dir / name).glob("*.save/n")):
+            for state in (*(cluster.dir / name).glob("CONTCAR"), *(cluster.dir / name).glob("*.restart"), *(cluster.dir / name).glob("*.save/n"), *(cluster.dir / name).glob("*.cpt")):
                 state.write_text("0\n")  # what a start takes is the checkpoint's
             kill_whole(job)
         for name, job in jobs.items():

@@ -27,9 +27,9 @@ enum { NUMBER_BYTES = 32 };
 
 static const char *then_text(const struct profile *profile, char text[NUMBER_BYTES])
 {
-    if (!profile_has_file(profile))
+    if (!profile_stands_in(profile) || profile->exit[0] != '\0')
         return "";
-    if (profile_goes_on(profile))
+    if (strcmp(profile->then, "exits") != 0)
         return profile->then;
     snprintf(text, NUMBER_BYTES, "exits=%" PRIu32, profile->exit_status);
     return text;
@@ -39,7 +39,7 @@ static const char *then_text(const struct profile *profile, char text[NUMBER_BYT
 static const char *quiet_text(const struct profile *profile, const struct run_options *options,
                               char text[NUMBER_BYTES])
 {
-    if (!profile_has_file(profile) || !profile_goes_on(profile) || options->stand_in.then_named)
+    if (!profile_stands_in(profile) || !profile_goes_on(profile) || options->stand_in.then_named)
         return "";
     snprintf(text, NUMBER_BYTES, "%" PRIu64 "ms", profile->quiet_ms);
     return text;
@@ -60,11 +60,17 @@ static int take_keys(const struct profile *profile, struct run_options *options,
     const struct {
         const char *option, *value;
     } keys[] = {{"ask-file", profile->file},
+                {"ask-signal", profile->signal},
                 {"ask-text", profile->text},
                 {"checkpoint-files", profile->files},
                 {"files-quiet", quiet_text(profile, options, quiet)},
                 {"ask-then", then_text(profile, then)},
                 {"echkpnt", profile->echkpnt},
+                {"checkpoint-exit", profile->exit},
+                {"done-if", profile->done_if},
+                {"go-on-if", profile->go_on_if},
+                {"saved-line", profile->line},
+                {"tracker", profile->tracker},
                 {"checkpoint-cmd", profile->command},
                 {"restart-cmd", profile->restart_command},
                 {"ask", profile->whom},
@@ -81,8 +87,8 @@ static int take_keys(const struct profile *profile, struct run_options *options,
 
 static bool asks_by_options(const struct run_options *options)
 {
-    return options->stand_in.file != NULL || options->checkpoint_cmd != NULL ||
-           options->echkpnt != NULL;
+    return stand_in_wanted(&options->stand_in) || options->stand_in.tell.signal != 0 ||
+           options->checkpoint_cmd != NULL || options->echkpnt != NULL;
 }
 
 static int take_known(struct run_options *options, char *const *command, bool wanted,

@@ -9,6 +9,7 @@
 #include "src/agent/run/run_saved_files.h"
 #include "src/agent/run/run_stand_in.h"
 #include "src/base/check.h"
+#include "src/profile/patterns.h"
 
 #define STAND_IN_PROGRAM "/proc/self/exe"
 #define STAND_IN_VERB    "stand-in"
@@ -111,6 +112,8 @@ static int check_lengths(const struct stand_in *stand_in, struct err *err);
 int stand_in_check(const struct stand_in *stand_in, const char *profile, uint32_t ranks,
                    struct err *err)
 {
+    struct err why;
+
     if (!stand_in_wanted(stand_in))
         return check_unwanted(stand_in, err);
     if (profile[0] != '\0' && strcmp(profile, PROFILE_FILE) != 0)
@@ -132,7 +135,9 @@ int stand_in_check(const struct stand_in *stand_in, const char *profile, uint32_
                        stand_in->file != NULL ? "--ask-file"
                                               : "a program that is asked by "
                                                 "its own way");
-    return stand_in->files == NULL ? 0 : saved_files_check(stand_in->files, err);
+    if (stand_in->files != NULL && patterns_check(stand_in->files, &why) != 0)
+        return err_set(err, ERR_INVALID, "--checkpoint-files %s", why.text);
+    return 0;
 }
 
 /* ---- words ---- */
@@ -150,6 +155,7 @@ static const struct word {
     {"whom=", WORD_INT, offsetof(struct stand_in, tell.whom)},
     {"rank=", WORD_INT, offsetof(struct stand_in, tell.rank)},
     {"files=", WORD_TEXT, offsetof(struct stand_in, files)},
+    {"restart=", WORD_TEXT, offsetof(struct stand_in, restart)},
     {"complete=", WORD_TEXT, offsetof(struct stand_in, complete)},
     {"more=", WORD_TEXT, offsetof(struct stand_in, more)},
     {"tracker=", WORD_TEXT, offsetof(struct stand_in, tracker)},

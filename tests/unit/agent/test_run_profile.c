@@ -2,6 +2,7 @@
 #include "tests/support/test.h"
 
 #include <getopt.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "src/agent/run/run_options.h"
@@ -41,6 +42,16 @@ static void a_profile_stands_for_options(void **state)
     assert_string_equal(stand_in_program(options.command), "vasp_std");
     assert_int_equal(LINE("--profile", "quantum-espresso", "pw.x"), 0);
     assert_int_equal(options.stand_in.status, 255);
+    assert_int_equal(LINE("--profile", "gromacs-mpi", "mpirun", "gmx_mpi", "mdrun"), 0);
+    assert_string_equal(options.profile, "file");
+    assert_int_equal(options.stand_in.tell.signal, SIGTERM);
+    assert_int_equal(options.stand_in.tell.whom, TELL_RANK);
+    assert_contains(options.stand_in.restart, "exec mpirun gmx_mpi mdrun -cpi");
+    assert_int_equal(LINE("--profile", "htcondor", "./solver"), 0);
+    assert_true(options.stand_in.unasked);
+    assert_int_equal(options.stand_in.status, 85);
+    assert_int_equal(LINE("--profile", "lightning", "python3", "train.py"), 0);
+    assert_true(options.stand_in.requeues);
     assert_int_equal(LINE("--profile", "lsf", "./solver", "a"), 0);
     assert_string_equal(options.profile, "exec");
     assert_string_equal(options.echkpnt, ".lbatch");

@@ -77,6 +77,14 @@ static void keys_are_taken_and_have_defaults(void **state)
     assert_string_equal(profile.way, "file");
     assert_int_equal(parse("request: {command: save}\n"), 0);
     assert_string_equal(profile.way, "exec");
+    assert_int_equal(parse("request: {signal: TERM}\nfiles: a\ntargets: {whom: rank=3}\n"), 0);
+    assert_string_equal(profile.way, "file");
+    assert_string_equal(profile.whom, "rank=3");
+    assert_int_equal(parse("completion: {exit: 85, done_if: done}\n"), 0);
+    assert_string_equal(profile.exit, "85");
+    assert_true(profile_stands_in(&profile));
+    assert_int_equal(parse("request: {way: signal, signal: TSTP}\n"), 0);
+    assert_false(profile_stands_in(&profile));
     assert_int_equal(parse("request: {way: signal-usr2}\ntargets: {whom: group, ranks: 4}\n"), 0);
     assert_string_equal(profile.whom, "group");
     assert_uint_equal(profile.ranks, 4);
@@ -104,6 +112,9 @@ static void wrong_keys_are_refused_with_line_and_nearest(void **state)
         {"request: {way: file, file: S}\nfiles: a\ncompletion: {exit_status: 256}\n", "line 3",
          "255"},
         {"request: {way: file, file: S}\nfiles: a\ncompletion: {quiet: 1ms}\n", "line 3", "100"},
+        {"request: {signal: TURM}\nfiles: a\n", "line 1", "request.signal is wrong"},
+        {"completion: {exit: 0}\n", "line 1", "must be a status, 1 to 255"},
+        {"request: {signal: TERM}\nfiles: a\ntargets: {whom: rank=x}\n", "line 3", "rank=N"},
         {"about: \"two\\nlines\"\nrequest: {way: shm}\n", "line 1", "must be one line"},
         {"programs: bin/vasp\nrequest: {way: shm}\n", "line 1", "has a slash"},
         {"request: {way: shm}\nrequest: {way: shm}\n", "line 2", "given twice"},
@@ -137,6 +148,9 @@ static void keys_that_do_not_go_together_are_refused(void **state)
         {"request: {way: file, file: S}\nfiles: a\nafterwards: {then: goes-on}\n"
          "completion: {exit_status: 85}\n",
          "line 4: completion.exit_status"},
+        {"request: {file: S, signal: TERM}\nfiles: a\n", "line 1: request.signal"},
+        {"completion: {exit: 85}\nafterwards: {then: goes-on}\n", "line 1: completion.exit"},
+        {"request: {file: S}\nfiles: a\ncompletion: {tracker: t}\n", "line 3: completion.tracker"},
         {"request: {way: shm}\nafterwards: {then: exits}\n", "line 2: afterwards.then"},
         {"request: {way: shm, command: x}\n", "line 1: request.command"},
         {"request: {command: x, echkpnt: d}\n", "line 1: request.echkpnt"},
@@ -185,7 +199,7 @@ static void built_in_profiles_are_well(void **state)
     size_t count = profile_names(names);
 
     (void)state;
-    assert_true(count >= 8);
+    assert_true(count >= 13);
     for (size_t i = 0; i < count; i++) {
         assert_true(names[i].built_in);
         assert_true(i == 0 || strcmp(names[i - 1].name, names[i].name) < 0);
