@@ -32,5 +32,10 @@ bool fsm_continue_ends_soon(const struct fsm *fsm, const Ckpt__V1__AllocationSpe
  * be one for which no agent ever spoke. */
 bool fsm_part_unheard(const struct fsm *fsm, const struct fsm_allocation *allocation,
                       uint32_t place);
+/* Places are those of its parts, and behind them those of what has left it and may run on; and the
+ * slot of a place's node. */
+uint32_t fsm_allocation_places(const struct fsm *fsm, const struct fsm_allocation *allocation);
+uint32_t fsm_place_slot(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                        uint32_t place);
 
 #endif
