@@ -38,8 +38,8 @@ static void departed_remove(struct fsm *fsm, struct allocation *allocation, uint
     fsm_node_unrefer(fsm, node_slot);
 }
 
-static void departed_add(struct fsm *fsm, struct allocation *allocation, uint32_t node_slot,
-                         uint64_t run)
+void fsm_departed_adopt(struct fsm *fsm, struct allocation *allocation, uint32_t node_slot,
+                        uint64_t run)
 {
     struct node *node = node_edit(fsm, node_at(fsm, node_slot));
     struct departed *departed = check_calloc(1, sizeof(*departed));
@@ -49,8 +49,8 @@ static void departed_add(struct fsm *fsm, struct allocation *allocation, uint32_
     if (allocation->departed_count == FSM_DEPARTED_MAX)
         departed_remove(fsm, allocation, 0);
     place = allocation->departed_count++;
-    allocation->departed = check_realloc(allocation->departed, allocation->departed_count,
-                                         sizeof(struct departed *));
+    allocation->departed =
+        check_realloc(allocation->departed, allocation->departed_count, sizeof(struct departed *));
     allocation->departed[place] = departed;
     departed->allocation = allocation;
     departed->node_slot = node_slot;
@@ -83,15 +83,8 @@ void fsm_departed_note(struct fsm *fsm, struct allocation *allocation,
         const struct node *node = node_at(fsm, share->node_slot);
 
         if (node->stamp != stamp && departed_may_run(&allocation->assignments[i], node))
-            departed_add(fsm, allocation, share->node_slot, share->run);
+            fsm_departed_adopt(fsm, allocation, share->node_slot, share->run);
     }
-}
-
-void fsm_departed_adopt(struct fsm *fsm, struct allocation *allocation,
-                        const Ckpt__Log__V1__DepartedRecord *record)
-{
-    CHECK(record != NULL);
-    departed_add(fsm, allocation, record->node_slot, record->run);
 }
 
 /* Those that its shares name now. */
@@ -124,7 +117,8 @@ static uint32_t departed_place(const struct allocation *allocation, uint32_t nod
     uint32_t place = 0;
 
     CHECK(allocation->view.id != NULL);
-    while (place < allocation->departed_count && allocation->departed[place]->node_slot != node_slot)
+    while (place < allocation->departed_count &&
+           allocation->departed[place]->node_slot != node_slot)
         place++;
     return place;
 }

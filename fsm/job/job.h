@@ -223,12 +223,12 @@ void fsm_unended_lives(struct fsm *fsm, struct allocation *allocation, struct as
 void fsm_unended_rebooted(struct fsm *fsm, struct node *node);
 bool fsm_report_ends(const Ckpt__V1__AgentReport *report); /* unended.c: nothing of its run lives */
 /* departed.c: parts that left a job that goes on. note: those that are not in the set that comes
- * next. adopt: one of a snapshot. return: its nodes have it again. clear: the record goes. reported:
+ * next. adopt: one of them, or of a snapshot. return: its nodes have it again. clear: the record goes. reported:
  * by a node that has no part of the job. broken: the rule that does not hold; NULL: all hold. */
 void fsm_departed_note(struct fsm *fsm, struct allocation *allocation,
                        const struct fsm_node_share *next, uint32_t count);
-void fsm_departed_adopt(struct fsm *fsm, struct allocation *allocation,
-                        const Ckpt__Log__V1__DepartedRecord *record);
+void fsm_departed_adopt(struct fsm *fsm, struct allocation *allocation, uint32_t node_slot,
+                        uint64_t run);
 void fsm_departed_return(struct fsm *fsm, struct allocation *allocation);
 void fsm_departed_clear(struct fsm *fsm, struct allocation *allocation);
 enum fsm_status fsm_departed_reported(struct fsm *fsm, struct allocation *allocation,

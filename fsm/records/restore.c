@@ -342,7 +342,8 @@ static bool restore_allocation(struct fsm *fsm, const Ckpt__Log__V1__AllocationR
     restore_shares(fsm, allocation, record);
     restore_next(fsm, allocation, record);
     for (size_t i = 0; i < record->n_departed; i++)
-        fsm_departed_adopt(fsm, allocation, record->departed[i]);
+        fsm_departed_adopt(fsm, allocation, record->departed[i]->node_slot,
+                           record->departed[i]->run);
     fsm_scale_adopt(fsm, allocation);
     fsm_allocation_adopt(fsm, allocation);
     if (fsm_allocation_runs(allocation))

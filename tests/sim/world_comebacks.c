@@ -32,15 +32,15 @@ enum {
 };
 
 struct comeback {
-    bool never;        /* its requeue policy */
-    bool taken;        /* a preemption has, since it began */
-    bool yields;       /* a checkpoint of it is for others, who may come by no preemption */
-    bool over;         /* it failed more often than it may, since its last complete checkpoint */
-    bool by_broker;    /* its run began so */
-    uint32_t requeues; /* after failures, since its last complete checkpoint */
-    uint32_t chosen;   /* restarts by the broker, since then */
-    uint32_t joined;   /* agents: new to it in its last restart */
-    uint64_t run;      /* of its parts, when the broker restarted it last */
+    bool never;          /* its requeue policy */
+    bool taken;          /* a preemption has, since it began */
+    bool yields;         /* a checkpoint of it is for others, who may come by no preemption */
+    bool over;           /* it failed more often than it may, since its last complete checkpoint */
+    bool by_broker;      /* its run began so */
+    uint32_t requeues;   /* after failures, since its last complete checkpoint */
+    uint32_t chosen;     /* restarts by the broker, since then */
+    uint32_t joined;     /* agents: new to it in its last restart */
+    uint64_t run;        /* of its parts, when the broker restarted it last */
     uint64_t stopped_ms; /* 0: it has not */
     Ckpt__V1__Reason reason;
     uint32_t state;  /* in which it has stopped */

@@ -108,8 +108,8 @@ static void node_command(struct fake *fake, const char *node, bool drain)
     seen.state = CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY;
     seen.boot_id = (char[]){"boot"};
     command.request_id = (char *)(uintptr_t)(drain ? node : "");
-    command.body_case = drain ? CKPT__LOG__V1__COMMAND__BODY_DRAIN_NODE
-                              : CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN;
+    command.body_case =
+        drain ? CKPT__LOG__V1__COMMAND__BODY_DRAIN_NODE : CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN;
     if (drain)
         command.drain_node = &want;
     else
@@ -126,8 +126,8 @@ static void nodes_that_are_not_ready_are_current_too(void **state)
     const Ckpt__V1__Event *event;
 
     (void)state;
-    of_job = fsm_node_find_slot(
-        fake->replica.fsm, fsm_allocation_find(fake->replica.fsm, "runs")->nodes[0].node_slot);
+    of_job = fsm_node_find_slot(fake->replica.fsm,
+                                fsm_allocation_find(fake->replica.fsm, "runs")->nodes[0].node_slot);
     node_command(fake, of_job->id, false);
     node_command(fake, "empty", false);
     tell(fake, "");

@@ -28,9 +28,9 @@ static uint64_t run_on(const struct script *script, const char *node)
 /* Its agent says so of the run; the status, by its name. */
 static const char *says_ended(struct script *script, const char *node, uint64_t run)
 {
-    return fsm_status_name(
-        script_run(script, "report %s terminated j run=%" PRIu64 "-%" PRIu64, node, run_epoch(run),
-                   run & ((UINT64_C(1) << CHECKPOINT_SEQUENCE_BITS) - 1)));
+    return fsm_status_name(script_run(script, "report %s terminated j run=%" PRIu64 "-%" PRIu64,
+                                      node, run_epoch(run),
+                                      run & ((UINT64_C(1) << CHECKPOINT_SEQUENCE_BITS) - 1)));
 }
 
 /* The run that the node is to end; 0: none. */
@@ -106,8 +106,9 @@ static void only_a_word_on_that_run_ends_it(void **unused)
     start(&script, "");
     run = leave_unheard(&script);
     assert_string_equal(says_ended(&script, "n2", run - 1), "NODE_NOT_ASSIGNED");
-    expect_status(&script, NODE_NOT_ASSIGNED, "report n2 application_started j run=%" PRIu64 "-%" PRIu64,
-                  run_epoch(run), run & ((UINT64_C(1) << CHECKPOINT_SEQUENCE_BITS) - 1));
+    expect_status(&script, NODE_NOT_ASSIGNED,
+                  "report n2 application_started j run=%" PRIu64 "-%" PRIu64, run_epoch(run),
+                  run & ((UINT64_C(1) << CHECKPOINT_SEQUENCE_BITS) - 1));
     assert_string_equal(says_ended(&script, "n3", run), "NODE_NOT_ASSIGNED");
     assert_true(run_to_end(&script, "n2") == run);
     assert_string_equal(says_ended(&script, "n2", run), "OK");
