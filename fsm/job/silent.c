@@ -113,10 +113,17 @@ uint32_t fsm_allocation_places(const struct fsm *fsm, const struct fsm_allocatio
     return places_of(allocation_at(fsm, view->slot));
 }
 
-uint32_t fsm_place_slot(const struct fsm *fsm, const struct fsm_allocation *view, uint32_t place)
+struct fsm_place fsm_allocation_place(const struct fsm *fsm, const struct fsm_allocation *view,
+                                      uint32_t place)
 {
+    const struct allocation *allocation = allocation_at(fsm, view->slot);
+
     CHECK(view->id != NULL);
-    return node_of_place(fsm, allocation_at(fsm, view->slot), place)->slot;
+    CHECK(place < places_of(allocation));
+    if (place < view->node_count)
+        return (struct fsm_place){view->nodes[place].run, view->nodes[place].node_slot};
+    return (struct fsm_place){allocation->departed[place - view->node_count]->run,
+                              allocation->departed[place - view->node_count]->node_slot};
 }
 
 bool fsm_part_unheard(const struct fsm *fsm, const struct fsm_allocation *view, uint32_t place)

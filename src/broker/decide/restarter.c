@@ -273,7 +273,7 @@ static bool left_out_have_ended(const struct restarter *restarter, const struct 
     for (uint32_t place = 0; place < fsm_allocation_places(fsm, job); place++) {
         uint32_t i = 0;
 
-        while (i < count && chosen[i].node->slot != fsm_place_slot(fsm, job, place))
+        while (i < count && chosen[i].node->slot != fsm_allocation_place(fsm, job, place).node_slot)
             i++;
         if (i == count && fsm_part_unheard(fsm, job, place))
             return false;

@@ -192,6 +192,10 @@ static void what_proves_the_end_of_a_part_proves_it_of_one_that_left(void **unus
 
     (void)unused;
     start(&script, "");
+    expect_ok(&script, "request j");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 shard_verified j ckpt=1-1");
+    expect_ok(&script, "report n2 shard_verified j ckpt=1-1");
     leave_unheard(&script);
     expect_ok(&script, "node n2 ready boot=b9");
     assert_true(run_to_end(&script, "n2") == 0);
@@ -217,13 +221,15 @@ static void what_proves_the_end_of_a_part_proves_it_of_one_that_left(void **unus
 static void the_broker_asks_about_each_node_that_left(void **unused)
 {
     struct script script;
+    uint64_t run;
 
     (void)unused;
     start(&script, "");
-    leave_unheard(&script);
+    run = leave_unheard(&script);
     assert_int_equal(fsm_allocation_places(script.fsm, job_of(&script, "j")), 2);
-    assert_int_equal(fsm_place_slot(script.fsm, job_of(&script, "j"), 1),
+    assert_int_equal(fsm_allocation_place(script.fsm, job_of(&script, "j"), 1).node_slot,
                      fsm_node_find(script.fsm, "n2")->slot);
+    assert_true(fsm_allocation_place(script.fsm, job_of(&script, "j"), 1).run == run);
     assert_false(fsm_part_unheard(script.fsm, job_of(&script, "j"), 1)); /* it runs */
     expect_ok(&script, "report n1 application_exited j status=9");
     assert_false(fsm_part_unheard(script.fsm, job_of(&script, "j"), 0));
