@@ -126,6 +126,7 @@ static void nodes_that_are_not_ready_are_current_too(void **state)
     const Ckpt__V1__Event *event;
 
     (void)state;
+    fake_set_level(fake, 2);
     of_job = fsm_node_find_slot(fake->replica.fsm,
                                 fsm_allocation_find(fake->replica.fsm, "runs")->nodes[0].node_slot);
     node_command(fake, of_job->id, false);

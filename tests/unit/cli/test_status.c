@@ -118,8 +118,8 @@ static void status_shows_leader_lag_tolerance_and_what_waits(void **state)
 /* L-001, L-002: how many nodes are in which state, and the names of those that are not ready. */
 static void nodes_that_are_not_ready_are_named(void **state)
 {
-    static char *ids[] = {(char[]){"a"}, (char[]){"b"}, (char[]){"c"}, (char[]){"d"}};
-    static const struct {
+    char *ids[] = {(char[]){"a"}, (char[]){"b"}, (char[]){"c"}, (char[]){"d"}};
+    const struct {
         char *state;
         uint64_t count;
         size_t named;
