@@ -2,9 +2,10 @@
  *
  * Flow     nodes leave a job at once where somebody says `force` or nothing is saved, and at their
  *          deadline where their agents are silent: the job and whoever takes the nodes wait for
- *          nobody. What ran there may live on. So the node has an order to end that run (orders.c),
- *          as for a part of a stopped job (unended.c), until its agent has said so or has booted.
- *          The job's next run begins nowhere before: it would be a second copy (silent.c).
+ *          nobody. Processes may live on there. So the node has an order to end that run
+ *          (orders.c), as for a part of a stopped job (unended.c), until its agent has said so or
+ *          the node has booted. The job's next run begins nowhere before: it would be a second copy
+ *          (silent.c).
  * Shapes   one for a node, of the last run there, in the order in which they left. A node that is
  *          given back to the job has a part again: its agent ends the old run before it begins or
  *          ends the new one. Of more than FSM_DEPARTED_MAX the first is forgotten.

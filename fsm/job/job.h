@@ -223,8 +223,9 @@ void fsm_unended_lives(struct fsm *fsm, struct allocation *allocation, struct as
 void fsm_unended_rebooted(struct fsm *fsm, struct node *node);
 bool fsm_report_ends(const Ckpt__V1__AgentReport *report); /* unended.c: nothing of its run lives */
 /* departed.c: parts that left a job that goes on. note: those that are not in the set that comes
- * next. adopt: one of them, or of a snapshot. return: its nodes have it again. clear: the record goes. reported:
- * by a node that has no part of the job. broken: the rule that does not hold; NULL: all hold. */
+ * next. adopt: one of them, or of a snapshot. return: its nodes have it again. clear: the record
+ * goes. reported: by a node that has no part of the job. broken: the rule that does not hold; NULL:
+ * all hold. */
 void fsm_departed_note(struct fsm *fsm, struct allocation *allocation,
                        const struct fsm_node_share *next, uint32_t count);
 void fsm_departed_adopt(struct fsm *fsm, struct allocation *allocation, uint32_t node_slot,

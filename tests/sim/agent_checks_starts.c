@@ -65,8 +65,8 @@ static void check_own_shard(struct agent_checks *checks, const struct applicatio
                         application_allocation(application), machine->name, writer);
 }
 
-/* I61: a run that the broker begins by itself begins beside nothing of those before, wherever. What
- * began in the same run, and left the job again before it was heard of, is no second copy. */
+/* I61: a run that the broker begins by itself begins beside nothing of those before, wherever. A
+ * part that began in the same run, and left the job before it was heard of, is no second copy. */
 static void check_alone(struct agent_checks *checks, const struct application *application)
 {
     const char *id = application_allocation(application);

@@ -2,8 +2,8 @@
  *
  * Flow     watch_current_begin(); then watch_current_next() while watch_current_left(). Targets
  *          come first, then nodes that are not READY, then jobs that have not ended with their
- *          active checkpoints (of one job: that one alone, ended or not), then CURRENT_END with the
- *          last event before all this.
+ *          active checkpoints (of one job: that one alone, ended or not). CURRENT_END comes last,
+ *          with the last event before all this.
  *          The state goes on changing meanwhile, and each thing is told as it is at that moment.
  *          A client that takes the events behind CURRENT_END as well ends with the truth.
  * Shapes   a place in the tables per call; nothing of the state is kept.

@@ -144,7 +144,7 @@ static void a_node_that_left_at_its_deadline_is_asked_too(void **unused)
     }
 }
 
-/* Who has said that it ended is not asked again. */
+/* A node that has said that its part ended is not asked again. */
 static void a_node_that_left_by_its_own_word_is_free(void **unused)
 {
     struct script script;
