@@ -192,6 +192,7 @@ static Ckpt__V1__NodesInState *state_item(const char *word, struct scratch *scra
     return item;
 }
 
+/* Those that are ready come first: most are. */
 static void fill_states(const struct fsm *fsm, struct scratch *scratch,
                         Ckpt__V1__StatusReply *reply)
 {
@@ -206,6 +207,14 @@ static void fill_states(const struct fsm *fsm, struct scratch *scratch,
         if (item->n_node_ids < NODES_NAMED_MAX)
             item->node_ids[item->n_node_ids++] = translate_text(node->id);
         item->count++;
+    }
+    for (size_t i = 1; i < reply->n_node_states; i++) {
+        Ckpt__V1__NodesInState *item = reply->node_states[i];
+
+        if (strcmp(item->state, "ready") != 0)
+            continue;
+        reply->node_states[i] = reply->node_states[0];
+        reply->node_states[0] = item;
     }
 }
 
