@@ -32,5 +32,13 @@ bool fsm_continue_ends_soon(const struct fsm *fsm, const Ckpt__V1__AllocationSpe
  * be one for which no agent ever spoke. */
 bool fsm_part_unheard(const struct fsm *fsm, const struct fsm_allocation *allocation,
                       uint32_t place);
+/* Places are those of its parts, and behind them those of what has left it and may run on. */
+struct fsm_place {
+    uint64_t run;
+    uint32_t node_slot;
+};
+uint32_t fsm_allocation_places(const struct fsm *fsm, const struct fsm_allocation *allocation);
+struct fsm_place fsm_allocation_place(const struct fsm *fsm,
+                                      const struct fsm_allocation *allocation, uint32_t place);
 
 #endif

@@ -9,6 +9,7 @@ enum {
     FSM_ALLOCATIONS_MAX = 2000000,
     FSM_NODES_MAX = 65536,
     FSM_NODES_PER_ALLOCATION_MAX = 4096,
+    FSM_DEPARTED_MAX = 4096, /* nodes that left a job and may run it on; the first gives way */
     FSM_RESTORE_ALL_NODES_MAX = 256, /* each node brings the parts of all */
     FSM_GPUS_PER_NODE_MAX = 1024,
     FSM_RANKS_PER_NODE_MAX = 256, /* of one job */

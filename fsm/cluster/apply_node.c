@@ -298,8 +298,10 @@ enum fsm_status fsm_apply_node_seen(struct fsm *fsm, const fsm_command *command,
     fsm_node_move(fsm, node, state);
     if (gone || rebooted)
         fsm_node_lost(fsm, node);
-    if (rebooted)
+    if (rebooted) {
         fsm_unended_rebooted(fsm, node);
+        fsm_departed_rebooted(fsm, node);
+    }
     fsm_node_changed(fsm, node);
     return FSM_OK;
 }

@@ -135,9 +135,7 @@ static void check_restart_point(struct checker *checker, const struct allocation
 static void check_parts(struct checker *checker, const struct allocation *allocation)
 {
     const struct fsm_allocation *view = &allocation->view;
-    uint32_t terminated = 0;
-    uint32_t exited = 0;
-    uint32_t gpus = 0;
+    uint32_t terminated = 0, exited = 0, gpus = 0;
 
     CHECK(checker->fsm != NULL);
     for (uint32_t i = 0; i < view->node_count; i++) {
@@ -315,13 +313,17 @@ static void count_nodes(struct checker *checker, const struct allocation *alloca
         count_share(checker, allocation, &allocation->view.nodes[i]);
     for (uint32_t i = 0; i < allocation->view.next_count; i++)
         count_share(checker, allocation, &allocation->view.next[i]);
+    for (uint32_t i = 0; i < allocation->departed_count; i++)
+        checker->nodes[allocation->departed[i]->node_slot].names++;
 }
 
 /* All that follows from one job and its checkpoints; what is summed over jobs comes at the end. */
 static void check_allocation(struct checker *checker, const struct allocation *allocation)
 {
     const struct fsm_allocation *view = &allocation->view;
-    const char *broken;
+    const char *const broken[] = {fsm_begin_broken(checker->fsm, allocation),
+                                  fsm_read_broken(checker->fsm, allocation),
+                                  fsm_departed_broken(checker->fsm, allocation)};
 
     CHECK(checker->fsm != NULL);
     checker->allocations_by_state[view->state]++;
@@ -338,10 +340,8 @@ static void check_allocation(struct checker *checker, const struct allocation *a
         "INDEX candidates by class", view->id, view->slot);
     check_allocation_checkpoints(checker, allocation);
     check_restart_point(checker, allocation);
-    broken = fsm_begin_broken(checker->fsm, allocation);
-    check_expect(checker, broken == NULL, broken, view->id, view->restart_id);
-    broken = fsm_read_broken(checker->fsm, allocation);
-    check_expect(checker, broken == NULL, broken, view->id, view->restart_id);
+    for (size_t i = 0; i < ARRAY_COUNT(broken); i++)
+        check_expect(checker, broken[i] == NULL, broken[i], view->id, view->restart_id);
     check_parts(checker, allocation);
     check_stopping(checker, allocation);
     check_giving(checker, allocation);

@@ -129,6 +129,7 @@ struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id)
     node->view.state_since_ms = fsm->now_ms;
     list_init(&node->assignments);
     list_init(&node->unended);
+    list_init(&node->departed);
     list_init(&node->removals);
     list_init(&node->verifications);
     list_init(&node->copies);
@@ -196,6 +197,7 @@ void fsm_node_leave(struct fsm *fsm, struct node *node)
     CHECK(node->going_count == 0);
     CHECK(list_empty(&node->assignments));
     CHECK(list_empty(&node->unended));
+    CHECK(list_empty(&node->departed));
     CHECK(list_empty(&node->removals));
     CHECK(list_empty(&node->verifications));
     fsm_hold_node(fsm, node);

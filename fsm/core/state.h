@@ -50,6 +50,13 @@ struct assignment {
     bool leaving; /* the allocation goes on without it */
 };
 
+/* A part that has left its allocation, and of which nobody knows that it has ended: departed.c. */
+struct departed {
+    struct list in_node;
+    struct allocation *allocation;
+    FSM_DEPARTED(RECORD_MEMBER, RECORD_MEMBER_TEXT)
+};
+
 /* Sums of all that a tenant ever held. Grows at its rates like the accounts of its allocations do,
  * so the two agree at any instant. */
 struct tenant {
@@ -63,10 +70,11 @@ struct tenant {
 struct allocation {
     struct fsm_allocation view;     /* first: views are handed out as such */
     struct assignment *assignments; /* node_count; shares follow in the same block */
+    struct departed **departed;     /* departed_count, the first that left first; NULL: none */
     struct list checkpoints;        /* by id */
     struct timer timer;
     FSM_ALLOCATION_INSIDE(RECORD_MEMBER, RECORD_MEMBER_TEXT)
-    uint32_t checkpoint_count;
+    uint32_t checkpoint_count, departed_count;
     /* of its parts */
     uint32_t terminated_count, exited_count, starting_count, restored_count, joined_count;
     uint32_t read_waiting_count, reading_count;
@@ -125,13 +133,14 @@ struct node {
     struct fsm_node view; /* first */
     struct list assignments;
     struct list unended;       /* parts of stopped jobs that may run on there: unended.c */
+    struct list departed;      /* parts that left their jobs, and may run on there: departed.c */
     struct list removals;      /* folders that its agent is to remove */
     struct list copies;        /* copies that it is to keep: copies.c */
     struct list verifications; /* checkpoints that its agent is to read again: verify.c */
     struct timer timer;        /* of drain_until_ms */
     uint32_t removal_count, verification_count;
     uint64_t stamp; /* finds duplicates in one pass */
-    /* parts, shards and copies of all records, nodes of victims: they name it by its slot */
+    /* parts, departed ones, shards and copies of all records, nodes of victims: by its slot */
     uint32_t name_count;
     uint32_t copy_count;
     uint32_t going_count; /* jobs that have not ended and run on it, or would */

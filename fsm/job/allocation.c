@@ -51,6 +51,7 @@ void fsm_allocation_name_nodes(struct fsm *fsm, struct allocation *allocation)
     for (uint32_t i = 0; i < allocation->view.node_count; i++)
         fsm_node_refer(fsm, allocation->view.nodes[i].node_slot);
     fsm_allocation_count_going(fsm, allocation, fsm_allocation_goes_on(allocation));
+    fsm_departed_return(fsm, allocation);
     fsm_copies_review(fsm, allocation);
 }
 
@@ -94,6 +95,7 @@ void fsm_allocation_remove(struct fsm *fsm, struct allocation *allocation)
     fsm_intern_release(fsm, allocation->view.id);
     fsm_scale_clear(fsm, allocation);
     fsm_unended_clear(fsm, allocation);
+    fsm_departed_clear(fsm, allocation);
     allocation_unname_nodes(fsm, allocation);
     parts_give(fsm, allocation);
     fsm_pool_give(&fsm->allocations, slot);

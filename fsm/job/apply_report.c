@@ -338,8 +338,7 @@ static void report_unended(struct fsm *fsm, const struct report *report)
         return;
     if (message->kind == KIND(APPLICATION_STARTED))
         fsm_unended_lives(fsm, report->allocation, report->part);
-    else if (message->kind == KIND(TERMINATED) || message->kind == KIND(WALLTIME_KILLED) ||
-             (message->kind == KIND(APPLICATION_EXITED) && message->will_restart == 0))
+    else if (fsm_report_ends(message))
         fsm_unended_ended(fsm, report->allocation, report->part);
 }
 
@@ -572,7 +571,7 @@ static enum fsm_status report_application(struct fsm *fsm, struct report *report
         return FSM_ALLOCATION_NOT_FOUND;
     report->part = fsm_allocation_part(report->allocation, report->node->view.slot);
     if (report->part == NULL)
-        return FSM_NODE_NOT_ASSIGNED;
+        return fsm_departed_reported(fsm, report->allocation, report->node, report->message);
     if (!fsm_allocation_runs(report->allocation)) {
         report_unended(fsm, report);
         report_finished_late(fsm, report);

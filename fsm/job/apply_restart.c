@@ -137,7 +137,7 @@ static enum fsm_status restart_alone_check(const struct fsm *fsm,
 
     CHECK(allocation->view.id != NULL);
     for (; place != UINT32_MAX; place = fsm_unended_place(fsm, allocation, place + 1)) {
-        const struct node *node = node_at(fsm, allocation->view.nodes[place].node_slot);
+        const struct node *node = fsm_unended_node(fsm, allocation, place);
         uint32_t i = 0;
 
         while (i < restart->count && restart_node(fsm, allocation, restart, i) != node)

@@ -87,7 +87,7 @@ static uint32_t continue_unended(const struct fsm *fsm, const struct allocation 
     uint32_t place = fsm_unended_place(fsm, old, 0);
 
     for (; place != UINT32_MAX; place = fsm_unended_place(fsm, old, place + 1)) {
-        const char *name = node_at(fsm, old->view.nodes[place].node_slot)->view.id;
+        const char *name = fsm_unended_node(fsm, old, place)->view.id;
         size_t i = 0;
 
         while (i < spec->n_nodes && strcmp(spec->nodes[i]->node_id, name) != 0)

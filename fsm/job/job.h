@@ -221,10 +221,28 @@ void fsm_unended_clear(struct fsm *fsm, struct allocation *allocation);
 void fsm_unended_ended(struct fsm *fsm, struct allocation *allocation, struct assignment *part);
 void fsm_unended_lives(struct fsm *fsm, struct allocation *allocation, struct assignment *part);
 void fsm_unended_rebooted(struct fsm *fsm, struct node *node);
+bool fsm_report_ends(const Ckpt__V1__AgentReport *report); /* unended.c: nothing of its run lives */
+/* departed.c: parts that left a job that goes on. note: those that are not in the set that comes
+ * next. adopt: one of them, or of a snapshot. return: its nodes have it again. clear: the record
+ * goes. reported: by a node that has no part of the job. broken: the rule that does not hold; NULL:
+ * all hold. */
+void fsm_departed_note(struct fsm *fsm, struct allocation *allocation,
+                       const struct fsm_node_share *next, uint32_t count);
+void fsm_departed_adopt(struct fsm *fsm, struct allocation *allocation, uint32_t node_slot,
+                        uint64_t run);
+void fsm_departed_return(struct fsm *fsm, struct allocation *allocation);
+void fsm_departed_clear(struct fsm *fsm, struct allocation *allocation);
+enum fsm_status fsm_departed_reported(struct fsm *fsm, struct allocation *allocation,
+                                      const struct node *node, const Ckpt__V1__AgentReport *report);
+void fsm_departed_rebooted(struct fsm *fsm, struct node *node);
+const char *fsm_departed_broken(const struct fsm *fsm, const struct allocation *allocation);
 /* silent.c: the first place from `from` on whose run may go on, so that none may begin beside it;
- * UINT32_MAX: there is none. refusal: NODE_SILENT or RUN_NOT_ENDED, with the node. */
+ * UINT32_MAX: there is none. Places are those of its parts, and behind them of what has left it.
+ * node: of a place. refusal: NODE_SILENT or RUN_NOT_ENDED, with the node. */
 uint32_t fsm_unended_place(const struct fsm *fsm, const struct allocation *allocation,
                            uint32_t from);
+const struct node *fsm_unended_node(const struct fsm *fsm, const struct allocation *allocation,
+                                    uint32_t place);
 enum fsm_status fsm_unended_refusal(const struct fsm *fsm, const struct allocation *allocation,
                                     uint32_t place, struct fsm_outcome *outcome);
 /* The stop is taken back: the job goes on, and the preemption looks for others. */

@@ -6,7 +6,8 @@
  *          terminate order stands until the node's part is done; the checkpoint order beside it
  *          stays during the grace after the walltime. Of a victim whose complete checkpoint is read
  *          once more the order stands as well: who has saved computes no further meanwhile. A part
- *          of a stopped job that may run on has one until its node has said that it ended.
+ *          of a stopped job, or one that left its job, has one while it may run on: until its node
+ *          has said that it ended.
  */
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
@@ -71,20 +72,37 @@ static void orders_of(const struct fsm *fsm, const struct assignment *part, stru
     }
 }
 
-/* Its job has stopped, and nobody has said that it ended there: the order stands until the agent
- * says so, and asks for its word also where nothing runs. */
-static void order_of_unended(const struct fsm *fsm, const struct assignment *part,
-                             struct order_sink *sink)
+/* Its job has stopped, or goes on without it, and nobody has said that this run ended there: the
+ * order stands until the agent says so, and asks for its word also where nothing runs. */
+static void order_of_unended(const struct fsm *fsm, const struct allocation *allocation,
+                             uint64_t run, struct order_sink *sink)
 {
-    const struct allocation *allocation = part->allocation;
     const struct fsm_order order = {.kind = FSM_ORDER_TERMINATE,
                                     .allocation = &allocation->view,
                                     .grace_ms = fsm_allocation_grace_ms(fsm, allocation),
                                     .reason = CKPT__V1__REASON__REASON_ALLOCATION_ENDED,
-                                    .run = allocation->view.nodes[part->share].run};
+                                    .run = run};
 
-    CHECK(fsm_part_unended(part));
+    CHECK(allocation->view.id != NULL);
     order_add(sink, &order);
+}
+
+static void orders_of_unended(const struct fsm *fsm, const struct node *node,
+                              struct order_sink *sink)
+{
+    CHECK(fsm_level(fsm) >= 2);
+    for (const struct list *at = node->unended.next; at != &node->unended; at = at->next) {
+        const struct assignment *part = LIST_ITEM_CONST(at, struct assignment, in_node);
+
+        CHECK(fsm_part_unended(part));
+        order_of_unended(fsm, part->allocation, part->allocation->view.nodes[part->share].run,
+                         sink);
+    }
+    for (const struct list *at = node->departed.next; at != &node->departed; at = at->next) {
+        const struct departed *departed = LIST_ITEM_CONST(at, struct departed, in_node);
+
+        order_of_unended(fsm, departed->allocation, departed->run, sink);
+    }
 }
 
 /* The list's order is the order in which jobs came to the node; agents look at the set as a whole,
@@ -100,9 +118,8 @@ size_t fsm_orders_for_node(const struct fsm *fsm, uint32_t node_slot, struct fsm
         return 0;
     for (const struct list *at = node->assignments.next; at != &node->assignments; at = at->next)
         orders_of(fsm, LIST_ITEM_CONST(at, struct assignment, in_node), &sink);
-    for (const struct list *at = node->unended.next; fsm_level(fsm) >= 2 && at != &node->unended;
-         at = at->next)
-        order_of_unended(fsm, LIST_ITEM_CONST(at, struct assignment, in_node), &sink);
+    if (fsm_level(fsm) >= 2)
+        orders_of_unended(fsm, node, &sink);
     return sink.count;
 }
 

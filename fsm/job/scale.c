@@ -260,6 +260,7 @@ void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
     if (count < old_count)
         view->scaled_at_ms = fsm->now_ms;
     fsm_preemption_leaves(fsm, allocation);
+    fsm_departed_note(fsm, allocation, next, count);
     fsm_allocation_release(fsm, allocation);
     scale_set_shares(fsm, allocation, next, count);
     fsm_allocation_sum_shares(allocation);
@@ -335,13 +336,19 @@ void fsm_scale_part(struct fsm *fsm, struct allocation *allocation, struct assig
 }
 
 /* Silent nodes count as done. Whoever waits for the nodes does not wait for an agent that is gone;
- * what still runs there is in no order set afterwards and is ended when the agent is back. */
+ * what still runs there is ended when the agent is back (departed.c). */
 void fsm_scale_due(struct fsm *fsm, struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);
-    for (uint32_t i = 0; i < allocation->view.node_count; i++)
-        if (allocation->assignments[i].leaving)
-            fsm_terminate_mark(fsm, allocation, &allocation->assignments[i]);
+    for (uint32_t i = 0; i < allocation->view.node_count; i++) {
+        struct assignment *part = &allocation->assignments[i];
+        bool untold = !part->terminated && !part->exited;
+
+        if (!part->leaving)
+            continue;
+        fsm_terminate_mark(fsm, allocation, part);
+        part->away |= untold; /* nobody has said that it ended (departed.c) */
+    }
     fsm_allocation_changed(fsm, allocation);
     scale_settle(fsm, allocation);
 }

@@ -9,7 +9,7 @@
  * Shapes   such parts are in a list of their node, by the link that they have in its list of
  *          assignments while their job runs. The list follows from the records, and is made again
  *          when a snapshot is read.
- * Absent   a part that a scale-down took from its job: it is none of the job's parts any more.
+ * Absent   a part that a scale-down took from its job: departed.c.
  * Source   I61, F-016, F-022.
  */
 #include "fsm/core/registry.h"
@@ -54,6 +54,15 @@ void fsm_unended_clear(struct fsm *fsm, struct allocation *allocation)
     CHECK(!allocation->assigned);
     for (uint32_t i = 0; i < allocation->view.node_count; i++)
         unended_unlink(fsm, &allocation->assignments[i]);
+}
+
+bool fsm_report_ends(const Ckpt__V1__AgentReport *report)
+{
+    CHECK(report != NULL);
+    return report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED ||
+           report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_WALLTIME_KILLED ||
+           (report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED &&
+            report->will_restart == 0);
 }
 
 void fsm_unended_ended(struct fsm *fsm, struct allocation *allocation, struct assignment *part)

@@ -173,6 +173,11 @@
     FIELD(uint64_t, read_bytes_per_s, FSM_BANDWIDTH_MAX)  /* ... at this rate; 0: at any */        \
     FIELD(uint32_t, user, RECORD_ANY)                                                              \
         /* of the node, whose it was when it last began there, + 1; 0: nobody's so far */
+
+/* A part that left the job, and that may run on (DepartedRecord). */
+#define FSM_DEPARTED(FIELD, TEXT)                                                                  \
+    FIELD(uint64_t, run, RECORD_ANY)                                                               \
+    FIELD(uint32_t, node_slot, FSM_NODES_MAX - 1)
 /* clang-format on */
 
 #endif

@@ -223,6 +223,26 @@ static bool shares_valid(struct fsm *fsm, size_t count, Ckpt__Log__V1__ShareReco
     return true;
 }
 
+/* A node is one of the job's, or has left it once. */
+static bool departed_valid(struct fsm *fsm, const Ckpt__Log__V1__AllocationRecord *record)
+{
+    uint64_t stamp = ++fsm->stamp;
+    bool within = record->n_departed <= FSM_DEPARTED_MAX;
+
+    for (size_t i = 0; i < record->n_shares; i++)
+        node_edit(fsm, node_at(fsm, record->shares[i]->node_slot))->stamp = stamp;
+    for (size_t i = 0; within && i < record->n_departed; i++) {
+        struct node *node;
+
+        RECORD_CHECK(FSM_DEPARTED, record->departed[i]);
+        node = within ? node_edit(fsm, node_find_slot(fsm, record->departed[i]->node_slot)) : NULL;
+        if (node == NULL || node->stamp == stamp)
+            return false;
+        node->stamp = stamp;
+    }
+    return within;
+}
+
 /* One that was removed is named by what ended alone. */
 static bool target_valid(const struct fsm *fsm, const Ckpt__Log__V1__AllocationRecord *record)
 {
@@ -263,7 +283,8 @@ static bool allocation_valid(struct fsm *fsm, const Ckpt__Log__V1__AllocationRec
         record->n_shares == 0)
         return false;
     return shares_valid(fsm, record->n_shares, record->shares) &&
-           shares_valid(fsm, record->n_next_shares, record->next_shares);
+           shares_valid(fsm, record->n_next_shares, record->next_shares) &&
+           departed_valid(fsm, record);
 }
 
 static void restore_next(struct fsm *fsm, struct allocation *allocation,
@@ -320,6 +341,9 @@ static bool restore_allocation(struct fsm *fsm, const Ckpt__Log__V1__AllocationR
     fsm_account_from_message(record->account, &allocation->account);
     restore_shares(fsm, allocation, record);
     restore_next(fsm, allocation, record);
+    for (size_t i = 0; i < record->n_departed; i++)
+        fsm_departed_adopt(fsm, allocation, record->departed[i]->node_slot,
+                           record->departed[i]->run);
     fsm_scale_adopt(fsm, allocation);
     fsm_allocation_adopt(fsm, allocation);
     if (fsm_allocation_runs(allocation))

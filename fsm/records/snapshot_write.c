@@ -217,8 +217,9 @@ static void fill_share(const struct fsm_node_share *from, Ckpt__Log__V1__ShareRe
     RECORD_COPY(FSM_SHARE_KEPT, from, to);
 }
 
-static size_t allocation_most(const struct fsm_allocation *view)
+static size_t allocation_most(const struct allocation *allocation)
 {
+    const struct fsm_allocation *view = &allocation->view;
     size_t most = numbers_most(&ckpt__log__v1__allocation_record__descriptor) +
                   numbers_most(&ckpt__v1__allocation__descriptor) +
                   numbers_most(&ckpt__v1__allocation_spec__descriptor) +
@@ -229,8 +230,16 @@ static size_t allocation_most(const struct fsm_allocation *view)
     FSM_ALLOCATION_SPEC(ROW_SKIP, TEXT)
     FSM_ALLOCATION_STATUS(ROW_SKIP, TEXT)
 #undef TEXT
-    return most + ((size_t)view->node_count + view->next_count) *
-                      numbers_most(&ckpt__log__v1__share_record__descriptor);
+    return most +
+           ((size_t)view->node_count + view->next_count) *
+               numbers_most(&ckpt__log__v1__share_record__descriptor) +
+           allocation->departed_count * numbers_most(&ckpt__log__v1__departed_record__descriptor);
+}
+
+static void fill_departed(const struct departed *from, Ckpt__Log__V1__DepartedRecord *to)
+{
+    ckpt__log__v1__departed_record__init(to);
+    RECORD_COPY(FSM_DEPARTED, from, to);
 }
 
 void fsm_write_allocation(struct snapshot_writer *writer, const struct allocation *allocation)
@@ -241,7 +250,10 @@ void fsm_write_allocation(struct snapshot_writer *writer, const struct allocatio
     Ckpt__V1__AllocationSpec spec;
     Ckpt__Log__V1__LearnedRecord learned = CKPT__LOG__V1__LEARNED_RECORD__INIT;
     Ckpt__V1__GpuAccount account;
-    uint64_t few[FEW_WORDS], few_next[FEW_WORDS];
+    uint64_t few[FEW_WORDS], few_next[FEW_WORDS], few_departed[FEW_WORDS];
+    struct message_array departed =
+        message_array(allocation->departed_count, sizeof(Ckpt__Log__V1__DepartedRecord),
+                      few_departed, sizeof(few_departed));
     struct message_array shares =
         message_array(view->node_count, sizeof(Ckpt__Log__V1__ShareRecord), few, sizeof(few));
     struct message_array next = message_array(view->next_count, sizeof(Ckpt__Log__V1__ShareRecord),
@@ -271,9 +283,14 @@ void fsm_write_allocation(struct snapshot_writer *writer, const struct allocatio
     message.next_shares = (Ckpt__Log__V1__ShareRecord **)next.pointers;
     for (uint32_t i = 0; i < view->next_count; i++)
         fill_share(&view->next[i], message.next_shares[i]);
-    write_within(writer, BODY(ALLOCATION), &message.base, allocation_most(view));
+    message.n_departed = allocation->departed_count;
+    message.departed = (Ckpt__Log__V1__DepartedRecord **)departed.pointers;
+    for (uint32_t i = 0; i < allocation->departed_count; i++)
+        fill_departed(allocation->departed[i], message.departed[i]);
+    write_within(writer, BODY(ALLOCATION), &message.base, allocation_most(allocation));
     free(shares.heap);
     free(next.heap);
+    free(departed.heap);
 }
 
 /* protobuf-c wants them not const, and only reads. */

@@ -164,6 +164,28 @@ static void print_counts(struct cli *cli, const Ckpt__V1__StatusReply *best)
     fprintf(cli->out, "   agents %" PRIu64 " connected\n", best->connected_agents);
 }
 
+/* "nodes 12 ready, 6 draining (a, b, c, d and 2 more)": who is not ready is named. */
+static void print_nodes(struct cli *cli, const Ckpt__V1__StatusReply *best)
+{
+    for (size_t i = 0; i < best->n_node_states; i++) {
+        const Ckpt__V1__NodesInState *item = best->node_states[i];
+        char state[HUMAN_BYTES], name[129];
+
+        fprintf(cli->out, "%s%" PRIu64 " %s", i == 0 ? "nodes " : ", ", item->count,
+                human_safe(item->state, state, sizeof(state)));
+        for (size_t k = 0; strcmp(item->state, "ready") != 0 && k < item->n_node_ids; k++)
+            fprintf(cli->out, "%s%s", k == 0 ? " (" : ", ",
+                    human_safe(item->node_ids[k], name, sizeof(name)));
+        if (strcmp(item->state, "ready") == 0 || item->n_node_ids == 0)
+            continue;
+        if (item->count > item->n_node_ids)
+            fprintf(cli->out, " and %" PRIu64 " more", item->count - item->n_node_ids);
+        fputc(')', cli->out);
+    }
+    if (best->n_node_states > 0)
+        fputc('\n', cli->out);
+}
+
 /* The best answer's warnings; those of the others that only they can give: "the disk of n2 ...",
  * "the certificate of n2 ...". */
 static void print_warnings_of(struct cli *cli, const Ckpt__V1__StatusReply *reply, bool all,
@@ -312,6 +334,7 @@ enum cli_exit command_status(struct cli *cli)
         fputc('\n', cli->out);
         print_targets(cli, members.best);
         print_counts(cli, members.best);
+        print_nodes(cli, members.best);
         print_warnings(cli, &members);
     }
     code = cluster_serves(members.best) ? CLI_OK : CLI_NO_LEADER;

@@ -86,6 +86,29 @@ def who_restarts_on_fewer_nodes_leaves_none_out_that_may_compute():
         cluster.debug_check()
 
 
+def what_was_taken_from_a_running_job_unheard_is_asked_about():
+    """Its scheduler takes a node away whose agent stands still, and the job runs on. What lives there is none of its parts any more."""
+    with Cluster(members=1, agents=("a", "b", "c"), policy=POLICY) as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 1, MIB), ("b", 1, MIB)], grace_ms=500, restore=common_pb2.RESTORE_MODE_ALL)
+        jobs = [cluster.run_job(name, "job", heat(cluster, f"job.{name}"), ("--max-restarts", "0")) for name in "ab"]
+        all_run(cluster)
+        complete(cluster, "job")
+        cluster.agents["b"].process.send_signal(signal.SIGSTOP)
+        cluster.ctl("update", "job", "--node", "a:1", "--force", "--yes")
+        allocation_in(cluster, "job", RUNNING)
+        end(cluster, "job")
+        gone(jobs[0])
+        refused(cluster, "restart", "job", "--node", "c:1", node="b")
+        shown = cluster.ctl("job", "job").stdout
+        assert re.search(r"node b of its last run has not said that it has ended there", shown), shown
+        assert living(cluster, jobs[1:])
+        cluster.agents["b"].process.send_signal(signal.SIGCONT)
+        gone(jobs[1])
+        wait_until("the restart is taken", lambda: cluster.ctl("restart", "job", "--node", "c:1", check=False).returncode == 0, 20, 0.2)
+        cluster.debug_check()
+
+
 def a_scheduler_that_ends_and_restarts_at_once_notices_nothing():
     """With healthy agents the restart waits for the moment that the end takes, and is taken: also where nothing had begun there, and a rank needs its
     grace. A process that ends by SIGKILL alone is waited for as well."""
@@ -132,4 +155,5 @@ def what_takes_long_to_end_is_not_overtaken():
 
 if __name__ == "__main__":
     sys.exit(tap([a_person_cannot_begin_a_second_copy_while_the_agent_stands_still, who_restarts_on_fewer_nodes_leaves_none_out_that_may_compute,
-                  a_scheduler_that_ends_and_restarts_at_once_notices_nothing, what_takes_long_to_end_is_not_overtaken]))
+                  what_was_taken_from_a_running_job_unheard_is_asked_about, a_scheduler_that_ends_and_restarts_at_once_notices_nothing,
+                  what_takes_long_to_end_is_not_overtaken]))

@@ -468,6 +468,24 @@ def check_named_files():
             yield f"{layer}: no README.md"
 
 
+NAMED_CASE = re.compile(r"\]\(\.\./(tests/[\w./]+)\): `([^`|]+)` \|$")
+
+
+def check_named_cases():
+    """Each row of the runbook's tables of what comes back by itself names a case, which the file of that test has."""
+    name = "deploy/RUNBOOK.md"
+    section = TEXT[name].partition("\n## What comes back by itself\n")[2].partition("\n## ")[0]
+    found = [line for line in section.split("\n") if line.startswith("| ") and not line.startswith("| what fails")]
+    if not found:
+        yield f"{name}: no table of what comes back by itself"
+    for line in found:
+        match = NAMED_CASE.search(line)
+        if match is None:
+            yield f"{name}: no test is named by: {line}"
+        elif not os.path.isfile(match[1]) or match[2] not in Path(match[1]).read_text():
+            yield f"{name}: {match[1]} has no {match[2]}"
+
+
 def check_units():
     """A unit is started again without end, as the runbook promises, except after the exit codes where that cannot help."""
     for name in FILES:
@@ -558,6 +576,7 @@ CHECKS = [
     ("documented commands exist", check_documented_commands),
     ("commands that texts name exist", check_named_commands),
     ("links and alerts lead to what exists", check_links),
+    ("the runbook's rows of what comes back name their tests", check_named_cases),
     ("test programs can be run", check_executable),
     ("the glossary and ARCHITECTURE name what is there", check_named_files),
     ("logs and errors name the values of enums", lambda: logs.problems(TEXT, CODE, WITH_STRINGS)),

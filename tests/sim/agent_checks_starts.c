@@ -65,34 +65,34 @@ static void check_own_shard(struct agent_checks *checks, const struct applicatio
                         application_allocation(application), machine->name, writer);
 }
 
-/* I61: a run that the broker begins by itself begins beside nothing of those before, wherever. */
+/* I61: a run that the broker begins by itself begins beside nothing of those before, wherever. A
+ * part that began in the same run, and left the job before it was heard of, is no second copy. */
 static void check_alone(struct agent_checks *checks, const struct application *application)
 {
     const char *id = application_allocation(application);
     const struct world_job *job = job_find(checks->world, id);
+    uint64_t run = application_part_run(application);
 
-    if (!comebacks_is_run(checks->world, job, checks_agent(application_machine(application)),
-                          application_part_run(application)))
+    if (!comebacks_is_run(checks->world, job, checks_agent(application_machine(application)), run))
         return;
     for (size_t i = 0; i < checks->rank_count; i++) {
         const struct rank *other = checks->ranks[i];
 
         if (other->living == NULL || other->living == application ||
             strcmp(other->allocation_id, id) != 0 || checks_of_job(checks, other->living) ||
-            victims_off(checks->world, other->agent) ||
-            comebacks_left(checks->world, job, other->agent))
+            application_part_run(other->living) >= run || victims_off(checks->world, other->agent))
             continue;
         world_violation(checks->world, "I61",
                         "%s was restarted by the broker, run %" PRIx64
                         " begins on %s, and run %" PRIx64 " of it lives on %s",
-                        id, application_part_run(application),
-                        application_machine(application)->name, application_part_run(other->living),
+                        id, run, application_machine(application)->name,
+                        application_part_run(other->living),
                         application_machine(other->living)->name);
     }
     for (unsigned agent = 0; agent < checks->world->options.agents; agent++)
         if (world_model_lives(agent, (unsigned)(job - checks->world->jobs), UINT64_MAX) &&
-            !state_checks_has_node(checks->world, id, agent) &&
-            !victims_off(checks->world, agent) && !comebacks_left(checks->world, job, agent))
+            world_model_run(agent, (unsigned)(job - checks->world->jobs)) < run &&
+            !state_checks_has_node(checks->world, id, agent) && !victims_off(checks->world, agent))
             world_violation(checks->world, "I61",
                             "%s was restarted by the broker without %s, where it lives", id,
                             world_agent_name(agent));

@@ -647,6 +647,13 @@ bool world_model_lives(unsigned agent, unsigned job, uint64_t known)
     return part != NULL && part->runs && part->began_sequence <= known;
 }
 
+uint64_t world_model_run(unsigned agent, unsigned job)
+{
+    const struct model_part *part = models[agent] == NULL ? NULL : &models[agent]->parts[job];
+
+    return part != NULL && part->runs ? part->run : 0;
+}
+
 static void model_job_exited(struct world *world, unsigned number, void *process,
                              const struct world_job *job, int exit_status)
 {

@@ -26,6 +26,8 @@ bool world_shipping_lives(unsigned agent, const char *allocation_id, uint64_t kn
 /* An application of the job runs on a node with a model agent, and the node's reports up to `known`
  * tell that it has begun. */
 bool world_model_lives(unsigned agent, unsigned job, uint64_t known);
+/* Of which run it is; 0: none runs there. */
+uint64_t world_model_run(unsigned agent, unsigned job);
 
 /* It computes there, in a run that is one of the job's. */
 bool world_shipping_moves(unsigned agent, const char *allocation_id);

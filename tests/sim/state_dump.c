@@ -61,6 +61,9 @@ static void add_parts(uint64_t *hash, const struct allocation *allocation)
             part->exited, part->leaving, part->starting, part->restored, part->joined,
             part->restored_as, part->read_waits, part->reads, part->read_bytes_per_s);
     }
+    for (uint32_t i = 0; i < allocation->departed_count; i++)
+        ADD(hash, allocation->departed[i]->node_slot, allocation->departed[i]->run);
+    ADD(hash, allocation->departed_count);
     ADD(hash, allocation->terminated_count, allocation->exited_count, allocation->starting_count,
         allocation->restored_count, allocation->joined_count, allocation->checkpoint_count);
     ADD(hash, allocation->read_waiting_count, allocation->reading_count, allocation->read_sequence,

@@ -32,16 +32,15 @@ enum {
 };
 
 struct comeback {
-    bool never;        /* its requeue policy */
-    bool taken;        /* a preemption has, since it began */
-    bool yields;       /* a checkpoint of it is for others, who may come by no preemption */
-    bool over;         /* it failed more often than it may, since its last complete checkpoint */
-    bool by_broker;    /* its run began so */
-    uint32_t requeues; /* after failures, since its last complete checkpoint */
-    uint32_t chosen;   /* restarts by the broker, since then */
-    uint32_t joined;   /* agents: new to it in its last restart */
-    uint32_t left;     /* agents: a scale-down took them, perhaps unheard, and they are not back */
-    uint64_t run;      /* of its parts, when the broker restarted it last */
+    bool never;          /* its requeue policy */
+    bool taken;          /* a preemption has, since it began */
+    bool yields;         /* a checkpoint of it is for others, who may come by no preemption */
+    bool over;           /* it failed more often than it may, since its last complete checkpoint */
+    bool by_broker;      /* its run began so */
+    uint32_t requeues;   /* after failures, since its last complete checkpoint */
+    uint32_t chosen;     /* restarts by the broker, since then */
+    uint32_t joined;     /* agents: new to it in its last restart */
+    uint64_t run;        /* of its parts, when the broker restarted it last */
     uint64_t stopped_ms; /* 0: it has not */
     Ckpt__V1__Reason reason;
     uint32_t state;  /* in which it has stopped */
@@ -242,25 +241,6 @@ static void restart_chosen(struct world *world, const struct fsm *fsm, const Ckp
     world->counts.spares += (unsigned)__builtin_popcount(comeback->joined);
 }
 
-static void nodes_changed(struct world *world, const struct fsm *fsm, const char *id,
-                          struct comeback *comeback)
-{
-    const struct fsm_allocation *view = fsm_allocation_find(fsm, id);
-    uint32_t has = 0;
-
-    for (uint32_t i = 0; view != NULL && i < view->node_count; i++)
-        has |= UINT32_C(1) << world_agent_number(fsm_node_name(fsm, view->nodes[i].node_slot));
-    for (unsigned agent = 0; agent < world->options.agents; agent++)
-        if (state_checks_has_node(world, id, agent))
-            comeback->left |= UINT32_C(1) << agent;
-    comeback->left &= ~has;
-}
-
-bool comebacks_left(const struct world *world, const struct world_job *job, unsigned agent)
-{
-    return (world->comebacks->jobs[job - world->jobs].left >> agent & 1) != 0;
-}
-
 static bool is_for_others(const struct fsm *fsm, uint64_t checkpoint_id)
 {
     const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, checkpoint_id);
@@ -280,8 +260,6 @@ void comebacks_event(struct world *world, const struct fsm *fsm, const Ckpt__V1_
         job_moved(world, fsm, event, comeback);
     else if (event->kind == EVENT(ALLOCATION_REGISTERED))
         job_placed(world, fsm, event);
-    else if (event->kind == EVENT(ALLOCATION_UPDATED))
-        nodes_changed(world, fsm, job->id, comeback);
     else if (event->kind == EVENT(PREEMPTION)) {
         comeback->taken = true;
         job_freed(world, fsm, event);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/ends.h"
 #include "fsm/level.h"
 #include "src/base/check.h"
 #include "tests/sim/world_internal.h"
@@ -22,9 +23,10 @@
 /* From this index on. */
 struct want {
     uint64_t index;
-    uint64_t run;      /* of the part; 0: there is none */
-    uint64_t last_run; /* of a part of a job that has stopped: it may be told to end all the same */
-    bool ends;         /* it is told to; or there is none, and nothing of the job may run there */
+    uint64_t run; /* of the part; 0: there is none */
+    /* of one whose job has stopped, or that has left it: it may be told to end all the same */
+    uint64_t last_run;
+    bool ends; /* it is told to; or there is none, and nothing of the job may run there */
     /* by the state's clock; walltime_ms 0: none */
     uint64_t began_ms, walltime_ms;
 };
@@ -162,6 +164,12 @@ static void wants_note(struct world *world, const struct fsm *fsm,
                             (allocation->leaving && !stays(allocation, share->node_slot));
         wants[agent].began_ms = allocation->started_at_ms;
         wants[agent].walltime_ms = allocation->walltime_ms;
+    }
+    for (uint32_t i = allocation == NULL ? 0 : allocation->node_count;
+         allocation != NULL && i < fsm_allocation_places(fsm, allocation); i++) {
+        struct fsm_place left = fsm_allocation_place(fsm, allocation, i);
+
+        wants[world_agent_number(fsm_node_name(fsm, left.node_slot))].last_run = left.run;
     }
     for (unsigned agent = 0; agent < world->options.agents; agent++)
         want_note(&world->ends->wants[job][agent], &wants[agent]);

@@ -606,8 +606,6 @@ void comebacks_close(struct world *world);
 void comebacks_draw(struct world *world, struct world_job *job, Ckpt__V1__AllocationSpec *spec);
 void comebacks_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
 void comebacks_applied(struct world *world, const struct fsm *fsm);
-/* The state took the node from the job without waiting for what runs there (fsm/RULES.md). */
-bool comebacks_left(const struct world *world, const struct world_job *job, unsigned agent);
 /* The run on that node began by the broker's choice, and is the job's. */
 bool comebacks_is_run(const struct world *world, const struct world_job *job, unsigned agent,
                       uint64_t run);

@@ -1,5 +1,5 @@
 /* I27: a checkpoint is of all nodes that its job has. What world_state.c asks of each shard, this
- * asks of their number.
+ * asks of their number. I47: an id is of one set of nodes, whatever its attempt.
  *
  * Flow     when an attempt is dispatched each node of the job has a shard to write, and no other;
  *          when it is complete these are its shards.
@@ -61,6 +61,21 @@ static void check_verified(struct world *world, const struct fsm *fsm,
                             checkpoint->id, fsm_node_name(fsm, checkpoint->shards[i].node_slot));
 }
 
+/* I47: a part's folder has the name of its place, so two nodes that write one place of one
+ * checkpoint write one folder: a late worker of the first one, into what the second one wrote. */
+static void check_writers(struct world *world, const struct fsm_checkpoint *checkpoint,
+                          unsigned number, uint32_t nodes)
+{
+    if (world->shards->jobs[number].id == checkpoint->id &&
+        world->shards->jobs[number].nodes != nodes)
+        world_violation(world, "I47",
+                        "checkpoint %" PRIx64 " of %s was ordered from agents %x, and attempt %u "
+                        "is from agents %x",
+                        checkpoint->id, world->jobs[number].id, world->shards->jobs[number].nodes,
+                        checkpoint->attempt, nodes);
+    world->shards->jobs[number].nodes = nodes;
+}
+
 void shards_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
 {
     const struct world_job *job = event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_CHECKPOINT_STATE
@@ -83,7 +98,7 @@ void shards_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Ev
         nodes = world->shards->jobs[number].id == checkpoint->id ? world->shards->jobs[number].nodes
                                                                  : shards;
     else
-        world->shards->jobs[number].nodes = nodes;
+        check_writers(world, checkpoint, number, nodes);
     world->shards->jobs[number].id = checkpoint->id;
     if (shards != nodes)
         world_violation(world, "I27",

@@ -174,7 +174,51 @@ char *nodes_hung_warning(uint32_t count, struct scratch *scratch)
                           count);
 }
 
-char *nodes_warning(const struct broker *broker, struct scratch *scratch)
+/* A draining node without a job is called drained at level 1 as well, so words are counted. */
+static Ckpt__V1__NodesInState *state_item(const char *word, struct scratch *scratch,
+                                          Ckpt__V1__StatusReply *reply)
+{
+    Ckpt__V1__NodesInState *item;
+
+    for (size_t i = 0; i < reply->n_node_states; i++)
+        if (strcmp(reply->node_states[i]->state, word) == 0)
+            return reply->node_states[i];
+    CHECK(reply->n_node_states < FSM_STATES_NODE);
+    item = scratch_take(scratch, 1, sizeof(*item));
+    ckpt__v1__nodes_in_state__init(item);
+    item->state = translate_text(word);
+    item->node_ids = scratch_take(scratch, NODES_NAMED_MAX, sizeof(*item->node_ids));
+    reply->node_states[reply->n_node_states++] = item;
+    return item;
+}
+
+/* Those that are ready come first: most are. */
+static void fill_states(const struct fsm *fsm, struct scratch *scratch,
+                        Ckpt__V1__StatusReply *reply)
+{
+    reply->node_states = scratch_take(scratch, FSM_STATES_NODE, sizeof(*reply->node_states));
+    for (uint32_t slot = 0; slot < fsm_node_slots(fsm); slot++) {
+        const struct fsm_node *node = fsm_node_find_slot(fsm, slot);
+        Ckpt__V1__NodesInState *item;
+
+        if (node == NULL)
+            continue;
+        item = state_item(translate_node_state(node), scratch, reply);
+        if (item->n_node_ids < NODES_NAMED_MAX)
+            item->node_ids[item->n_node_ids++] = translate_text(node->id);
+        item->count++;
+    }
+    for (size_t i = 1; i < reply->n_node_states; i++) {
+        Ckpt__V1__NodesInState *item = reply->node_states[i];
+
+        if (strcmp(item->state, "ready") != 0)
+            continue;
+        reply->node_states[i] = reply->node_states[0];
+        reply->node_states[0] = item;
+    }
+}
+
+static char *silence_warning(const struct broker *broker, struct scratch *scratch)
 {
     const struct fsm *fsm = replica_fsm(broker->replica);
     uint64_t now_ms = replica_state_ms(broker->replica), since_ms;
@@ -205,4 +249,11 @@ char *nodes_warning(const struct broker *broker, struct scratch *scratch)
         "elsewhere because of that: start the agents, or, when a machine is off, ckptctl node down "
         "NODE --is-off",
         count, first->id, now_ms > since_ms ? (now_ms - since_ms) / 1000 : 0, held);
+}
+
+char *nodes_status(const struct broker *broker, struct scratch *scratch,
+                   Ckpt__V1__StatusReply *reply)
+{
+    fill_states(replica_fsm(broker->replica), scratch, reply);
+    return silence_warning(broker, scratch);
 }

@@ -740,7 +740,7 @@ void status_answer(struct request *request, struct scratch *scratch)
     status_warn_tenants(&status);
     status_warn_undeleted(&status);
     status_warn_nodes(&status);
-    if ((lost = nodes_warning(broker, scratch)) != NULL)
+    if ((lost = nodes_status(broker, scratch, &reply)) != NULL)
         status_warn(&status, lost);
     status_queues(&status);
     status_warn_incarnations(&status);

@@ -53,6 +53,23 @@ static bool tell_target(const struct fsm *fsm, uint32_t slot, struct watch_told 
     return true;
 }
 
+/* A node that is READY, or that nobody has heard of yet, needs no word: there are thousands. */
+static bool tell_node(const struct fsm_node *node, struct watch_told *told)
+{
+    Ckpt__V1__Event *event;
+
+    if (node == NULL || node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY ||
+        node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_UNSPECIFIED)
+        return false;
+    event = begin_event(told, node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINED
+                                  ? KIND(NODE_DRAINED)
+                                  : KIND(NODE_STATE));
+    event->subject = text_message(node->id);
+    event->old_state = event->new_state = (uint32_t)node->state;
+    event->at_ms = node->state_since_ms;
+    return true;
+}
+
 static bool has_ended(const struct fsm_allocation *job)
 {
     return job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED ||
@@ -128,6 +145,11 @@ bool watch_current_next(struct watch_current *current, const struct fsm *fsm,
     case WATCH_TARGETS:
         if (current->slot < fsm_target_slots(fsm))
             return tell_target(fsm, current->slot++, ret_told);
+        enter_stage(current, WATCH_NODES);
+        return false;
+    case WATCH_NODES:
+        if (current->slot < fsm_node_slots(fsm))
+            return tell_node(fsm_node_find_slot(fsm, current->slot++), ret_told);
         enter_stage(current, WATCH_JOBS);
         return false;
     case WATCH_JOBS:

@@ -1,8 +1,9 @@
 /* The present state as the first thing of a watch that asks for it, as events that did not happen.
  *
  * Flow     watch_current_begin(); then watch_current_next() while watch_current_left(). Targets
- *          come first, then jobs that have not ended with their active checkpoints (of one job:
- *          that one, ended or not), then CURRENT_END with the last event before all this.
+ *          come first, then nodes that are not READY, then jobs that have not ended with their
+ *          active checkpoints (of one job: that one alone, ended or not). CURRENT_END comes last,
+ *          with the last event before all this.
  *          The state goes on changing meanwhile, and each thing is told as it is at that moment.
  *          A client that takes the events behind CURRENT_END as well ends with the truth.
  * Shapes   a place in the tables per call; nothing of the state is kept.
@@ -15,7 +16,14 @@
 
 enum { WATCH_PATH_BYTES = 4096 };
 
-enum watch_stage { WATCH_NOTHING, WATCH_BEGINS, WATCH_TARGETS, WATCH_JOBS, WATCH_CHECKPOINT };
+enum watch_stage {
+    WATCH_NOTHING,
+    WATCH_BEGINS,
+    WATCH_TARGETS,
+    WATCH_NODES,
+    WATCH_JOBS,
+    WATCH_CHECKPOINT
+};
 
 struct watch_current {
     enum watch_stage stage;

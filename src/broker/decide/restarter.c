@@ -268,12 +268,14 @@ static bool own_node_may_come(const struct restarter *restarter, const struct fs
 static bool left_out_have_ended(const struct restarter *restarter, const struct fsm_allocation *job,
                                 const struct candidate *chosen, uint32_t count)
 {
-    for (uint32_t place = 0; place < job->node_count; place++) {
+    const struct fsm *fsm = state_of(restarter);
+
+    for (uint32_t place = 0; place < fsm_allocation_places(fsm, job); place++) {
         uint32_t i = 0;
 
-        while (i < count && chosen[i].node->slot != job->nodes[place].node_slot)
+        while (i < count && chosen[i].node->slot != fsm_allocation_place(fsm, job, place).node_slot)
             i++;
-        if (i == count && fsm_part_unheard(state_of(restarter), job, place))
+        if (i == count && fsm_part_unheard(fsm, job, place))
             return false;
     }
     return true;

@@ -111,6 +111,40 @@ static void a_node_tells_what_would_be_lost_with_it(void **state)
     expect(&answer, RPC_NOT_FOUND, "NODE_NOT_FOUND: ");
 }
 
+static void drain(const char *node, const char *request_id)
+{
+    static struct answer answer;
+    Ckpt__V1__DrainNodeRequest request = CKPT__V1__DRAIN_NODE_REQUEST__INIT;
+
+    request.node_id = constant(node);
+    request.request_id = constant(request_id);
+    call(OPERATOR("DrainNode"), &request.base, &answer);
+    expect(&answer, RPC_OK, "");
+}
+
+/* The status counts nodes by their state and names them. L-001, L-002 */
+static void the_status_tells_who_takes_nothing_new(void **state)
+{
+    static struct answer answer;
+    Ckpt__V1__StatusRequest ask = CKPT__V1__STATUS_REQUEST__INIT;
+    Ckpt__V1__StatusReply *status;
+
+    (void)state;
+    ckpt__v1__mutation_reply__free_unpacked(register_allocation("register-4", "job-4"), NULL);
+    for (int i = 0; i < 2; i++) {
+        call(OPERATOR("Status"), &ask.base, &answer);
+        expect(&answer, RPC_OK, "");
+        status = ckpt__v1__status_reply__unpack(NULL, answer.length, answer.bytes);
+        assert_int_equal(status->n_node_states, 1);
+        assert_string_equal(status->node_states[0]->state, i == 0 ? "unknown" : "draining");
+        assert_int_equal(status->node_states[0]->count, 1);
+        assert_int_equal(status->node_states[0]->n_node_ids, 1);
+        assert_string_equal(status->node_states[0]->node_ids[0], "node-1");
+        ckpt__v1__status_reply__free_unpacked(status, NULL);
+        drain("node-1", i == 0 ? "drain-1" : "drain-2");
+    }
+}
+
 #define WITH(open, test) cmocka_unit_test_setup_teardown(test, open, close_fixture)
 
 int main(void)
@@ -119,6 +153,7 @@ int main(void)
         WITH(open_one, a_node_that_is_gone_is_removed),
         WITH(open_one, a_node_that_is_heard_is_not_off),
         WITH(open_one, a_node_tells_what_would_be_lost_with_it),
+        WITH(open_one, the_status_tells_who_takes_nothing_new),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

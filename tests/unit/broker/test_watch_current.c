@@ -98,6 +98,56 @@ static void all_that_is_current_is_told_once(void **state)
     fake_free(fake);
 }
 
+static void node_command(struct fake *fake, const char *node, bool drain)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__NodeSeen seen = CKPT__LOG__V1__NODE_SEEN__INIT;
+    Ckpt__Log__V1__DrainNode want = CKPT__LOG__V1__DRAIN_NODE__INIT;
+
+    seen.node_id = want.node_id = (char *)(uintptr_t)node;
+    seen.state = CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY;
+    seen.boot_id = (char[]){"boot"};
+    command.request_id = (char *)(uintptr_t)(drain ? node : "");
+    command.body_case =
+        drain ? CKPT__LOG__V1__COMMAND__BODY_DRAIN_NODE : CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN;
+    if (drain)
+        command.drain_node = &want;
+    else
+        command.node_seen = &seen;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+/* O-002, L-002: nodes that take nothing new, or are not heard, but none of the thousands that are
+ * well. */
+static void nodes_that_are_not_ready_are_current_too(void **state)
+{
+    struct fake *fake = start();
+    const struct fsm_node *of_job;
+    const Ckpt__V1__Event *event;
+
+    (void)state;
+    fake_set_level(fake, 2);
+    of_job = fsm_node_find_slot(fake->replica.fsm,
+                                fsm_allocation_find(fake->replica.fsm, "runs")->nodes[0].node_slot);
+    node_command(fake, of_job->id, false);
+    node_command(fake, "empty", false);
+    tell(fake, "");
+    assert_null(find(KIND(NODE_STATE), ""));
+    node_command(fake, of_job->id, true);
+    node_command(fake, "empty", true);
+    tell(fake, "");
+    event = find(KIND(NODE_STATE), "");
+    assert_string_equal(event->subject, of_job->id);
+    assert_int_equal(event->new_state, CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING);
+    assert_int_equal(event->old_state, event->new_state);
+    event = find(KIND(NODE_DRAINED), "");
+    assert_string_equal(event->subject, "empty");
+    assert_end(fake);
+    tell(fake, "runs");
+    assert_null(find(KIND(NODE_STATE), ""));
+    fake_free(fake);
+}
+
 /* Of one job also when it has ended: who asks for it knows that there is one. */
 static void of_one_job_nothing_else_is_told(void **state)
 {
@@ -119,6 +169,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_that_is_current_is_told_once),
+        cmocka_unit_test(nodes_that_are_not_ready_are_current_too),
         cmocka_unit_test(of_one_job_nothing_else_is_told),
     };
 

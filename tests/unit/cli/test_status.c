@@ -115,6 +115,41 @@ static void status_shows_leader_lag_tolerance_and_what_waits(void **state)
     harness_close(&c.h);
 }
 
+/* L-001, L-002: how many nodes are in which state, and the names of those that are not ready. */
+static void nodes_that_are_not_ready_are_named(void **state)
+{
+    char *ids[] = {(char[]){"a"}, (char[]){"b"}, (char[]){"c"}, (char[]){"d"}};
+    const struct {
+        char *state;
+        uint64_t count;
+        size_t named;
+    } all[] = {{(char[]){"ready"}, 12, 4}, {(char[]){"draining"}, 6, 4}, {(char[]){"down"}, 1, 1}};
+    Ckpt__V1__NodesInState items[3], *pointers[3];
+    struct cluster c;
+
+    (void)state;
+    cluster_init(&c);
+    for (size_t i = 0; i < 3; i++) {
+        ckpt__v1__nodes_in_state__init(&items[i]);
+        items[i].state = all[i].state;
+        items[i].count = all[i].count;
+        items[i].node_ids = ids;
+        items[i].n_node_ids = all[i].named;
+        pointers[i] = &items[i];
+    }
+    c.status[1].node_states = pointers;
+    c.status[1].n_node_states = 3;
+    for (size_t i = 0; i < 3; i++)
+        member_answers(&c, i);
+    assert_int_equal(harness_run(&c.h, ENDPOINTS "status"), CLI_OK);
+    assert_contains(c.h.out, "\nnodes 12 ready, 6 draining (a, b, c, d and 2 more), 1 down (a)\n");
+    c.status[1].n_node_states = 0; /* of an older build, or of a cluster without nodes */
+    member_answers(&c, 1);
+    assert_int_equal(harness_run(&c.h, ENDPOINTS "status"), CLI_OK);
+    assert_lacks(c.h.out, "\nnodes ");
+    harness_close(&c.h);
+}
+
 static void what_only_a_follower_knows_of_itself_is_told_too(void **state)
 {
     static char disk[] =
@@ -373,6 +408,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_shows_leader_lag_tolerance_and_what_waits),
+        cmocka_unit_test(nodes_that_are_not_ready_are_named),
         cmocka_unit_test(what_only_a_follower_knows_of_itself_is_told_too),
         cmocka_unit_test(any_single_member_answers_without_a_quorum),
         cmocka_unit_test(an_election_is_named_as_such),
