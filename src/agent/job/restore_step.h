@@ -252,6 +252,7 @@ enum restore_over {
     OVER_MODE_OTHER,      /* another part has restored in another way */
     OVER_UNWRITABLE,      /* its user may not write its checkpoints */
     OVER_UNREADABLE,      /* the files there are not those that the broker wrote */
+    OVER_INCOMPLETE,      /* the leader does not say where they lie, or what they are */
     OVER_NO_SHARD,        /* none is for this part */
     OVER_TOO_MANY         /* parts for one node */
 };
