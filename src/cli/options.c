@@ -231,6 +231,7 @@ static enum cli_exit apply_globals(struct cli *cli)
 {
     const char *from_environment = getenv("CKPT_ENDPOINTS");
     const char *request_id;
+    struct err err = {0};
 
     cli->endpoints = cli_text(cli, cli->owner != NULL ? "socket" : "endpoints");
     if (cli->endpoints == NULL && cli->owner == NULL) {
@@ -246,12 +247,8 @@ static enum cli_exit apply_globals(struct cli *cli)
         request_id = cli_text(cli, "request-id");
         if (request_id == NULL)
             return CLI_OK;
-        if (!id_valid(request_id)) {
-            return cli_fail(cli, CLI_USAGE, NULL,
-                            "--request-id: not 1 to 128 characters of A-Z a-z 0-9 . _ -: "
-                            "\"%.140s\"",
-                            request_id);
-        }
+        if (id_check("--request-id", request_id, &err) != 0)
+            return cli_fail(cli, CLI_USAGE, NULL, "%s", err.text);
         snprintf(cli->request_id, sizeof(cli->request_id), "%s", request_id);
     }
     return CLI_OK;

@@ -131,11 +131,8 @@ static int read_config(struct agent_config *config, const struct flags *flags, s
         return -1;
     if (flags->name == NULL)
         return err_set(err, ERR_INVALID, "--name NODE is missing");
-    if (!id_valid(flags->name))
-        return err_set(err, ERR_INVALID,
-                       "--name must be this node's name, 1 to 128 characters of A-Z a-z 0-9 . _ -; "
-                       "it is \"%.140s\"",
-                       flags->name);
+    if (id_check("--name, this node's", flags->name, err) != 0)
+        return -1;
     return agent_config_check(config, err);
 }
 

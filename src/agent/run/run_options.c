@@ -531,13 +531,10 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options, st
     *ret_options = options;
     if (options.help || options.version)
         return 0;
-    if (options.allocation_id == NULL || !id_valid(options.allocation_id))
-        return err_set(err, ERR_INVALID,
-                       "--alloc must be the allocation's id, 1 to 128 characters of A-Z a-z 0-9 . "
-                       "_ -; it is %s%.140s%s",
-                       options.allocation_id == NULL ? "missing" : "\"",
-                       options.allocation_id == NULL ? "" : options.allocation_id,
-                       options.allocation_id == NULL ? "" : "\"");
+    if (options.allocation_id == NULL)
+        return err_set(err, ERR_INVALID, "--alloc ID is missing, the job's id");
+    if (id_check("--alloc", options.allocation_id, err) != 0)
+        return -1;
     if (optind == argc)
         return err_set(err, ERR_INVALID, "the command is missing; it goes behind --");
     return check_commands(ret_options, err);

@@ -102,12 +102,8 @@ static int take_number(const char *name, enum number_kind kind, uint64_t max, ui
 /* An empty text is one that was not given. */
 static int take_id(const char *name, char **ret_text, struct err *err)
 {
-    if (!id_valid(optarg))
-        return err_set(err, ERR_INVALID,
-                       "%s must be 1 to 128 characters of A-Z a-z 0-9 . _ -, it is \"%.64s\"", name,
-                       optarg);
     *ret_text = optarg;
-    return 0;
+    return id_check(name, optarg, err);
 }
 
 static int take_on_hang(Ckpt__V1__OnHang *ret_on_hang, struct err *err)
@@ -152,11 +148,8 @@ static int take_node(Ckpt__V1__RegisterOwnJobRequest *request, struct err *err)
     share->node_id = optarg;
     request->nodes = check_realloc(request->nodes, request->n_nodes + 1, sizeof(*request->nodes));
     request->nodes[request->n_nodes++] = share;
-    if (!id_valid(optarg))
-        return err_set(err, ERR_INVALID,
-                       "--node must be NODE or NODE:GPUS, where NODE is 1 to 128 characters of A-Z "
-                       "a-z 0-9 . _ -; it is \"%.64s\"",
-                       optarg);
+    if (id_check("--node NODE[:GPUS]", optarg, err) != 0)
+        return -1;
     if (colon != NULL &&
         number_parse(NUMBER_PLAIN, colon + 1, (struct number_range){0, GPUS_MAX}, &gpus, &why) != 0)
         return err_set(err, ERR_INVALID, "--node %.64s: GPUs: %s", optarg, why.text);

@@ -1,4 +1,6 @@
 /* Every status of the catalogue is reached here, or is listed as produced elsewhere. */
+#include "src/base/err.h"
+#include "src/base/id.h"
 #include "tests/unit/fsm/expect.h"
 
 struct row {
@@ -278,6 +280,22 @@ static void a_refusal_names_the_field(void **unused)
     }
 }
 
+/* U7: what an agent or a tool says of an id reads as the state machine's refusal of it does. */
+static void an_id_is_refused_in_one_sentence_everywhere(void **unused)
+{
+    struct script script;
+    struct err err = {0};
+    char text[256];
+
+    (void)unused;
+    script_start(&script);
+    script_run(&script, "register j1 nodes=n1 tenant=a/b");
+    fsm_outcome_text(&script.outcome, text, sizeof(text));
+    assert_int_equal(id_check("tenant", "a/b", &err), -1);
+    assert_int_equal(strncmp(text, err.text, strlen(err.text)), 0);
+    script_close(&script);
+}
+
 /* U7: no mark of the catalogue reaches a reader, of whatever status. */
 static void every_mark_of_every_status_is_replaced(void **unused)
 {
@@ -358,6 +376,7 @@ int main(void)
         cmocka_unit_test(every_status_is_reached_or_listed),
         cmocka_unit_test(a_refusals_text_has_its_numbers_and_the_next_step),
         cmocka_unit_test(a_refusal_names_the_field),
+        cmocka_unit_test(an_id_is_refused_in_one_sentence_everywhere),
         cmocka_unit_test(every_mark_of_every_status_is_replaced),
         cmocka_unit_test(what_was_found_is_shown_cut_and_printable),
         cmocka_unit_test(a_reused_request_id_names_what_differs),
