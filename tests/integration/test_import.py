@@ -131,7 +131,7 @@ def what_cannot_be_imported_is_refused_by_name_before_anything_starts():
             assert found == code and said in error and out == "", (job, folder, found, out, error)
             assert "secret" not in error, error
         assert not cluster.checkpoints("mine") and cluster.state("mine") == STARTING and cluster.state("bobs") == STARTING
-        for words, said in ((("import", "mine"), "needs JOB and DIR"), (("import", "a b", str(good)), "JOB must be"),
+        for words, said in ((("import", "mine"), "needs JOB and DIR"), (("import", "a b", str(good)), 'JOB: "a b" is not 1 to 128 characters'),
                             (("import", "mine", str(good), "--step", "a b"), "--step must be")):
             found, out, error = cluster.asks(ALICE, *words)
             assert found == 125 and said in error, (words, found, error)

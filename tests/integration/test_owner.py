@@ -391,7 +391,7 @@ def a_job_of_several_nodes_begins_when_its_owners_ckpt_runs_wait():
         wait_until("bob's runs", lambda: cluster.allocation("bobs").state == RUNNING, 15)
         words = ("register", "--alloc", "both", "--tenant", "physics", "--project", "heat", "--gpus", "1", "--grace", "1s")
         for extra, code, said in ((("--node", "nowhere:1"), 4, "no agent has ever spoken from node nowhere"), (("--node", "b:x"), 125, "--node b: GPUs"),
-                                  (("--node", "../b"), 125, "--node must be"), (("--period", "1s"), 125, "must be at least 1m"),
+                                  (("--node", "../b"), 125, '--node NODE[:GPUS]: "../b" is not 1 to 128'), (("--period", "1s"), 125, "must be at least 1m"),
                                   (("--node", "b", "--restart", "manual"), 4, "started by the broker"), (("--strategy", "best"), 125, "is not one of auto"),
                                   (("--requeue", "sometimes"), 125, "on_node_failure"), (("--staging", "tape"), 125, "local, direct, memory"),
                                   (("--attr", "checkpoint_exit_code"), 125, "--attr must be NAME=VALUE"), (("--attr", "checkpoint_exit_code=0"), 4, "CHECKPOINT_EXIT_FINAL")):

@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -36,6 +35,7 @@
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/start.h"
+#include "src/base/usage.h"
 #include "src/dest/spawn.h"
 #include "src/dest/worker.h"
 #include "src/net/uv_network.h"
@@ -149,9 +149,10 @@ static void parse_flags(int argc, char **argv, struct flags *ret_flags)
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
     struct flags flags = {0};
+    struct err err = {0};
     int option;
 
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+    while ((option = usage_option(argc, argv, "", options, &err)) != -1) {
         switch (option) {
         case 'c':
             flags.config = optarg;
@@ -181,12 +182,13 @@ static void parse_flags(int argc, char **argv, struct flags *ret_flags)
             fputs(usage, stdout);
             exit(EXIT_SUCCESS);
         default:
-            fputs(usage, stderr);
+            usage_refuse("ckpt-agentd", "", err.text);
             exit(EXIT_CONFIG);
         }
     }
     if (optind < argc) {
-        fprintf(stderr, "ckpt-agentd: unexpected argument \"%s\"\n%s", argv[optind], usage);
+        (void)err_set(&err, ERR_INVALID, "unexpected argument \"%.128s\"", argv[optind]);
+        usage_refuse("ckpt-agentd", "", err.text);
         exit(EXIT_CONFIG);
     }
     *ret_flags = flags;

@@ -1,7 +1,6 @@
 /* `ckpt-run register`. See run_register.h. */
 #include "src/agent/run/run_register.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/number.h"
+#include "src/base/usage.h"
 #include "src/profile/profile.h"
 #include "src/rpc/server.h"
 
@@ -200,8 +200,8 @@ static int take_word(int option, Ckpt__V1__RegisterOwnJobRequest *request, struc
         result = take_choice("--staging", &ckpt__v1__staging__descriptor, &value, err);
         request->staging = (Ckpt__V1__Staging)value;
         return result;
-    default:
-        return err_set(err, ERR_INVALID, "an option is unknown or lacks its value");
+    default: /* err says which word is none */
+        return -1;
     }
 }
 
@@ -345,7 +345,7 @@ int run_register(int argc, char **argv)
     struct err err = {0};
     int option, result = 0;
 
-    while (result == 0 && (option = getopt_long(argc, argv, "k:", options, NULL)) != -1) {
+    while (result == 0 && (option = usage_option(argc, argv, "k:", options, &err)) != -1) {
         if (option == 'h') {
             fputs(usage, stdout);
             return EXIT_SUCCESS;
@@ -355,7 +355,7 @@ int run_register(int argc, char **argv)
     if (result == 0)
         result = check_whole(argc, &request, &err);
     if (result != 0) {
-        fprintf(stderr, "ckpt-run: %s\n%s", err.text, usage);
+        usage_refuse("ckpt-run", "register", err.text);
         return RUN_EXIT_SELF;
     }
     return ask_agent(&request, socket);
