@@ -124,6 +124,7 @@ def wait_for_bounds_the_wait_after_an_end():
 
 
 def without_a_leader_it_is_not_said_that_the_agent_is_away():
+    """Nor is a bare UNAVAILABLE all that a verb says: whom the agent asked, for how long, and what to do."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         cluster.register("job", [("a", 1, MIB)])
@@ -131,6 +132,12 @@ def without_a_leader_it_is_not_said_that_the_agent_is_away():
         job = cluster.run_job("a", "job", heat("job"))
         says(job, "ckpt-run: the agent is there, but no leader of the cluster answers it")
         assert "cannot reach the agent" not in job.log.read_text()
+        asked = [subprocess.Popen([str(BIN / "ckpt-run"), *words, "--socket", str(cluster.agents["a"].socket)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  text=True) for words in (("hint", "job"), ("get", "1-1", str(cluster.dir / "got")))]
+        for run in asked:
+            _, error = run.communicate(timeout=40)
+            assert run.returncode == 125 and "no leader of the cluster has answered this node's agent for 10 s" in error, error
+            assert f"it asked {cluster.members[0].api} (brokers in ckpt-agentd.yaml); try again, or ask who runs the cluster" in error, error
         cluster.members[0].start()
         wait_until("it runs", job.known_to_run, 20)
 

@@ -5,7 +5,7 @@
  *          own. Path: the parts verify all shards together, where they lie.
  * Errors   a shard that is not there, or is not what was recorded, is told to the state: all parts
  *          choose again. A destination that is away is tried again. A point that leaves out where
- *          the shards lie, or the sum of one, is refused: without it nothing tells right from wrong.
+ *          the shards lie, or the sum of one, is refused: nothing tells then which files are right.
  */
 #include <stdio.h>
 #include <string.h>
@@ -57,15 +57,19 @@ static void choose_own(struct restore_brought *brought, const Ckpt__V1__ShardInf
              part_name_format(shard->part, name));
 }
 
-/* The sum of each shard that this part needs. */
+/* The sum of each shard that this part needs; they are counted as well. */
 static bool names_sums(const struct restore_stepping *step)
 {
-    const struct restore_brought *brought = &step->restore->brought;
+    struct restore_brought *brought = &step->restore->brought;
 
     CHECK(brought->part_next == 0);
-    for (size_t i = 0; i < brought->part_count; i++)
-        if (restore_shard(step->restore, step->facts->point, i)->manifest_sha256[0] == '\0')
+    for (size_t i = 0; i < brought->part_count; i++) {
+        const Ckpt__V1__ShardInfo *shard = restore_shard(step->restore, step->facts->point, i);
+
+        if (shard->manifest_sha256[0] == '\0')
             return false;
+        brought->size_bytes += shard->size_bytes;
+    }
     return true;
 }
 

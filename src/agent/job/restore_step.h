@@ -99,6 +99,7 @@ struct restore_brought {
     uint32_t parts;         /* of which the checkpoint consists */
     uint64_t snapshot_at_ms;
     size_t part_count, part_next; /* shards to be brought, or verified */
+    uint64_t size_bytes;          /* of these */
     bool by_copy;                 /* the worker reads the node's own copy alone */
     bool copy_unusable;           /* it did, in vain */
     bool from_copy;               /* the last shard came from the copy */

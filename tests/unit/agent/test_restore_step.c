@@ -553,47 +553,6 @@ static void path_without_a_share(void)
     world.point.restore = MODE(PATH);
 }
 
-static void no_path(void)
-{
-    newest();
-    world.path[0] = '\0';
-}
-
-static void no_shards(void)
-{
-    newest();
-    world.point.n_shards = 0;
-    world.point.restore = MODE(ALL);
-}
-
-static char no_sum[1];
-
-static void no_sum_of_its_own(void)
-{
-    newest_of_two();
-    world.shard[0].manifest_sha256 = no_sum;
-}
-
-static void no_sum_of_one_of_all(void)
-{
-    all_of_two();
-    world.shard[1].manifest_sha256 = no_sum;
-}
-
-static void no_sum_of_what_it_verifies(void)
-{
-    newest();
-    world.shard[0].manifest_sha256 = no_sum;
-    world.point.restore = MODE(PATH);
-}
-
-/* Another part reads that one. */
-static void no_sum_of_anothers(void)
-{
-    newest_of_two();
-    world.shard[1].manifest_sha256 = no_sum;
-}
-
 static void no_shard_of_its_own(void)
 {
     newest_of_two();
@@ -759,12 +718,6 @@ static const struct {
     {all_of_two, "TELL:9 READ -> READING"},
     {all_of_too_many, "TELL:9 OVER:TOO_MANY -> OVER"},
     {path_without_a_share, "TELL:9 OVER:RESTORED -> OVER"},
-    {no_path, "TELL:9 OVER:INCOMPLETE -> OVER"},
-    {no_shards, "TELL:9 OVER:INCOMPLETE -> OVER"},
-    {no_sum_of_its_own, "TELL:9 OVER:INCOMPLETE -> OVER"},
-    {no_sum_of_one_of_all, "TELL:9 OVER:INCOMPLETE -> OVER"},
-    {no_sum_of_what_it_verifies, "TELL:9 OVER:INCOMPLETE -> OVER"},
-    {no_sum_of_anothers, "TELL:9 READ -> READING"},
     {no_shard_of_its_own, "TELL:9 OVER:NO_SHARD -> OVER"},
     {shard_that_is_not_there, "TELL:9 OVER:NO_SHARD -> OVER"},
     {has_to_ask, "TELL:9 WANT:14 WAIT:5000 -> HELD"},
