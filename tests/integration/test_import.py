@@ -74,6 +74,7 @@ def a_folder_becomes_the_first_checkpoint_of_a_job_and_its_next_start_begins_the
         assert cluster.asks(ALICE, "register", "--alloc", "mine", *WHERE)[0] == 0
         code, out, error = imports(cluster, ALICE, "mine", folder, "--step", "7")
         assert code == 0 and "mine" in out and "verified" in out and "ckpt-run --alloc mine -- COMMAND" in out, (code, out, error)
+        assert "migrated" not in out + error and "the folder is imported on this node" in error, (out, error)
         record, = cluster.checkpoints("mine")
         checkpoint = checkpoint_text(record.checkpoint_id)
         assert record.state == COMPLETE and f"its checkpoint {checkpoint}," in out and record.label == "7", (record, out)
