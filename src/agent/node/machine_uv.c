@@ -402,6 +402,12 @@ static int real_region_change(void *context, const struct machine_region *region
     return region_change(region, change, offsets, count, err);
 }
 
+static int real_region_claim(void *context, const struct machine_region *region, struct err *err)
+{
+    (void)context;
+    return region_claim(region, err);
+}
+
 static void real_region_remove(void *context, const struct machine_region *region)
 {
     (void)context;
@@ -467,6 +473,7 @@ void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops)
         .region_read = real_region_read,
         .region_write = real_region_write,
         .region_change = real_region_change,
+        .region_claim = real_region_claim,
         .region_remove = real_region_remove,
         .worker_start = real_worker_start,
         .worker_cancel = worker_cancel,
