@@ -13,6 +13,7 @@
 #define CKPT_CLI_OWNER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "ckpt/v1/broker.pb-c.h"
@@ -32,8 +33,14 @@ int owner_run(int argc, char **argv, cli_transport_fn *transport);
  * an operator can do is called so. */
 void owner_words(FILE *out, const char *text);
 
-/* Which ids are used already: a line that names one of them would be refused. NULL: nobody can say.
- * Ids of other users' jobs are not told from free ones; then the registration says so. */
+/* Of no use about the period of a job, in one line: below floor_ms, the least time between two
+ * checkpoints of it, or no shorter than its walltime. "": nothing. 0: not known, or none. */
+enum { OWNER_PERIOD_BYTES = 256 };
+const char *owner_period_text(uint64_t period_ms, uint64_t floor_ms, uint64_t walltime_ms,
+                              char text[OWNER_PERIOD_BYTES]);
+
+/* Tells of an id whether it is used already: a line that names it would be refused. NULL: nobody
+ * can say. Ids of other users' jobs are not told from free ones; then the registration says so. */
 struct owner_ids {
     bool (*taken)(void *context, const char *id);
     void *context;

@@ -404,6 +404,7 @@ def a_job_of_several_nodes_begins_when_its_owners_ckpt_runs_wait():
         code, out, error = cluster.asks(ALICE, *words, "--node", "b:2", "--period", "10m", "--strategy", "manual", "--requeue", "always", "--restart",
                                         "auto", "--restore", "all", "--staging", "local")
         assert code == 0 and "registered for 2 nodes" in out, (code, out, error)
+        assert "its period 10m00s is below the policy's minimal interval 1h00m: it is checkpointed at most once in 1h00m" in error, error
         both = cluster.allocation("both")
         assert both.state == REQUEUED and [(n.node_id, n.gpu_count) for n in both.spec.nodes] == [("a", 1), ("b", 2)], both
         assert (both.spec.period_ms, both.spec.strategy, both.spec.requeue_policy, both.spec.restore, both.spec.staging, both.spec.preemption_class) == \

@@ -11,10 +11,12 @@
 #include "src/agent/run/run_call.h"
 #include "src/agent/run/run_lsf.h"
 #include "src/agent/run/run_options.h"
+#include "src/agent/run/run_owner.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/number.h"
 #include "src/base/usage.h"
+#include "src/cli/owner.h"
 #include "src/profile/profile.h"
 #include "src/rpc/server.h"
 
@@ -313,6 +315,27 @@ static void print_registered(const Ckpt__V1__RegisterOwnJobRequest *request,
                request->allocation_id, reply->owner, reply->node_count, request->allocation_id);
 }
 
+/* As ckptctl register says it. The job stands as it is registered. */
+static void say_period(const Ckpt__V1__RegisterOwnJobRequest *request, const char *socket)
+{
+    char text[OWNER_PERIOD_BYTES];
+    Ckpt__V1__Allocation *job;
+    uint64_t floor_ms = 0;
+
+    if (request->period_ms == 0)
+        return;
+    job = run_owner_job(socket, request->allocation_id, RUN_OWNER_JOB_MS);
+    if (job != NULL) {
+        floor_ms = job->min_interval_ms;
+        ckpt__v1__allocation__free_unpacked(job, NULL);
+    }
+    if (*owner_period_text(request->period_ms, floor_ms, request->walltime_ms, text) == '\0')
+        return;
+    fputs("ckpt-run: ", stderr);
+    owner_words(stderr, text);
+    fputc('\n', stderr);
+}
+
 static int ask_agent(const Ckpt__V1__RegisterOwnJobRequest *request, const char *socket)
 {
     Ckpt__V1__RegisterOwnJobReply *reply = NULL;
@@ -328,10 +351,12 @@ static int ask_agent(const Ckpt__V1__RegisterOwnJobRequest *request, const char 
     if (answer.status == RPC_OK)
         reply =
             ckpt__v1__register_own_job_reply__unpack(NULL, answer.bytes.length, answer.bytes.bytes);
-    if (reply != NULL)
+    if (reply != NULL) {
         print_registered(request, reply);
-    else
+        say_period(request, socket);
+    } else {
         code = run_call_fail(socket, &answer);
+    }
     buf_close(&answer.bytes);
     if (reply != NULL)
         ckpt__v1__register_own_job_reply__free_unpacked(reply, NULL);

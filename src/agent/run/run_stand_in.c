@@ -499,7 +499,8 @@ static bool stopped_late(void)
 static bool ends_after_withdrawal(int wait_status)
 {
     if (!self.told || wait_status != 0 || self.question.hint[0] != '\0' || self.withdrawn_ms == 0 ||
-        self.as.unasked || self.as.complete != NULL || self.as.more != NULL || stopped_late())
+        self.as.unasked || self.as.status != 0 || self.as.end_signal != 0 ||
+        self.as.complete != NULL || self.as.more != NULL || stopped_late())
         return false;
     if (!self.as.goes_on)
         run_say_error("the program ended with 0 after the request to save was withdrawn, which is "
