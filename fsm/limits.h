@@ -38,6 +38,7 @@ enum {
     FSM_QUEUES_MAX = 256,
     FSM_WAITING_PER_QUEUE_MAX = 64,
     FSM_PAST_REQUESTS_MAX = 1000000,
+    FSM_REQUEST_FIELDS_MAX = 20,         /* of a command, by prints; what is beyond is not named */
     FSM_PAST_REQUEST_MIN_AGE_MS = 15000, /* a younger one is never evicted: SESSIONS_FULL instead */
     FSM_PAST_REQUESTS_EVICTED_PER_COMMAND_MAX =
         8, /* a few thousand commands are applied in one turn */

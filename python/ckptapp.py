@@ -5,12 +5,12 @@
     start = ckptapp.torch_load(ckpt, model=model, optimizer=optimizer)
     for step in range(start + 1, last + 1):
         if ckpt.barrier(step):              # all ranks of the job get True at the same step
-            ckptapp.torch_save(ckpt, step - 1, model=model, optimizer=optimizer)
+            ckptapp.torch_save(ckpt, step - 1, model=model, optimizer=optimizer)    # the state after that step
         train(step)
 
 Without torch:
         if ckpt.barrier(step):
-            with ckpt.saving(step) as folder:       # an empty folder of this rank alone
+            with ckpt.saving(step - 1) as folder:       # an empty folder of this rank alone
                 save_my_state(folder)
 Outside ckpt-run everything is there and does nothing: barrier() and poll() are False; restore_dir is what CKPT_RESTORE_DIR names, or None.
 
@@ -18,8 +18,8 @@ barrier, poll  barrier(step) where all ranks count the same steps; no rank waits
                computes on until the step that the cluster has agreed on. poll() where a rank can save at any moment. The first
                of the two that is called says which one a rank uses; until then it is not asked.
 the end        True is said once for each time that a checkpoint is wanted. What follows is exactly one of done(), failed() and
-               defer(); saving() and torch_save() do it themselves. All ranks must say the same step (or label), and each of several
-               ranks or parts must say one: "unordered" where the states of all fit together whenever each was saved.
+               defer(); saving() and torch_save() do it themselves. All ranks must say the same step (the last one that is in the
+               state, 7 at the beginning of step 8) or label, and each of several ranks one: "unordered" where all states fit together.
 failures       a save that fails ends no program. saving() and the helpers for PyTorch tell the agent (the attempt fails with this
                rank's number and the text), say a line on stderr, and the loop goes on: of a full disk, of what torch or pickle
                cannot write, of any Exception. What is no Exception (KeyboardInterrupt, SystemExit) goes on to the caller; with

@@ -5,8 +5,8 @@
     for step in range(first, last + 1):
         word = shm.asked() if shm else 0
         if word:
-            size = save(shm.directory, step)    # all files written and closed
-            shm.done(word, size, label=str(step))
+            size = save(shm.directory, step - 1)    # all files written and closed
+            shm.done(word, size, label=str(step - 1))   # the last step that is in it
         compute(step)
 
 The region and its two words are described in ckptshm.h; this is the same in Python. A thread that waits calls wait(seconds) in the place of

@@ -6,85 +6,36 @@
  */
 #include "fsm/core/decode.h"
 #include "fsm/core/unpack.h"
+#include "fsm/core/wire.h"
 #include "src/base/bytes.h"
 
-enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5, VARINT_MAX_BYTES = 10 };
 enum { FIELD_NOW_MS = 1, FIELD_REQUEST_ID = 2, FIELD_COMMANDS = 1 };
 enum { TAG_CHECKED_INDEX = 2 << 3 | WIRE_64, TAG_CHECKED_HASH = 3 << 3 | WIRE_64 };
-
-struct reader {
-    const uint8_t *at, *end;
-};
-
-/* Longer than ten bytes, or cut off: false. */
-static bool read_varint(struct reader *reader, uint64_t *ret_value)
-{
-    uint64_t value = 0;
-
-    CHECK(reader->at <= reader->end);
-    for (unsigned i = 0; i < VARINT_MAX_BYTES && reader->at < reader->end; i++) {
-        uint8_t byte = *reader->at++;
-
-        value |= (uint64_t)(byte & 0x7f) << (7 * i);
-        if ((byte & 0x80) == 0) {
-            *ret_value = value;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Moves past a field's value, whatever its type. */
-static bool read_skip(struct reader *reader, unsigned wire)
-{
-    uint64_t length;
-
-    CHECK(reader->at <= reader->end);
-    if (wire == WIRE_VARINT)
-        return read_varint(reader, &length);
-    if (wire == WIRE_BYTES) {
-        if (!read_varint(reader, &length))
-            return false;
-    } else if (wire == WIRE_64 || wire == WIRE_32) {
-        length = wire == WIRE_64 ? 8 : 4;
-    } else {
-        return false;
-    }
-    if (length > (uint64_t)(reader->end - reader->at))
-        return false;
-    reader->at += length;
-    return true;
-}
 
 /* Of the body's bytes alone: a retry comes at another instant, and another request under the same
  * id must not be taken for it. */
 static bool decode_content_hash(const uint8_t *bytes, size_t length, uint64_t *ret_hash)
 {
-    struct reader reader = {bytes, bytes + length};
+    struct wire_reader reader = {bytes, bytes + length};
+    struct wire_field field;
     uint64_t hash = 0;
 
-    while (reader.at < reader.end) {
-        const uint8_t *start = reader.at;
-        uint64_t tag;
-
-        if (!read_varint(&reader, &tag) || !read_skip(&reader, tag & 7))
-            return false;
-        if (tag >> 3 != FIELD_NOW_MS && tag >> 3 != FIELD_REQUEST_ID)
-            hash = fsm_hash_bytes(hash, start, (size_t)(reader.at - start));
-    }
+    while (wire_next(&reader, &field))
+        if (field.number != FIELD_NOW_MS && field.number != FIELD_REQUEST_ID)
+            hash = fsm_hash_bytes(hash, field.start, field.length);
     *ret_hash = hash;
-    return true;
+    return wire_whole(&reader);
 }
 
 /* The outer message has one field that repeats, and the check behind it; anything else is not an
  * Entry. */
-static bool decode_next(struct reader *reader, const uint8_t **ret_bytes, uint64_t *ret_length)
+static bool decode_next(struct wire_reader *reader, const uint8_t **ret_bytes, uint64_t *ret_length)
 {
     uint64_t tag;
 
     CHECK(reader->at <= reader->end);
-    if (!read_varint(reader, &tag) || tag != (FIELD_COMMANDS << 3 | WIRE_BYTES) ||
-        !read_varint(reader, ret_length))
+    if (!wire_read_varint(reader, &tag) || tag != (FIELD_COMMANDS << 3 | WIRE_BYTES) ||
+        !wire_read_varint(reader, ret_length))
         return false;
     if (*ret_length > (uint64_t)(reader->end - reader->at))
         return false;
@@ -95,7 +46,7 @@ static bool decode_next(struct reader *reader, const uint8_t **ret_bytes, uint64
 
 /* Leaves the reader behind the last command. Counted before anything is decoded, so that one array
  * holds them all; the check at the end has a fixed size and place. */
-static bool decode_count(struct reader *reader, size_t *ret_count)
+static bool decode_count(struct wire_reader *reader, size_t *ret_count)
 {
     const uint8_t *command;
     uint64_t command_length;
@@ -120,7 +71,7 @@ void fsm_entry_check_put(uint8_t bytes[FSM_ENTRY_CHECK_BYTES], uint64_t index, u
 /* Without decoding the commands: a member reads it before it applies the entry. */
 bool fsm_entry_check(const uint8_t *bytes, size_t length, uint64_t *ret_index, uint64_t *ret_hash)
 {
-    struct reader reader = {bytes, bytes + length};
+    struct wire_reader reader = {bytes, bytes + length};
     size_t count;
 
     CHECK(ret_index != NULL);
@@ -138,7 +89,7 @@ bool fsm_decode_entry(struct fsm *fsm, const uint8_t *bytes, size_t length,
                       struct decoded **ret_commands, size_t *ret_count)
 {
     ProtobufCAllocator allocator = fsm_arena_allocator(&fsm->arena);
-    struct reader reader = {bytes, bytes + length}, counting = reader;
+    struct wire_reader reader = {bytes, bytes + length}, counting = reader;
     struct decoded *commands;
     size_t count;
 
@@ -157,8 +108,10 @@ bool fsm_decode_entry(struct fsm *fsm, const uint8_t *bytes, size_t length,
             &ckpt__log__v1__command__descriptor, &allocator, command_length, command);
         if (commands[i].command == NULL)
             return false;
+        commands[i].packed = command;
         commands[i].packed_bytes = command_length;
         request->id = commands[i].command->request_id;
+        request->fields = NULL;
         request->hash = fsm_hash_text(request->id);
         fsm_look_aim(&commands[i]);
     }

@@ -8,6 +8,7 @@
 /* One command of an entry, and what is known of it before it is applied. */
 struct decoded {
     const fsm_command *command;
+    const uint8_t *packed; /* in the entry */
     size_t packed_bytes;
     struct request request; /* its content: the body alone, equal for a retry of the same request */
     uint32_t allocation_hash, node_hash; /* of the ids of what it is about; 0: none or not known */

@@ -11,8 +11,12 @@
 
 #include "fsm/core/decode.h"
 #include "fsm/core/registry.h"
+#include "fsm/core/request_fields.h"
 #include "fsm/core/state.h"
 #include "fsm/job/job.h"
+#include "fsm/level.h"
+
+enum { FIELDS_LEVEL = 2 }; /* from which the prints of a request's fields are kept */
 
 /* Heads of lists lie on the heap, since fsm_swap() moves the struct and a list holds the address of
  * its head. */
@@ -146,22 +150,42 @@ static void outcome_hash(struct fsm *fsm, const struct fsm_outcome *outcome)
     fsm->state_hash = hash;
 }
 
-/* The contents of the first are not kept, only whether they were the same. */
-static void name_reuse(const struct past_request *past, uint32_t number,
-                       struct fsm_outcome *outcome)
+/* The field that differs, where both are the same command and its prints were kept. */
+static bool differing_field(const struct past_request *past, const struct decoded *decoded,
+                            char ret_name[REQUEST_FIELD_NAME_BYTES])
 {
-    const char *words[] = {past->command == number ? "another " : "",
-                           fsm_command_info(past->command)->name,
-                           past->command == number ? ", with other fields" : ", and this is ",
-                           past->command == number ? "" : fsm_command_info(number)->name};
+    struct request_fields first, second;
+
+    CHECK(past->command == (uint32_t)decoded->command->body_case);
+    if (past->field_count == 0)
+        return false;
+    first.count = past->field_count;
+    memcpy(first.prints, past_request_prints(past),
+           (size_t)past->field_count * REQUEST_FIELD_BYTES);
+    fsm_request_fields(decoded->packed, decoded->packed_bytes, past->command, &second);
+    return fsm_request_fields_differ(&first, &second, past->command, ret_name);
+}
+
+/* Both commands by name. The contents of the first are not kept, only prints of its fields. */
+static void name_reuse(const struct past_request *past, uint32_t number,
+                       const struct decoded *decoded, struct fsm_outcome *outcome)
+{
+    char field[REQUEST_FIELD_NAME_BYTES];
+    bool same = past->command == number;
+    bool named = same && differing_field(past, decoded, field);
+    const char *words[] = {fsm_command_info(past->command)->name,
+                           same ? ", and this is another" : ", and this is ",
+                           named  ? ": "
+                           : same ? ", with other fields"
+                                  : fsm_command_info(number)->name,
+                           named ? field : "", named ? " differs" : ""};
     char text[FSM_FOUND_BYTES] = "";
     size_t used = 0;
 
     for (size_t i = 0; i < ARRAY_COUNT(words); i++) {
-        size_t length = strlen(words[i]);
+        size_t length = fsm_min(strlen(words[i]), sizeof(text) - 1 - used);
 
-        CHECK(used + length < sizeof(text));
-        memcpy(text + used, words[i], length + 1);
+        memcpy(text + used, words[i], length);
         used += length;
     }
     fsm_outcome_found(outcome, text);
@@ -181,7 +205,7 @@ static bool apply_repeat(struct fsm *fsm, const struct decoded *decoded, uint32_
     else
         fsm_past_request_outcome(past, outcome);
     if (!outcome->repeated)
-        name_reuse(past, number, outcome);
+        name_reuse(past, number, decoded, outcome);
     return true;
 }
 
@@ -191,7 +215,13 @@ static void apply_fresh(struct fsm *fsm, const struct decoded *decoded,
                         const struct fsm_command_info *info, struct fsm_outcome *outcome)
 {
     bool remember = decoded->request.id[0] != '\0';
+    struct request request = decoded->request;
+    struct request_fields fields;
 
+    if (remember && fsm_level(fsm) >= FIELDS_LEVEL) {
+        fsm_request_fields(decoded->packed, decoded->packed_bytes, info->number, &fields);
+        request.fields = &fields;
+    }
     if (remember) {
         outcome->status = fsm_past_request_make_room(fsm, outcome);
         if (outcome->status != FSM_OK)
@@ -204,7 +234,7 @@ static void apply_fresh(struct fsm *fsm, const struct decoded *decoded,
     else
         outcome->status = info->apply(fsm, decoded->command, outcome);
     if (remember)
-        fsm_past_request_add(fsm, &decoded->request, (uint8_t)info->number, fsm->now_ms, outcome);
+        fsm_past_request_add(fsm, &request, (uint8_t)info->number, fsm->now_ms, outcome);
 }
 
 /* The clock moves before the handler judges: a deadline that the command's own stamp has passed has

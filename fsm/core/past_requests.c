@@ -8,6 +8,7 @@
  */
 #include <malloc.h>
 
+#include "fsm/core/request_fields.h"
 #include "fsm/core/state.h"
 
 enum { PAST_REQUESTS_AHEAD = 16, PAST_REQUEST_PAGE_HEAD = 16 };
@@ -46,15 +47,15 @@ static void page_close(struct fsm *fsm)
     page_leave(page);
 }
 
-/* Cleared, for a request id of so many bytes. */
-static struct past_request *past_request_alloc(struct fsm *fsm, size_t id_bytes)
+/* Cleared, with so many bytes for the request id and the prints behind it. */
+static struct past_request *past_request_alloc(struct fsm *fsm, size_t more_bytes)
 {
-    size_t size = (sizeof(struct past_request) + id_bytes + FSM_PAST_REQUEST_ALIGN - 1) &
+    size_t size = (sizeof(struct past_request) + more_bytes + FSM_PAST_REQUEST_ALIGN - 1) &
                   ~(size_t)(FSM_PAST_REQUEST_ALIGN - 1);
     struct past_request_page *page = fsm->past_request_page;
     struct past_request *past;
 
-    CHECK(id_bytes <= FSM_ID_BYTES);
+    CHECK(more_bytes <= FSM_ID_BYTES + FSM_REQUEST_FIELDS_MAX * REQUEST_FIELD_BYTES);
     if (page == NULL || FSM_PAST_REQUEST_PAGE_BYTES - page->used < size) {
         page_close(fsm);
         page = check_alloc(FSM_PAST_REQUEST_PAGE_BYTES);
@@ -168,17 +169,23 @@ static void past_request_check(const struct fsm *fsm, const struct past_request 
     CHECK(past->victim_count <= FSM_VICTIMS_MAX);
     CHECK(past->victim_count == 0 || past->rest != NULL);
     CHECK(past->held_by == 0);
+    CHECK(past->field_count <= FSM_REQUEST_FIELDS_MAX);
 }
 
 void fsm_past_request_add(struct fsm *fsm, const struct request *request, uint8_t command,
                           uint64_t at_ms, const struct fsm_outcome *outcome)
 {
     size_t size = strlen(request->id) + 1;
-    struct past_request *past = past_request_alloc(fsm, size);
+    size_t prints =
+        request->fields == NULL ? 0 : (size_t)request->fields->count * REQUEST_FIELD_BYTES;
+    struct past_request *past = past_request_alloc(fsm, size + prints);
 
     CHECK(fsm->past_request_count < FSM_PAST_REQUESTS_MAX);
     CHECK(outcome->victim_count <= FSM_VICTIMS_MAX);
     memcpy(past->request_id, request->id, size);
+    if (prints > 0)
+        memcpy(past->request_id + size, request->fields->prints, prints);
+    past->field_count = (uint8_t)(prints / REQUEST_FIELD_BYTES);
     past->hash = request->hash;
     past->command = command;
     past->content_hash = request->content_hash;

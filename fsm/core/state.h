@@ -193,8 +193,15 @@ struct past_request {
     uint8_t command;
     uint8_t victim_count;
     uint8_t held_by; /* snapshots at work that still need it, when it has left */
-    char request_id[];
+    uint8_t field_count;
+    char request_id[]; /* ends with a zero; then the prints of its fields (request_fields.h) */
 };
+
+/* field_count prints (request_fields.h). */
+static inline const uint8_t *past_request_prints(const struct past_request *past)
+{
+    return (const uint8_t *)past->request_id + strlen(past->request_id) + 1;
+}
 
 /* Past requests lie in pages as they came, and leave in that order. */
 enum { FSM_PAST_REQUEST_ALIGN = 8, FSM_PAST_REQUEST_PAGE_BYTES = 1 << 16 };
@@ -426,10 +433,12 @@ static inline void fsm_hold_checkpoint(struct fsm *fsm, const struct checkpoint 
 }
 
 /* past_requests.c */
+struct request_fields;
 struct request {
     const char *id; /* "": none */
     uint64_t content_hash;
-    uint32_t hash; /* of the id */
+    uint32_t hash;                       /* of the id */
+    const struct request_fields *fields; /* NULL: their prints are not kept */
 };
 struct past_request *fsm_past_request_find(const struct fsm *fsm, const struct request *request);
 enum fsm_status fsm_past_request_make_room(struct fsm *fsm, struct fsm_outcome *outcome);

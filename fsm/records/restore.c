@@ -6,6 +6,7 @@
  *          whatever a CHECK would stop the program for later must be refused here or there.
  */
 #include "fsm/core/registry.h"
+#include "fsm/core/request_fields.h"
 #include "fsm/job/job.h"
 #include "fsm/node_life.h"
 #include "fsm/records/snapshot.h"
@@ -668,15 +669,21 @@ static bool restore_past_request(struct fsm *fsm, const Ckpt__Log__V1__SessionRe
                                   .limit = record->limit,
                                   .victim_count = (uint32_t)record->n_victims};
 
+    struct request_fields fields = {0};
     struct request request = {.id = record->request_id,
                               .content_hash = record->content_hash,
-                              .hash = fsm_hash_text(record->request_id)};
+                              .hash = fsm_hash_text(record->request_id),
+                              .fields = &fields};
 
     if (!id_valid(record->request_id) || fsm_past_request_find(fsm, &request) != NULL ||
         fsm_command_info(record->command) == NULL || record->status >= fsm_status_count() ||
         record->index > fsm->index || record->at_ms > fsm->now_ms ||
-        record->n_victims > FSM_VICTIMS_MAX || fsm->past_request_count >= FSM_PAST_REQUESTS_MAX)
+        record->n_victims > FSM_VICTIMS_MAX || fsm->past_request_count >= FSM_PAST_REQUESTS_MAX ||
+        record->fields.len > sizeof(fields.prints) || record->fields.len % REQUEST_FIELD_BYTES != 0)
         return false;
+    if (record->fields.len > 0)
+        memcpy(fields.prints, record->fields.data, record->fields.len);
+    fields.count = (uint8_t)(record->fields.len / REQUEST_FIELD_BYTES);
     for (size_t i = 0; i < record->n_victims; i++) {
         if (!id_valid(record->victims[i]->allocation_id))
             return false;

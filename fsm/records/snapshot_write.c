@@ -4,6 +4,7 @@
 #include <malloc.h>
 
 #include "fsm/core/registry.h"
+#include "fsm/core/request_fields.h"
 #include "fsm/records/snapshot.h"
 
 enum { FEW_WORDS = 128 }; /* messages about this many bytes need no heap */
@@ -468,6 +469,8 @@ void fsm_write_past_request(struct snapshot_writer *writer, const struct past_re
     message.at_ms = past->at_ms;
     message.status = past->status;
     message.index = past->index;
+    message.fields.data = (uint8_t *)(uintptr_t)past_request_prints(past); /* only read */
+    message.fields.len = (size_t)past->field_count * REQUEST_FIELD_BYTES;
     if (rest != NULL) {
         message.checkpoint_id = rest->checkpoint_id;
         message.preemption_id = rest->preemption_id;
@@ -483,10 +486,11 @@ void fsm_write_past_request(struct snapshot_writer *writer, const struct past_re
     }
     message.n_victims = past->victim_count;
     message.victims = pointers;
-    write_within(
-        writer, BODY(SESSION), &message.base,
-        numbers_most(&ckpt__log__v1__session_record__descriptor) + strlen(past->request_id) +
-            past->victim_count * (numbers_most(&ckpt__v1__victim__descriptor) + FSM_ID_BYTES));
+    write_within(writer, BODY(SESSION), &message.base,
+                 numbers_most(&ckpt__log__v1__session_record__descriptor) +
+                     strlen(past->request_id) + message.fields.len +
+                     past->victim_count *
+                         (numbers_most(&ckpt__v1__victim__descriptor) + FSM_ID_BYTES));
 }
 
 void fsm_write_event(struct snapshot_writer *writer, const Ckpt__V1__Event *source)

@@ -3,8 +3,8 @@
  *     struct ckpt *ckpt = ckpt_open(NULL);   // NULL: not under ckpt-run; all calls accept it
  *     for (step = ckpt_restored_step(ckpt) + 1; step <= last; step++) {   // 1: from scratch
  *         if (ckpt_barrier(ckpt, step) == CKPT_NOW) {   // at the same step in all ranks of the job
- *             ok = save(ckpt_directory(ckpt), step, &bytes);
- *             if (!ok || (ckpt_done(ckpt, step, bytes) != 0 && errno != ESTALE))
+ *             ok = save(ckpt_directory(ckpt), step - 1, &bytes);   // the state after that step
+ *             if (!ok || (ckpt_done(ckpt, step - 1, bytes) != 0 && errno != ESTALE))
  *                 ckpt_failed(ckpt, "cannot write my part");   // and compute on: see Failures
  *         }
  *         compute(step);
@@ -31,7 +31,10 @@
  *             ckpt_done(), ckpt_done_label(), ckpt_failed() and ckpt_defer(). It says done after
  *             the last communication that the saving needs: a job that is to be stopped is frozen
  *             as soon as all ranks of a node are done. Another thread may save while the program
- *             computes on; the saved state must be the state of the step.
+ *             computes on; the saved state must be that of the label.
+ *
+ * Label       the last step of which the work is in the saved state: at the beginning of step 8
+ *             that is 7. A job that begins again goes on with the step behind it.
  *
  * Failures    a save that fails ends no program: the disk is full, a file cannot be written. The
  *             rank calls ckpt_failed() and computes on. The attempt fails with the rank's number
@@ -149,9 +152,10 @@ uint64_t ckpt_deadline_ms(const struct ckpt *ckpt);
 /* [signal] All files are written and closed (fsync is not needed); bytes: their sum. -1 and ESTALE:
  * the checkpoint was withdrawn. -1 and another errno, as ENOSPC: the saving has not ended, call
  * ckpt_failed() (its few bytes are reserved) or try again. The labels of all ranks must be equal.
- * The label is the step, or in the second function 1 to 64 of A-Z a-z 0-9 . _ : -. A program of one
- * rank may have none (NULL or ""). One of several ranks or parts gets -1 and EINVAL for that: it
- * says "unordered" where the states of all ranks fit together whenever each was saved. */
+ * The label is a step (see Label), or in the second function 1 to 64 of A-Z a-z 0-9 . _ : -. A
+ * program of one rank may have none (NULL or ""). One of several ranks or parts gets -1 and EINVAL
+ * for that: it says "unordered" where the states of all ranks fit together whenever each was
+ * saved. */
 int ckpt_done(struct ckpt *ckpt, uint64_t step, uint64_t bytes);
 int ckpt_done_label(struct ckpt *ckpt, const char *label, uint64_t bytes);
 /* [signal] Before ckpt_done(), by a program that hands over files of before it was asked, such as

@@ -6,7 +6,7 @@
  *     uint32_t word;
  *     for (step = first; step <= last; step++) {
  *         if (slot != NULL && (word = ckpt_shm_asked(slot)) != 0) {
- *             bytes = save(shm->directory, step);             // close and, mapped, msync all files
+ *             bytes = save(shm->directory, step - 1);         // close and, mapped, msync all files
  *             ckpt_shm_done(shm, slot, word, bytes, label);   // -1: it was withdrawn; compute on
  *         }
  *         compute(step);
@@ -29,7 +29,7 @@
  * Ranks       each takes a slot of its own, by the number that its launcher gave it: the first free
  *             one from that number on, modulo the count of slots. A program without ranks says 0.
  *             The files of all lie in one directory, under names of their own. Each names what it
- *             saved by the same label (the step).
+ *             saved by the same label: the last step of which the work is in it, step - 1 above.
  *
  * Withdrawn   bit 0 is cleared, or the word is another one: what was begun is not wanted any more,
  *             and its directory is removed. ckpt_shm_done() says so.

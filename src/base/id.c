@@ -5,6 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "src/base/err.h"
+#include "src/base/text.h"
+
+enum { ID_SHOWN_BYTES = 141 };
+
 /* Each command brings hundreds of these bytes, and they are looked at on every member. */
 static const bool id_bytes[256] = {
     ['a' ... 'z'] = true, ['A' ... 'Z'] = true, ['0' ... '9'] = true,
@@ -23,6 +28,18 @@ bool id_valid(const char *text)
     if (text[length] != '\0' || length == 0)
         return false;
     return text[0] != '.' || (strcmp(text, ".") != 0 && strcmp(text, "..") != 0);
+}
+
+int id_check(const char *what, const char *text, struct err *err)
+{
+    char shown[ID_SHOWN_BYTES];
+
+    if (id_valid(text))
+        return 0;
+    if (text == NULL)
+        text = "";
+    return err_set(err, ERR_INVALID, "%s: \"%s\" is not " ID_FORM " (it has %zu bytes)", what,
+                   text_shown(text, shown, sizeof(shown)), strlen(text));
 }
 
 bool label_valid(const char *text)

@@ -2,7 +2,8 @@
  *
  * Shapes   ids are texts of the outside world (allocations, nodes, targets, tenants), at most
  *          ID_MAX_BYTES without the terminator. Checkpoint ids are numbers that the cluster gives.
- * Errors   false or -1; the caller names the field and the value in its own error.
+ * Errors   false or -1; the caller names the field and the value in its own error, but for
+ *          id_check(), whose sentence is the one of all programs.
  */
 #ifndef CKPT_BASE_ID_H
 #define CKPT_BASE_ID_H
@@ -21,6 +22,11 @@ enum {
 /* [A-Za-z0-9._-]{1,128} and neither "." nor "..": such a text can be a file name but never a
  * path. */
 bool id_valid(const char *text);
+/* ... for people. */
+#define ID_FORM "1 to 128 characters of A-Z a-z 0-9 . _ -"
+/* -1: ERR_INVALID, in the words of the status INVALID_ID: `WHAT: "TEXT" is not 1 to 128 ...`. */
+struct err;
+int id_check(const char *what, const char *text, struct err *err);
 /* [A-Za-z0-9._:-]{1,64}: what the ranks of a job call the step that they save. */
 bool label_valid(const char *text);
 /* Of digits only: where a name and a number can be given it reads as the number. */

@@ -42,6 +42,24 @@ size_t text_distance(const char *a, const char *b)
     return row[length];
 }
 
+const char *text_nearest(const char *word, const char *(*next)(const void *context, size_t i),
+                         const void *context)
+{
+    size_t best_distance = TEXT_NEAREST_DISTANCE_MAX + 1;
+    const char *best = NULL;
+    const char *candidate;
+
+    for (size_t i = 0; (candidate = next(context, i)) != NULL; i++) {
+        size_t d = text_distance(word, candidate);
+
+        if (d < best_distance && d < strlen(candidate)) {
+            best_distance = d;
+            best = candidate;
+        }
+    }
+    return best;
+}
+
 size_t text_copy(char *to, size_t size, const char *from)
 {
     size_t length;

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { TEXT_DISTANCE_MAX_BYTES = 64 };
+enum { TEXT_DISTANCE_MAX_BYTES = 64, TEXT_NEAREST_DISTANCE_MAX = 3 };
 
 /* For tables of an enum's names: LIST(TEXT_OF_NAME), where LIST(X) has X(NAME) for each value. */
 #define TEXT_OF_NAME(name) #name,
@@ -17,6 +17,11 @@ enum { TEXT_DISTANCE_MAX_BYTES = 64 };
 /* Levenshtein's distance: inserted, removed and replaced bytes; capital letters equal small ones.
  * SIZE_MAX when either is longer than TEXT_DISTANCE_MAX_BYTES. */
 size_t text_distance(const char *a, const char *b);
+
+/* The candidate nearest to a misspelt word, NULL when none is near. next(context, i) returns NULL
+ * at the end. */
+const char *text_nearest(const char *word, const char *(*next)(const void *context, size_t i),
+                         const void *context);
 
 /* Copies as much of `from` as fits, with a NUL; returns the length without the NUL. Cheaper than
  * snprintf("%s") for work that is done for every message. */

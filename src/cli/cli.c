@@ -73,7 +73,7 @@ static void cli_print(struct cli *cli, const char *text)
 enum cli_exit cli_fail(struct cli *cli, enum cli_exit code, const char *next, const char *format,
                        ...)
 {
-    char text[2048], safe[2048];
+    char text[2048], safe[2048], help[128];
     va_list arguments;
 
     va_start(arguments, format);
@@ -82,6 +82,11 @@ enum cli_exit cli_fail(struct cli *cli, enum cli_exit code, const char *next, co
     fflush(cli->out);
     fputs(cli->owner != NULL ? "ckpt-run: " : "error: ", cli->error);
     cli_print(cli, human_safe(text, safe, sizeof(safe)));
+    if (next == NULL && code == CLI_USAGE) {
+        snprintf(help, sizeof(help), "ckptctl help%s%s", cli->command == NULL ? "" : " ",
+                 cli->command == NULL ? "" : cli->command->name);
+        next = help;
+    }
     if (next != NULL) {
         fputs("  try: ", cli->error);
         cli_print(cli, human_safe(next, safe, sizeof(safe)));

@@ -150,7 +150,8 @@ void cli_set_text(const struct cli *cli, const char *name, char **field);
 /* Position 0 is the first word after the command; NULL when it was not given. */
 char *cli_argument(const struct cli *cli, size_t i);
 
-/* "error: ..." with the optional line "  try: ..." below it; returns code. */
+/* "error: ..." with the line "  try: ..." below it, where next is given, or CLI_USAGE names the
+ * command's help; returns code. */
 __attribute__((format(printf, 4, 5))) enum cli_exit cli_fail(struct cli *cli, enum cli_exit code,
                                                              const char *next, const char *format,
                                                              ...);

@@ -332,7 +332,7 @@ enum cli_exit command_update(struct cli *cli)
     if (code == CLI_OK)
         code = call_mutate_simple(cli, what, "BrokerService/UpdateAllocation", &request.base);
     if (code == CLI_OK)
-        period_note(cli, request.period_ms, floor_ms);
+        period_note(cli, request.period_ms, floor_ms, request.walltime_ms);
     nodes_option_free(&nodes);
     return code;
 }

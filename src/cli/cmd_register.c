@@ -49,7 +49,7 @@ static enum cli_exit send_spec(struct cli *cli, Ckpt__V1__AllocationSpec *spec)
     snprintf(what, sizeof(what), "register job %.128s", spec->allocation_id);
     code = call_mutate_simple(cli, what, "BrokerService/RegisterAllocation", &request.base);
     if (code == CLI_OK)
-        period_note(cli, spec->period_ms, floor_ms);
+        period_note(cli, spec->period_ms, floor_ms, spec->walltime_ms);
     if (code == CLI_OK && spec->owner[0] == '\0')
         cli_note(cli, "it has no owner: root alone can start it on a node, unless the policy has "
                       "owner_rule=first; --owner USER gives it one");

@@ -36,14 +36,13 @@ enum cli_exit command_request(struct cli *cli)
     Ckpt__V1__GetRequestRequest request = CKPT__V1__GET_REQUEST_REQUEST__INIT;
     const Ckpt__V1__RequestOutcome *outcome;
     ProtobufCMessage *message;
+    struct err err = {0};
     enum cli_exit code;
 
     request.request_id = cli_argument(cli, 0);
     request.stale = cli_flag(cli, "stale");
-    if (!id_valid(request.request_id))
-        return cli_fail(cli, CLI_USAGE, NULL,
-                        "the request id is not 1 to %d characters of A-Z a-z 0-9 . _ -",
-                        ID_MAX_BYTES);
+    if (id_check("the request id", request.request_id, &err) != 0)
+        return cli_fail(cli, CLI_USAGE, NULL, "%s", err.text);
     code = call_read(cli, "look up the request", "BrokerService/GetRequest", &request.base,
                      &ckpt__v1__request_outcome__descriptor, &message);
     if (code != CLI_OK)

@@ -13,8 +13,6 @@
 #include "src/base/number.h"
 #include "src/base/text.h"
 
-enum { NEAREST_DISTANCE_MAX = 3 };
-
 const char *human_count(uint64_t value, char text[HUMAN_BYTES])
 {
     snprintf(text, HUMAN_BYTES, "%" PRIu64, value);
@@ -218,22 +216,4 @@ const char *human_enum_words(const ProtobufCEnumDescriptor *type, int value, cha
 const char *human_safe(const char *from, char *text, size_t size)
 {
     return text_shown(from == NULL ? "" : from, text, size);
-}
-
-const char *human_nearest(const char *word, const char *(*next)(const void *context, size_t i),
-                          const void *context)
-{
-    size_t best_distance = NEAREST_DISTANCE_MAX + 1;
-    const char *best = NULL;
-    const char *candidate;
-
-    for (size_t i = 0; (candidate = next(context, i)) != NULL; i++) {
-        size_t d = text_distance(word, candidate);
-
-        if (d < best_distance && d < strlen(candidate)) {
-            best_distance = d;
-            best = candidate;
-        }
-    }
-    return best;
 }

@@ -41,9 +41,4 @@ const char *human_enum_words(const ProtobufCEnumDescriptor *type, int value,
  * terminal. Cut when too long. */
 const char *human_safe(const char *from, char *text, size_t size);
 
-/* The candidate nearest to a misspelt word, NULL when none is near. next(context, i) returns NULL
- * at the end. */
-const char *human_nearest(const char *word, const char *(*next)(const void *context, size_t i),
-                          const void *context);
-
 #endif

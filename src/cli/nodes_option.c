@@ -21,10 +21,8 @@ static int parse_share(char *text, Ckpt__V1__NodeShare *share, struct err *err)
     char *owner;
     uint64_t number;
 
-    if (!id_valid(node))
-        return err_set(err, ERR_INVALID,
-                       "a node is 1 to 128 characters of A-Z a-z 0-9 . _ -; \"%.140s\" is not",
-                       node);
+    if (id_check("a node", node, err) != 0)
+        return -1;
     share->node_id = node;
     if (gpus == NULL)
         return err_set(err, ERR_INVALID, "%s: the form is NODE:GPUS[:MEMORY[:borrowed[:HOME]]]",

@@ -39,7 +39,7 @@ const struct option_spec *option_tables_find(const struct command *command, cons
                                              size_t length, char letter, size_t *ret_table,
                                              size_t *ret_position);
 /* The name of the option at position i of all tables of a struct option_tables, NULL behind the
- * last one: what human_nearest() looks through. */
+ * last one: what text_nearest() looks through. */
 const char *option_tables_name(const void *tables, size_t i);
 
 /* The words that an OPTION_CHOICE takes: "AUTO, MANUAL, NONE"; cut when too long. */

@@ -7,6 +7,7 @@
 
 #include "src/base/check.h"
 #include "src/base/id.h"
+#include "src/base/text.h"
 #include "src/cli/commands.h"
 #include "src/cli/human.h"
 #include "src/cli/option_tables.h"
@@ -16,7 +17,7 @@ static enum cli_exit unknown_option(struct cli *cli, const char *word)
 {
     struct option_tables tables = option_tables_of(cli->command);
     const char *dashless = word + strspn(word, "-");
-    const char *near = human_nearest(dashless, option_tables_name, &tables);
+    const char *near = text_nearest(dashless, option_tables_name, &tables);
     char shown[HUMAN_BYTES], next[128];
 
     human_safe(word, shown, sizeof(shown));
@@ -153,11 +154,11 @@ static enum cli_exit unknown_command(struct cli *cli, const char *const words[2]
     human_safe(words[0], shown, sizeof(shown));
     if (used != 0)
         return cli_fail(cli, CLI_USAGE, next, "%s needs a second word", shown);
-    near = human_nearest(words[0], next_command, NULL);
+    near = text_nearest(words[0], next_command, NULL);
     if (near == NULL && words[1] != NULL &&
         strlen(words[0]) + strlen(words[1]) < sizeof(joined) - 2) {
         snprintf(joined, sizeof(joined), "%.30s %.30s", words[0], words[1]);
-        near = human_nearest(joined, next_command, NULL);
+        near = text_nearest(joined, next_command, NULL);
     }
     if (near != NULL)
         snprintf(next, sizeof(next), "ckptctl %s", near);
@@ -231,6 +232,7 @@ static enum cli_exit apply_globals(struct cli *cli)
 {
     const char *from_environment = getenv("CKPT_ENDPOINTS");
     const char *request_id;
+    struct err err = {0};
 
     cli->endpoints = cli_text(cli, cli->owner != NULL ? "socket" : "endpoints");
     if (cli->endpoints == NULL && cli->owner == NULL) {
@@ -246,12 +248,8 @@ static enum cli_exit apply_globals(struct cli *cli)
         request_id = cli_text(cli, "request-id");
         if (request_id == NULL)
             return CLI_OK;
-        if (!id_valid(request_id)) {
-            return cli_fail(cli, CLI_USAGE, NULL,
-                            "--request-id: not 1 to 128 characters of A-Z a-z 0-9 . _ -: "
-                            "\"%.140s\"",
-                            request_id);
-        }
+        if (id_check("--request-id", request_id, &err) != 0)
+            return cli_fail(cli, CLI_USAGE, NULL, "%s", err.text);
         snprintf(cli->request_id, sizeof(cli->request_id), "%s", request_id);
     }
     return CLI_OK;

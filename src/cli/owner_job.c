@@ -10,20 +10,29 @@
 #include "src/cli/job_waits.h"
 #include "src/cli/owner.h"
 
-enum { NAMES_MAX = 8 };
+enum { NAMES_MAX = 8, IDS_TRIED_MAX = 8, STEM_BYTES = ID_MAX_BYTES + 1 };
 
 /* ---- how it goes on ---- */
 
-/* "12345" becomes "12345-2", and "12345-2" becomes "12345-3". */
-static void print_next_id(FILE *out, const char *id)
+/* "12345" becomes "12345-2", and "12345-2" becomes "12345-3", or the first behind it that is not
+ * taken; "12345-N" where so many are. */
+static void print_next_id(FILE *out, const char *id, const struct owner_ids *ids)
 {
     const char *dash = strrchr(id, '-');
     size_t digits = dash == NULL ? 0 : strspn(dash + 1, "0123456789");
+    bool counted = digits > 0 && digits < 9 && dash[1 + digits] == '\0';
+    unsigned long number = counted ? strtoul(dash + 1, NULL, 10) + 1 : 2;
+    char stem[STEM_BYTES], next[STEM_BYTES + 24];
 
-    if (digits > 0 && digits < 9 && dash[1 + digits] == '\0')
-        fprintf(out, "%.*s-%lu", (int)(dash - id), id, strtoul(dash + 1, NULL, 10) + 1);
-    else
-        fprintf(out, "%s-2", id);
+    snprintf(stem, sizeof(stem), "%.*s", counted ? (int)(dash - id) : (int)sizeof(stem) - 1, id);
+    for (unsigned i = 0; i < IDS_TRIED_MAX; i++) {
+        snprintf(next, sizeof(next), "%s-%lu", stem, number + i);
+        if (id_valid(next) && (ids == NULL || !ids->taken(ids->context, next))) {
+            fputs(next, out);
+            return;
+        }
+    }
+    fprintf(out, "%s-N", stem);
 }
 
 static void print_option(FILE *out, const char *name, const char *value)
@@ -51,10 +60,11 @@ static void print_choice(FILE *out, const char *name, const ProtobufCEnumDescrip
 }
 
 /* The line that registers the same job under the next id. */
-static void print_register(FILE *out, const Ckpt__V1__AllocationSpec *spec, bool continues)
+static void print_register(FILE *out, const Ckpt__V1__AllocationSpec *spec, bool continues,
+                           const struct owner_ids *ids)
 {
     fputs("ckpt-run register --alloc ", out);
-    print_next_id(out, spec->allocation_id);
+    print_next_id(out, spec->allocation_id, ids);
     if (continues)
         print_option(out, "continues", spec->allocation_id);
     fprintf(out, " --tenant %s --project %s", spec->tenant, spec->project);
@@ -80,9 +90,10 @@ static void print_register(FILE *out, const Ckpt__V1__AllocationSpec *spec, bool
     print_choice(out, "staging", &ckpt__v1__staging__descriptor, (int)spec->staging, 0);
 }
 
-void owner_continue_print(FILE *out, const Ckpt__V1__AllocationSpec *spec)
+void owner_continue_print(FILE *out, const Ckpt__V1__AllocationSpec *spec,
+                          const struct owner_ids *ids)
 {
-    print_register(out, spec, true);
+    print_register(out, spec, true, ids);
 }
 
 /* ---- the next step ---- */
@@ -112,7 +123,8 @@ static void print_nodes(FILE *out, const Ckpt__V1__AllocationSpec *spec)
         fprintf(out, " and %zu more", spec->n_nodes - NAMES_MAX);
 }
 
-static void print_continue(FILE *out, const Ckpt__V1__Allocation *job, const char *when)
+static void print_continue(FILE *out, const Ckpt__V1__Allocation *job, const char *when,
+                           const struct owner_ids *ids)
 {
     char id[HUMAN_BYTES];
 
@@ -123,17 +135,18 @@ static void print_continue(FILE *out, const Ckpt__V1__Allocation *job, const cha
     if (job->next_restart_checkpoint_id == 0) {
         fprintf(out, "    %sbegin anew under a new id, since no checkpoint of it is there:\n      ",
                 when);
-        print_register(out, job->spec, false);
+        print_register(out, job->spec, false, ids);
         fputs("\n      and then the same line with that --alloc\n", out);
         return;
     }
     fprintf(out, "    %sgo on from checkpoint %s under a new id:\n      ", when,
             human_checkpoint(job->next_restart_checkpoint_id, id));
-    owner_continue_print(out, job->spec);
+    owner_continue_print(out, job->spec, ids);
     fputs("\n      and then the same line with that --alloc\n", out);
 }
 
-static void print_next(FILE *out, const Ckpt__V1__Allocation *job, const char *node_id)
+static void print_next(FILE *out, const Ckpt__V1__Allocation *job, const char *node_id,
+                       const struct owner_ids *ids)
 {
     const Ckpt__V1__AllocationSpec *spec = job->spec;
     const char *id = spec->allocation_id;
@@ -168,17 +181,18 @@ static void print_next(FILE *out, const Ckpt__V1__Allocation *job, const char *n
                 "    it does not come back by itself: ckpt-run restart %s%s, and the same "
                 "ckpt-run line\n",
                 id, from_scratch(job));
-        print_continue(out, job, "or ");
+        print_continue(out, job, "or ", ids);
         break;
     case CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED:
-        print_continue(out, job, "");
+        print_continue(out, job, "", ids);
         break;
     default:
         break;
     }
 }
 
-void owner_job_print(FILE *out, const Ckpt__V1__Allocation *job, const char *node_id)
+void owner_job_print(FILE *out, const Ckpt__V1__Allocation *job, const char *node_id,
+                     const struct owner_ids *ids)
 {
     char state[HUMAN_BYTES], reason[HUMAN_BYTES], since[HUMAN_BYTES];
     struct cli *cli;
@@ -201,12 +215,13 @@ void owner_job_print(FILE *out, const Ckpt__V1__Allocation *job, const char *nod
     owner_words(out, text);
     free(text);
     free(cli);
-    print_next(out, job, node_id);
+    print_next(out, job, node_id, ids);
 }
 
 /* ---- in one line ---- */
 
-static void print_under_new_id(FILE *out, const Ckpt__V1__Allocation *job)
+static void print_under_new_id(FILE *out, const Ckpt__V1__Allocation *job,
+                               const struct owner_ids *ids)
 {
     char id[HUMAN_BYTES];
 
@@ -219,11 +234,11 @@ static void print_under_new_id(FILE *out, const Ckpt__V1__Allocation *job)
                 human_checkpoint(job->next_restart_checkpoint_id, id));
     else
         fputs("anew under a new id: ", out);
-    print_register(out, job->spec, job->next_restart_checkpoint_id != 0);
+    print_register(out, job->spec, job->next_restart_checkpoint_id != 0, ids);
     fputs(", and the same line with that --alloc", out);
 }
 
-void owner_job_next(FILE *out, const Ckpt__V1__Allocation *job)
+void owner_job_next(FILE *out, const Ckpt__V1__Allocation *job, const struct owner_ids *ids)
 {
     const char *id = job->spec->allocation_id;
     char state[HUMAN_BYTES];
@@ -231,11 +246,11 @@ void owner_job_next(FILE *out, const Ckpt__V1__Allocation *job)
     fprintf(out, "job %s is %s; ", id,
             human_enum_words(&ckpt__v1__allocation_state__descriptor, (int)job->state, state));
     if (job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED) {
-        print_under_new_id(out, job);
+        print_under_new_id(out, job, ids);
     } else if (job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED) {
         fprintf(out, "it goes on by ckpt-run restart %s%s and the same line, or ", id,
                 from_scratch(job));
-        print_under_new_id(out, job);
+        print_under_new_id(out, job, ids);
     } else if (job->restart_at_ms != 0 && job->reason == CKPT__V1__REASON__REASON_MIGRATED) {
         fprintf(out,
                 "it goes on by the same line on another node; where it was, after ckpt-run restart "

@@ -111,3 +111,8 @@ const struct command *owner_verb(const char *verb)
             return &verbs[i];
     return NULL;
 }
+
+const char *owner_verb_name(size_t i)
+{
+    return i < ARRAY_COUNT(verbs) ? verbs[i].name : NULL;
+}

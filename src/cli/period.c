@@ -1,4 +1,4 @@
-/* A period below the policy's minimum. See period.h. */
+/* A period of which nothing comes. See period.h. */
 #include "src/cli/period.h"
 
 #include <stdio.h>
@@ -7,6 +7,7 @@
 #include "src/base/check.h"
 #include "src/cli/call.h"
 #include "src/cli/human.h"
+#include "src/cli/owner.h"
 
 uint64_t period_floor_ms(struct cli *cli, uint64_t period_ms, bool sensitive)
 {
@@ -30,14 +31,30 @@ uint64_t period_floor_ms(struct cli *cli, uint64_t period_ms, bool sensitive)
     return floor_ms;
 }
 
-void period_note(struct cli *cli, uint64_t period_ms, uint64_t floor_ms)
+const char *owner_period_text(uint64_t period_ms, uint64_t floor_ms, uint64_t walltime_ms,
+                              char text[OWNER_PERIOD_BYTES])
 {
-    char period[HUMAN_BYTES], floor[HUMAN_BYTES];
+    char period[HUMAN_BYTES], limit[HUMAN_BYTES];
 
-    if (period_ms == 0 || period_ms >= floor_ms)
-        return;
-    cli_note(cli,
-             "its period %s is below the policy's minimal interval %s: it is checkpointed at most "
-             "once in %s (ckptctl policy get)",
-             human_duration(period_ms, period), human_duration(floor_ms, floor), floor);
+    text[0] = '\0';
+    human_duration(period_ms, period);
+    if (period_ms != 0 && period_ms < floor_ms)
+        snprintf(text, OWNER_PERIOD_BYTES,
+                 "its period %s is below the policy's minimal interval %s: it is checkpointed at "
+                 "most once in %s (ckptctl policy get)",
+                 period, human_duration(floor_ms, limit), limit);
+    else if (period_ms != 0 && walltime_ms != 0 && period_ms >= walltime_ms)
+        snprintf(text, OWNER_PERIOD_BYTES,
+                 "its period %s is no shorter than its walltime %s: the job is ended before a "
+                 "checkpoint is made by it",
+                 period, human_duration(walltime_ms, limit));
+    return text;
+}
+
+void period_note(struct cli *cli, uint64_t period_ms, uint64_t floor_ms, uint64_t walltime_ms)
+{
+    char text[OWNER_PERIOD_BYTES];
+
+    if (*owner_period_text(period_ms, floor_ms, walltime_ms, text) != '\0')
+        cli_note(cli, "%s", text);
 }

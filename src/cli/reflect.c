@@ -11,6 +11,7 @@
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/number.h"
+#include "src/base/text.h"
 #include "src/cli/human.h"
 
 static bool ends_with(const char *text, const char *end)
@@ -192,7 +193,7 @@ static const char *next_field(const void *context, size_t i)
 
 static int unknown_key(const ProtobufCMessageDescriptor *type, const char *key, struct err *err)
 {
-    const char *near = human_nearest(key, next_field, type);
+    const char *near = text_nearest(key, next_field, type);
     char shown[HUMAN_BYTES];
 
     human_safe(key, shown, sizeof(shown));

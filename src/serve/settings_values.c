@@ -41,8 +41,7 @@ static int check_id(const char *value, struct err *err)
 {
     if (id_valid(value))
         return 0;
-    return err_set(err, ERR_INVALID, "is '%s', must be 1 to %d characters of A-Z a-z 0-9 . _ -",
-                   value, ID_MAX_BYTES);
+    return err_set(err, ERR_INVALID, "is '%s', must be " ID_FORM, value);
 }
 
 static int check_address(const char *value, struct err *err)

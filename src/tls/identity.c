@@ -46,14 +46,8 @@ int tls_identity_make(const char *cluster, enum tls_kind kind, const char *name,
     struct tls_identity identity = {.kind = kind};
 
     CHECK(kind != TLS_NOBODY && (unsigned)kind < TLS_KIND_COUNT);
-    if (!id_valid(cluster))
-        return err_set(err, ERR_INVALID,
-                       "cluster '%.200s' is not 1 to %d characters of A-Z a-z 0-9 . _ -", cluster,
-                       ID_MAX_BYTES);
-    if (!id_valid(name))
-        return err_set(err, ERR_INVALID,
-                       "%s '%.200s' is not 1 to %d characters of A-Z a-z 0-9 . _ -",
-                       kind_names[kind], name, ID_MAX_BYTES);
+    if (id_check("cluster", cluster, err) != 0 || id_check(kind_names[kind], name, err) != 0)
+        return -1;
     if (kind == TLS_REPLICA && (identity.member_id = member_id_parse(name)) == 0)
         return err_set(err, ERR_INVALID,
                        "replica '%.200s' is not a member id: a decimal number from 1", name);

@@ -453,9 +453,17 @@ static void snapshot(struct transcript *out, struct script *script)
     free(bytes.bytes);
 }
 
-static void play_line(struct transcript *out, struct script *script, const char *line)
+struct golden_fsm {
+    struct transcript *out;
+    struct script script;
+};
+
+static void play_line(void *context, char *line)
 {
-    say(out, "> %s\n", line);
+    struct golden_fsm *golden = context;
+    struct transcript *out = golden->out;
+    struct script *script = &golden->script;
+
     script->line = line;
     script_split(script, line);
     if (strcmp(script_word(script, 0), "show") == 0) {
@@ -474,28 +482,13 @@ static void play_line(struct transcript *out, struct script *script, const char 
     }
 }
 
-/* Keeps comments and empty lines, replays "> " lines, drops the old output. */
 static void play(struct transcript *out, const char *source)
 {
-    struct script script;
-    char line[2048];
+    struct golden_fsm golden = {.out = out};
 
-    script_open(&script);
-    out->length = 0;
-    for (const char *at = source; *at != '\0';) {
-        size_t length = strcspn(at, "\n");
-
-        if (length >= sizeof(line))
-            abort();
-        memcpy(line, at, length);
-        line[length] = '\0';
-        at += length + (at[length] == '\n');
-        if (strncmp(line, "> ", 2) == 0)
-            play_line(out, &script, line + 2);
-        else if (line[0] == '#' || line[0] == '\0')
-            say(out, "%s\n", line);
-    }
-    script_close(&script);
+    script_open(&golden.script);
+    play_lines(out, source, play_line, &golden);
+    script_close(&golden.script);
 }
 
 int main(int argc, char **argv)

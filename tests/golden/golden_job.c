@@ -321,8 +321,9 @@ static void post_named(struct golden_job *job, const char *name)
     abort();
 }
 
-static void play_line(struct golden_job *job, char *line)
+static void play_line(void *context, char *line)
 {
+    struct golden_job *job = context;
     const char *words[WORDS] = {"", "", "", ""};
     char *rest = line;
     struct job_event event;
@@ -359,7 +360,6 @@ static void play_line(struct golden_job *job, char *line)
 static void play(struct transcript *out, const char *source)
 {
     struct golden_job *job = calloc(1, sizeof(*job));
-    char line[256];
 
     if (job == NULL)
         abort();
@@ -369,20 +369,7 @@ static void play(struct transcript *out, const char *source)
     snprintf(job->seen.attempt.sentinel.status, sizeof(job->seen.attempt.sentinel.status), "0");
     job->entry.run = job->entry.named_run = RUN;
     job->seen.process.now_us = job->seen.attempt.now_us = 1000000000;
-    out->length = 0;
-    for (const char *at = source; *at != '\0';) {
-        size_t length = strcspn(at, "\n");
-
-        if (length >= sizeof(line))
-            abort();
-        memcpy(line, at, length);
-        line[length] = '\0';
-        at += length + (at[length] == '\n');
-        if (strncmp(line, "> ", 2) == 0 || line[0] == '#' || line[0] == '\0')
-            say(out, "%s\n", line);
-        if (strncmp(line, "> ", 2) == 0)
-            play_line(job, line + 2);
-    }
+    play_lines(out, source, play_line, job);
     free(job);
 }
 

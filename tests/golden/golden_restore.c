@@ -197,8 +197,9 @@ static struct restore_event event_of(struct golden_restore *golden, const char *
     return event;
 }
 
-static void play_line(struct golden_restore *golden, char *line)
+static void play_line(void *context, char *line)
 {
+    struct golden_restore *golden = context;
     const char *words[WORDS] = {"", "", "", ""};
     struct restore_event event;
     char *rest = line;
@@ -271,26 +272,12 @@ static void begin(struct golden_restore *golden)
 static void play(struct transcript *out, const char *source)
 {
     struct golden_restore *golden = calloc(1, sizeof(*golden));
-    char line[256];
 
     if (golden == NULL)
         abort();
     golden->out = out;
     begin(golden);
-    out->length = 0;
-    for (const char *at = source; *at != '\0';) {
-        size_t length = strcspn(at, "\n");
-
-        if (length >= sizeof(line))
-            abort();
-        memcpy(line, at, length);
-        line[length] = '\0';
-        at += length + (at[length] == '\n');
-        if (strncmp(line, "> ", 2) == 0 || line[0] == '#' || line[0] == '\0')
-            say(out, "%s\n", line);
-        if (strncmp(line, "> ", 2) == 0)
-            play_line(golden, line + 2);
-    }
+    play_lines(out, source, play_line, golden);
     free(golden);
 }
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRANSCRIPT_BYTES = 1 << 18, NAMES_MAX = 64 };
+enum { TRANSCRIPT_BYTES = 1 << 18, LINE_BYTES = 2048, NAMES_MAX = 64 };
 
 struct transcript {
     char text[TRANSCRIPT_BYTES];
@@ -34,8 +34,32 @@ __attribute__((format(printf, 2, 3))) static void say(struct transcript *transcr
         abort();
 }
 
-/* Keeps comments and empty lines, replays "> " lines, drops the old output. */
+/* Plays a whole file, by play_lines(). */
 typedef void play_fn(struct transcript *out, const char *source);
+/* One command of it, without "> "; its line is the callee's to cut into words. */
+typedef void play_line_fn(void *context, char *line);
+
+/* Keeps comments and empty lines, replays "> " lines, drops the old output. */
+static void play_lines(struct transcript *out, const char *source, play_line_fn *play_line,
+                       void *context)
+{
+    char line[LINE_BYTES];
+
+    out->length = 0;
+    for (const char *at = source; *at != '\0';) {
+        size_t length = strcspn(at, "\n");
+
+        if (length >= sizeof(line))
+            abort();
+        memcpy(line, at, length);
+        line[length] = '\0';
+        at += length + (at[length] == '\n');
+        if (strncmp(line, "> ", 2) == 0 || line[0] == '#' || line[0] == '\0')
+            say(out, "%s\n", line);
+        if (strncmp(line, "> ", 2) == 0)
+            play_line(context, line + 2);
+    }
+}
 
 static char *read_file(const char *path)
 {

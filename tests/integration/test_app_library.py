@@ -740,22 +740,5 @@ def test_what_is_installed_serves_a_program():
             subprocess.run([f"{folder}/shm"], env=environment, check=True)
 
 
-def test_the_example_of_the_header_compiles():
-    """What ckptapp.h shows is what a compiler takes, with the calls that it has."""
-    shown, inside = [], False
-    for line in (ROOT / "src" / "app" / "ckptapp.h").read_text().splitlines():
-        inside = line.startswith(" *     ") and (inside or line[7] != " ")  # other lines that are indented go on with a section's text
-        shown += [line[3:]] if inside else []
-    code = "\n".join(shown) + "\n"
-    assert all(call in code for call in ("ckpt_open(NULL)", "ckpt_barrier(", "ckpt_close(ckpt)", "ckpt_restored_next(")), code
-    program = ("#include <errno.h>\n#include <stdbool.h>\n#include \"ckptapp.h\"\n"
-               "bool save(const char *folder, uint64_t step, uint64_t *bytes);\nvoid compute(uint64_t step);\n"
-               "void load(int64_t rank, const char *folder);\n"
-               "int main(void)\n{\nuint64_t step, last = 9, bytes;\nint64_t rank;\nchar folder[4096];\nbool ok;\n" + code + "return 0;\n}\n")
-    line = ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-declaration-after-statement", "-fsyntax-only", "-x", "c", "-I", str(ROOT / "src" / "app"), "-"]
-    done = subprocess.run(line, input=program, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-
-
 if __name__ == "__main__":
     sys.exit(tap([test for name, test in list(globals().items()) if name.startswith("test_")]))

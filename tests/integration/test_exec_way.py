@@ -64,6 +64,10 @@ def begin(timeout="4s"):
     return Cluster(members=1, agents=("a",), policy={**POLICY, "checkpoint_timeout": timeout})
 
 
+def state_of(pid):
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
 def failed_text(cluster, name):
     return ends_in(cluster, name, hint(cluster, name), (FAILED, TIMED_OUT)).detail
 
@@ -119,10 +123,14 @@ def a_command_that_fails_takes_no_checkpoint():
         cluster.start()
         counter = Counter(cluster, "counter", save="echo half > {dir}/state; exit 3")
         counter.begun()
-        assert "the checkpoint command ended with status 3" in failed_text(cluster, "counter")
+        told = failed_text(cluster, "counter")
+        assert "the checkpoint command ended with status 3" in told and "the application says" not in told, told
+        says(counter.job, "the checkpoint command ended with status 3")
+        assert "names neither" not in counter.job.log.read_text()
         counter.steps_on()
         other = Counter(cluster, "other", save="kill -SEGV $$")
         other.begun()
+        says(other.job, "ckpt-run: --checkpoint-cmd names neither {dir} nor $CKPT_CHECKPOINT_DIR")
         assert "ended by signal 11" in failed_text(cluster, "other")
         other.steps_on()
 
@@ -136,24 +144,32 @@ def one_that_hangs_is_ended_at_the_deadline():
         counter.begun()
         ends_in(cluster, "counter", hint(cluster, "counter"), (TIMED_OUT, FAILED), 30)
         gone = int(pids.read_text())
+        refused = failed_text(cluster, "counter")
+        assert re.search(r"the checkpoint command of before ignores SIGTERM, and is killed in \d\S*; then the next one can run", refused), refused
         wait_until("it was killed", lambda: not pathlib.Path(f"/proc/{gone}").exists(), 15)
         counter.steps_on()
         complete(cluster, "counter")
 
 
 def it_does_not_outlive_its_ckpt_run_and_the_next_one_serves():
+    """Nor does what it has begun, also in another session, and the application that it stopped goes on at once."""
     with begin() as cluster:
         cluster.start()
         pids = cluster.dir / "pids"
-        counter = Counter(cluster, "counter", save=f"test -e {pids} && echo 7 > {{dir}}/state && exit; echo $$ > {pids}; exec sleep 1000")
+        counter = Counter(cluster, "counter", save=f"test -e {pids} && echo 7 > {{dir}}/state && exit; kill -s STOP -- -{{pid}}; "
+                          f"setsid sh -c 'trap \"\" TERM; echo $$ > {pids}; exec sleep 1000' & echo $$ > {pids}.shell; sleep 1000")
         counter.begun()
-        hint(cluster, "counter")
-        wait_until("its command runs", lambda: pids.exists() and pids.read_text(), 10)
+        identifier = hint(cluster, "counter")
+        both = (pids, pathlib.Path(f"{pids}.shell"))
+        wait_until("its command runs", lambda: all(path.exists() and path.read_text() for path in both), 10)
+        wait_until("it stopped the application", lambda: state_of(counter.job.application_pid()) == "T", 10)
         counter.job.kill()
-        gone = int(pids.read_text())
-        wait_until("it ends with its ckpt-run", lambda: not pathlib.Path(f"/proc/{gone}").exists(), 10)
+        gone = [int(path.read_text()) for path in both]
+        wait_until("it ends with its ckpt-run", lambda: not any(pathlib.Path(f"/proc/{pid}").exists() for pid in gone), 10)
+        counter.steps_on()
         counter.job.start()
         says(counter.job, "goes on with pid")
+        ends_in(cluster, "counter", identifier, (COMPLETE, FAILED, TIMED_OUT), 30)
         completes(cluster, "counter")
         counter.steps_on()
 

@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, ROOT, Cluster, common_pb2, tap, wait_until  # noqa: E402
+from cluster import BIN, ROOT, Cluster, checkpoint_text, common_pb2, tap, wait_until  # noqa: E402
 from jobs import COMPLETE, COMPLETED, FAILED, MIB, POLICY, allocation_in, ends, ends_in, hint, says  # noqa: E402
 
 APP = ["/usr/bin/python3", "-B", str(ROOT / "tests" / "support" / "stop_file_app.py")]
@@ -124,6 +124,29 @@ def what_does_not_obey_fails_and_runs_on():
         cluster.debug_check()
 
 
+def an_end_with_0_while_nothing_is_asked_is_the_end():
+    """A request that is withdrawn is none: who ends with 0 then has done its work, and is not started once more. Who has saved as it was told had read the
+    file: its work is not done. Nor is that of who ends with the status of a stop."""
+    line = "echo begins at step 0; [ -e again ] && exit 0; touch again; while [ ! -e stop ]; do sleep 0.05; done; while [ -e stop ]; do sleep 0.05; done; {0}"
+    with Cluster(members=1, agents=("a",), policy={**POLICY, "max_attempts": 1}) as cluster:
+        cluster.start()
+        for name, then, options, starts in (("done", "exit 0", (), 1), ("late", "echo 5 > saved; exit 0", (), 2),
+                                            ("stops", "exit 85", ("--ask-then", "exits=85"), 2)):
+            (cluster.dir / "again").unlink(missing_ok=True)
+            cluster.register(name, [("a", 1, MIB)], profile="file")
+            job = cluster.run_job("a", name, ["sh", "-c", line.format(then)], ("--ask-file", "stop", "--checkpoint-files", "saved", *options))
+            says(job, "begins at step 0")
+            identifier = hint(cluster, name)
+            wait_until("it is told", lambda: (cluster.dir / "stop").exists(), 20)
+            cluster.ctl("cancel", checkpoint_text(identifier), "--yes")
+            assert ends(job) == 0, job.log.read_text()
+            log = job.log.read_text()
+            assert log.count("begins at step 0") == starts, log
+            assert ("which is taken for the end of its work" in log) == (starts == 1), log
+            allocation_in(cluster, name, COMPLETED)
+        cluster.debug_check()
+
+
 def work_that_is_done_is_not_done_again():
     """A program that goes on after its checkpoint and ends with 0 later has completed: it is started once."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
@@ -172,5 +195,6 @@ def options_that_do_not_go_together_are_refused():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([each_code_saves_stops_and_goes_on, what_does_not_obey_fails_and_runs_on, work_that_is_done_is_not_done_again, a_program_may_look_for_the_request_itself,
+    sys.exit(tap([each_code_saves_stops_and_goes_on, what_does_not_obey_fails_and_runs_on, an_end_with_0_while_nothing_is_asked_is_the_end,
+                  work_that_is_done_is_not_done_again, a_program_may_look_for_the_request_itself,
                   options_that_do_not_go_together_are_refused]))

@@ -74,6 +74,7 @@ def a_folder_becomes_the_first_checkpoint_of_a_job_and_its_next_start_begins_the
         assert cluster.asks(ALICE, "register", "--alloc", "mine", *WHERE)[0] == 0
         code, out, error = imports(cluster, ALICE, "mine", folder, "--step", "7")
         assert code == 0 and "mine" in out and "verified" in out and "ckpt-run --alloc mine -- COMMAND" in out, (code, out, error)
+        assert "migrated" not in out + error and "the folder is imported on this node" in error, (out, error)
         record, = cluster.checkpoints("mine")
         checkpoint = checkpoint_text(record.checkpoint_id)
         assert record.state == COMPLETE and f"its checkpoint {checkpoint}," in out and record.label == "7", (record, out)
@@ -131,7 +132,7 @@ def what_cannot_be_imported_is_refused_by_name_before_anything_starts():
             assert found == code and said in error and out == "", (job, folder, found, out, error)
             assert "secret" not in error, error
         assert not cluster.checkpoints("mine") and cluster.state("mine") == STARTING and cluster.state("bobs") == STARTING
-        for words, said in ((("import", "mine"), "needs JOB and DIR"), (("import", "a b", str(good)), "JOB must be"),
+        for words, said in ((("import", "mine"), "needs JOB and DIR"), (("import", "a b", str(good)), 'JOB: "a b" is not 1 to 128 characters'),
                             (("import", "mine", str(good), "--step", "a b"), "--step must be")):
             found, out, error = cluster.asks(ALICE, *words)
             assert found == 125 and said in error, (words, found, error)

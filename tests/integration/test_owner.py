@@ -391,7 +391,7 @@ def a_job_of_several_nodes_begins_when_its_owners_ckpt_runs_wait():
         wait_until("bob's runs", lambda: cluster.allocation("bobs").state == RUNNING, 15)
         words = ("register", "--alloc", "both", "--tenant", "physics", "--project", "heat", "--gpus", "1", "--grace", "1s")
         for extra, code, said in ((("--node", "nowhere:1"), 4, "no agent has ever spoken from node nowhere"), (("--node", "b:x"), 125, "--node b: GPUs"),
-                                  (("--node", "../b"), 125, "--node must be"), (("--period", "1s"), 125, "must be at least 1m"),
+                                  (("--node", "../b"), 125, '--node NODE[:GPUS]: "../b" is not 1 to 128'), (("--period", "1s"), 125, "must be at least 1m"),
                                   (("--node", "b", "--restart", "manual"), 4, "started by the broker"), (("--strategy", "best"), 125, "is not one of auto"),
                                   (("--requeue", "sometimes"), 125, "on_node_failure"), (("--staging", "tape"), 125, "local, direct, memory"),
                                   (("--attr", "checkpoint_exit_code"), 125, "--attr must be NAME=VALUE"), (("--attr", "checkpoint_exit_code=0"), 4, "CHECKPOINT_EXIT_FINAL")):
@@ -404,6 +404,7 @@ def a_job_of_several_nodes_begins_when_its_owners_ckpt_runs_wait():
         code, out, error = cluster.asks(ALICE, *words, "--node", "b:2", "--period", "10m", "--strategy", "manual", "--requeue", "always", "--restart",
                                         "auto", "--restore", "all", "--staging", "local")
         assert code == 0 and "registered for 2 nodes" in out, (code, out, error)
+        assert "its period 10m00s is below the policy's minimal interval 1h00m: it is checkpointed at most once in 1h00m" in error, error
         both = cluster.allocation("both")
         assert both.state == REQUEUED and [(n.node_id, n.gpu_count) for n in both.spec.nodes] == [("a", 1), ("b", 2)], both
         assert (both.spec.period_ms, both.spec.strategy, both.spec.requeue_policy, both.spec.restore, both.spec.staging, both.spec.preemption_class) == \

@@ -52,6 +52,25 @@ def without_an_agent_the_cause_is_said_at_once():
         assert option in usage, option
 
 
+def what_is_typed_wrongly_is_said_alone():
+    """U2: the error, and where the usage is: no page of it hides the line that counts. A verb or an option that is none names the nearest."""
+    for words, verb, said in ((("statsu",), "", 'unknown verb "statsu"; the nearest is ckpt-run status'),
+                              (("checkpoint-s",), "", 'unknown verb "checkpoint-s"; the nearest is ckpt-run checkpoints'),
+                              (("python3", "train.py"), "", 'unknown verb "python3"; a command stands behind the job: ckpt-run --alloc ID -- python3'),
+                              ((), "", "--alloc ID is missing, the job's id"), (("--aloc", "a"), "", "unknown option --aloc; the nearest is --alloc"),
+                              (("--alloc", "a b", "--", "true"), "", '--alloc: "a b" is not 1 to 128 characters of A-Z a-z 0-9 . _ - (it has 3 bytes)'),
+                              (("--alloc", "a"), "", "the command is missing; it goes behind --"), (("status", "--al"), "status", "--alloc needs a value"),
+                              (("register", "--tenent", "t"), "register", "unknown option --tenent; the nearest is --tenant"),
+                              (("end",), "end", "end needs ID, the job's"), (("end", "a", "b"), "end", "end takes one ID; one job is ended after the other"),
+                              (("get", "1-1"), "get", "get needs CHECKPOINT and DIR"), (("import", "a"), "import", "import needs JOB and DIR")):
+        done = subprocess.run([str(BIN / "ckpt-run"), *words], capture_output=True, text=True, timeout=20)
+        verb = f"ckpt-run {verb}".strip()
+        assert (done.returncode, done.stdout, done.stderr) == (125, "", f"ckpt-run: {said}\n  see: {verb} --help\n"), (words, done)
+    for program, code in (("ckptd", 2), ("ckpt-agentd", 2)):
+        done = subprocess.run([str(BIN / program), "--cofig", "x"], capture_output=True, text=True, timeout=20)
+        assert (done.returncode, done.stderr) == (code, f"{program}: unknown option --cofig; the nearest is --config\n  see: {program} --help\n"), done
+
+
 def agent_dies_then_application(cluster, command, *options):
     """The job whose agent is killed, and the application after it."""
     cluster.start()
@@ -105,6 +124,7 @@ def wait_for_bounds_the_wait_after_an_end():
 
 
 def without_a_leader_it_is_not_said_that_the_agent_is_away():
+    """Nor is a bare UNAVAILABLE all that a verb says: whom the agent asked, for how long, and what to do."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         cluster.register("job", [("a", 1, MIB)])
@@ -112,6 +132,12 @@ def without_a_leader_it_is_not_said_that_the_agent_is_away():
         job = cluster.run_job("a", "job", heat("job"))
         says(job, "ckpt-run: the agent is there, but no leader of the cluster answers it")
         assert "cannot reach the agent" not in job.log.read_text()
+        asked = [subprocess.Popen([str(BIN / "ckpt-run"), *words, "--socket", str(cluster.agents["a"].socket)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  text=True) for words in (("hint", "job"), ("get", "1-1", str(cluster.dir / "got")))]
+        for run in asked:
+            _, error = run.communicate(timeout=40)
+            assert run.returncode == 125 and "no leader of the cluster has answered this node's agent for 10 s" in error, error
+            assert f"it asked {cluster.members[0].api} (brokers in ckpt-agentd.yaml); try again, or ask who runs the cluster" in error, error
         cluster.members[0].start()
         wait_until("it runs", job.known_to_run, 20)
 
@@ -271,10 +297,12 @@ def who_wants_no_lines_has_none():
         third = cluster.run_job("a", "third", ["true"], ("--wait-for", "2s"))
         assert third.process.wait(30) == 125
         assert "gave up after 2.0s (--wait-for): the broker does not know this allocation" in third.log.read_text(), third.log.read_text()
+        told = status(cluster, "a", "--alloc", "third")
+        assert "job third: not started, and the cluster knows no such job of yours" in told and "registered," not in told, told
 
 
 if __name__ == "__main__":
-    sys.exit(tap([an_end_that_no_agent_hears_is_said_and_can_be_stopped, an_agent_that_stands_still_holds_nobody,
+    sys.exit(tap([what_is_typed_wrongly_is_said_alone, an_end_that_no_agent_hears_is_said_and_can_be_stopped, an_agent_that_stands_still_holds_nobody,
                   wait_for_bounds_the_wait_after_an_end, why_it_begins_from_scratch_is_told,
                   a_job_of_ranks_reads_of_its_part_and_its_ranks, who_wants_no_lines_has_none,
                   without_an_agent_the_cause_is_said_at_once, without_a_leader_it_is_not_said_that_the_agent_is_away,

@@ -543,6 +543,28 @@ def who_came_first_stays_the_owner_without_the_agents_journal():
         cluster.debug_check()
 
 
+def who_takes_the_name_of_anothers_shared_memory_holds_nobody_up():
+    """S1-034: Bob makes a folder, which is not empty, at the name that Alice's job is to have below /dev/shm. Her job starts, with memory of her own."""
+    with Users() as cluster:
+        cluster.start()
+        cluster.register("shared", [("a", 1, MIB)], owner=ALICE.pw_name, profile="shm")
+        name = 0xcbf29ce484222325
+        for byte in os.fsencode(cluster.folder(ALICE) / "w"):
+            name = (name ^ byte) * 0x100000001b3 % (1 << 64)
+        region = pathlib.Path(f"/dev/shm/ckpt-{ALICE.pw_uid}-shared-{name:016x}")
+        subprocess.run(["mkdir", "-p", str(region / "x")], user=BOB.pw_uid, group=BOB.pw_gid, extra_groups=[], check=True)
+        run = cluster.run_as(ALICE, "shared", "sleep", "1000")
+        try:
+            wait_until("it runs", lambda: cluster.state("shared") == RUNNING, 20)
+            assert region.is_file() and region.stat().st_uid == ALICE.pw_uid and region.stat().st_size > 0
+            run.terminate()
+            run.wait(20)
+            wait_until("it is removed with the job", lambda: not region.exists(), 20)
+        finally:
+            run.kill()
+            subprocess.run(["find", "/dev/shm", "-maxdepth", "1", "-user", BOB.pw_name, "-name", "*ckpt-*", "-exec", "rm", "-rf", "{}", "+"], check=True)
+
+
 if __name__ == "__main__":
     if os.geteuid() != 0:
         print("1..0 # skip it takes root to become two users")
@@ -552,4 +574,5 @@ if __name__ == "__main__":
                    the_owner_sees_the_own_jobs_and_nobody_elses, an_owner_registers_a_job_of_the_own_without_a_key,
                    a_second_start_by_the_same_user_is_told_of_the_first, what_dresses_up_as_a_job_is_not_taken_for_it,
                    who_came_first_stays_the_owner_without_the_agents_journal,
+                   who_takes_the_name_of_anothers_shared_memory_holds_nobody_up,
                    a_user_whose_paths_hang_holds_up_nobody_else]))

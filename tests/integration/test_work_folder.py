@@ -2,6 +2,7 @@
 """The work folder of a job: one job's alone, and never a folder with work of somebody's own in it."""
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -110,6 +111,7 @@ def a_full_work_folder_at_a_restart_is_named_and_is_no_full_destination():
             wait_until("it says so", lambda: "when there is room in the work folder" in job.log.read_text(), 20)
             said = next(line for line in job.log.read_text().splitlines() if "when there is room in the work folder" in line)
             assert "there is no room for what is restored" in said and "No space left on device" in said, said
+            assert said.endswith(f"in the work folder {work}") and re.search(r"checkpoint 1-\d+, [\d.]+ \S*B for this node, cannot be brought here", said), said
             assert "target" not in said and "storage full" not in said, said
             (work / "filler").unlink()
             wait_until("it is started again", lambda: job.application_pid() not in (None, before), 30)

@@ -112,6 +112,13 @@ static int change_own(void *context, const struct machine_region *region,
     return 0;
 }
 
+/* One user has the whole machine. */
+static int claim_own(void *context, const struct machine_region *region, struct err *err)
+{
+    (void)context, (void)region, (void)err;
+    return 0;
+}
+
 static void remove_own(void *context, const struct machine_region *region)
 {
     struct agent_machine *machine = context;
@@ -122,6 +129,7 @@ static void remove_own(void *context, const struct machine_region *region)
 
 void agent_machine_fill_region(struct machine_ops *ops)
 {
+    ops->region_claim = claim_own;
     ops->region_read = read_own;
     ops->region_write = write_own;
     ops->region_change = change_own;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fsm/core/registry.h"
+#include "fsm/core/request_fields.h"
 #include "fsm/core/state.h"
 
 static void add(uint64_t *hash, uint64_t value)
@@ -303,6 +304,7 @@ uint64_t state_dump_past(const struct fsm *fsm)
     for (const struct past_request *at = fsm->past_request_oldest; at != NULL; at = at->next) {
         const struct past_request_rest *rest = at->rest;
         add_text(&hash, at->request_id);
+        add_bytes(&hash, past_request_prints(at), (size_t)at->field_count * REQUEST_FIELD_BYTES);
         ADD(&hash, at->content_hash, at->at_ms, at->index, at->status, at->command,
             at->victim_count, rest == NULL ? 0 : rest->checkpoint_id,
             rest == NULL ? 0 : rest->preemption_id, rest == NULL ? 0 : rest->current,

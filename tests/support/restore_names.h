@@ -25,10 +25,13 @@ static inline const char *restore_effect_name(const struct restore_effect *effec
     };
     static const char *const overs[] = {
 #define N(name) [OVER_##name] = "OVER:" #name
-        N(RESTORED),        N(SCRATCH),       N(JOINED),   N(ALONE),      N(REFUSED),
-        N(RUN_ENDED),       N(UNREGISTERED),  N(NOBODYS),  N(UNOWNED),    N(STRANGER),
-        N(PROFILE_UNKNOWN), N(PROFILE_OTHER), N(BESIDE),   N(BEGUN_GONE), N(MODE_OTHER),
-        N(UNWRITABLE),      N(UNREADABLE),    N(NO_SHARD), N(TOO_MANY)
+        N(RESTORED),     N(SCRATCH),         N(JOINED),
+        N(ALONE),        N(REFUSED),         N(RUN_ENDED),
+        N(UNREGISTERED), N(NOBODYS),         N(UNOWNED),
+        N(STRANGER),     N(PROFILE_UNKNOWN), N(PROFILE_OTHER),
+        N(BESIDE),       N(BEGUN_GONE),      N(MODE_OTHER),
+        N(UNWRITABLE),   N(UNREADABLE),      N(NO_SHARD),
+        N(TOO_MANY),     N(INCOMPLETE)
 #undef N
     };
 

@@ -18,13 +18,11 @@ enum { PARKED_UNTOLD_US = 1000000 };
 static bool hello_right(struct app_stream *stream, const Ckpt__V1__AttachHello *hello)
 {
     char profiles[ASK_PROFILES_BYTES];
+    struct err err = {0};
     const char *wrong;
 
-    if (!id_valid(hello->allocation_id))
-        app_stream_refuse(stream,
-                          "the allocation id \"%.140s\" must be 1 to 128 characters of A-Z a-z 0-9 "
-                          ". _ -",
-                          hello->allocation_id);
+    if (id_check("the allocation's id", hello->allocation_id, &err) != 0)
+        app_stream_refuse(stream, "%s", err.text);
     else if (ask_find(hello->profile) == NULL)
         app_stream_refuse(stream, "the profile \"%.64s\" is unknown; there are: %s", hello->profile,
                           ask_profiles(profiles));

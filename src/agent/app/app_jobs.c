@@ -291,14 +291,15 @@ static void on_message(struct rpc_call *call, void *data, const uint8_t *bytes, 
 {
     Ckpt__V1__ListOwnJobsRequest *request =
         ckpt__v1__list_own_jobs_request__unpack(NULL, length, bytes);
+    struct err err = {0};
 
     if (request == NULL)
         rpc_call_finish(call, RPC_INVALID_ARGUMENT, "the request is no ckpt.v1.ListOwnJobsRequest");
     else if (!rpc_call_peer(call)->local)
         rpc_call_finish(call, RPC_PERMISSION_DENIED, "the kernel does not tell who asks");
-    else if (request->allocation_id[0] != '\0' && !id_valid(request->allocation_id))
-        rpc_call_finish(call, RPC_INVALID_ARGUMENT,
-                        "allocation_id must be 1 to 128 characters of A-Z a-z 0-9 . _ -");
+    else if (request->allocation_id[0] != '\0' &&
+             id_check("allocation_id", request->allocation_id, &err) != 0)
+        rpc_call_finish(call, RPC_INVALID_ARGUMENT, err.text);
     else
         answer(data, call, request->allocation_id);
     if (request != NULL)

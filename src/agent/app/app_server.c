@@ -114,7 +114,7 @@ void app_stream_ready(struct app_stream *stream, const struct restore_result *re
         ready.run = stream->allocation->entry.run;
         ready.part = stream->allocation->entry.part;
         ready.parts = stream->allocation->entry.parts;
-        if (allocation_region(&stream->allocation->entry, region))
+        if (allocation_region_claim(stream->allocation, region))
             ready.shm = region;
         if (stream->attributes != NULL)
             ready.attributes = stream->attributes;

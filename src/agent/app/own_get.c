@@ -162,6 +162,15 @@ static enum rpc_status get_named(struct own_up *up, const char *groups,
     return RPC_OK;
 }
 
+/* Of each shard, and there are some. */
+static bool names_sums(const Ckpt__V1__Checkpoint *checkpoint)
+{
+    for (size_t i = 0; i < checkpoint->n_shards; i++)
+        if (checkpoint->shards[i]->manifest_sha256[0] == '\0')
+            return false;
+    return checkpoint->n_shards > 0;
+}
+
 /* Why it cannot be brought; NULL: it can. */
 static const char *checkpoint_wrong(const Ckpt__V1__ListCheckpointsReply *found)
 {
@@ -175,10 +184,10 @@ static const char *checkpoint_wrong(const Ckpt__V1__ListCheckpointsReply *found)
     if (checkpoint->damaged)
         return "the checkpoint is damaged at its destination; ckpt-run checkpoints JOB lists "
                "others";
-    if (checkpoint->n_shards == 0 || checkpoint->path[0] == '\0' ||
-        checkpoint->target_prefix[0] == '\0')
-        return "the cluster does not say where the checkpoint lies: its members are older than "
-               "this agent, or its target was removed";
+    if (checkpoint->path[0] == '\0' || checkpoint->target_prefix[0] == '\0' ||
+        !names_sums(checkpoint))
+        return "the cluster does not say where the checkpoint lies, or the sums of its parts: its "
+               "members are older than this agent, or its target was removed";
     return NULL;
 }
 

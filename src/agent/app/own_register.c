@@ -171,7 +171,7 @@ static size_t count_not_started(const struct agent *agent, uid_t uid)
 }
 
 static enum rpc_status caller_wrong(const struct agent *agent, const struct rpc_peer *peer,
-                                    const Ckpt__V1__RegisterOwnJobRequest *message,
+                                    const Ckpt__V1__RegisterOwnJobRequest *message, struct err *err,
                                     const char **ret_text)
 {
     enum rpc_status status;
@@ -180,10 +180,10 @@ static enum rpc_status caller_wrong(const struct agent *agent, const struct rpc_
                 "registers them (owners_register: yes in ckpt-agentd.yaml allows it)";
     if (own_asker_tenants(agent->own_asker) == NULL)
         return RPC_PERMISSION_DENIED;
-    *ret_text =
-        "allocation_id, tenant and project must be 1 to 128 characters of A-Z a-z 0-9 . _ -";
-    if (!id_valid(message->allocation_id) || !id_valid(message->tenant) ||
-        !id_valid(message->project))
+    *ret_text = err->text;
+    if (id_check("allocation_id", message->allocation_id, err) != 0 ||
+        id_check("tenant", message->tenant, err) != 0 ||
+        id_check("project", message->project, err) != 0)
         return RPC_INVALID_ARGUMENT;
     *ret_text = "at most 256 nodes are named in a registration by an owner";
     if (message->n_nodes > OWN_NODES_MAX)
@@ -208,10 +208,11 @@ static void on_message(struct rpc_call *call, void *data, const uint8_t *bytes, 
     struct own_request *own;
     const char *text = "the request is no ckpt.v1.RegisterOwnJobRequest";
     enum rpc_status status = RPC_INVALID_ARGUMENT;
+    struct err err = {0};
     uint64_t random[2];
 
     if (message != NULL)
-        status = caller_wrong(agent, rpc_call_peer(call), message, &text);
+        status = caller_wrong(agent, rpc_call_peer(call), message, &err, &text);
     if (status != RPC_OK) {
         rpc_call_finish(call, status, text);
         if (message != NULL)

@@ -21,6 +21,7 @@ enum {
 struct own_asker {
     struct agent *agent;
     struct rpc_follow *follow;
+    char *brokers; /* as configured */
     const char *tenants;
     struct list asked; /* struct own_up */
 };
@@ -64,12 +65,31 @@ static void up_message(struct rpc_client_call *call, void *data, const uint8_t *
     up->ops->answered(up, bytes, length);
 }
 
+/* A leader has answered: it begins each refusal with a name, "OUTCOME_UNKNOWN: ...". */
+static bool leader_speaks(const char *text)
+{
+    static const char other[] = "NOT_LEADER:"; /* of those that are none */
+    const size_t length = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_");
+
+    return length >= 4 && text[length] == ':' && strncmp(text, other, sizeof(other) - 1) != 0;
+}
+
+/* Of whoever is asked in vain the user can do nothing but name the addresses. */
+static void say_unreached(const struct own_asker *asker, const char *why,
+                          char text[OWN_UP_TEXT_BYTES])
+{
+    snprintf(text, OWN_UP_TEXT_BYTES,
+             "no leader of the cluster has answered this node's agent for %d s: %.300s; it asked "
+             "%.300s (brokers in ckpt-agentd.yaml); try again, or ask who runs the cluster",
+             PATIENCE_US / 1000000, why, asker->brokers);
+}
+
 static void up_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
 {
     struct own_up *up = data;
     bool late = agent_now_us(up->agent) - up->began_us >= PATIENCE_US;
     uint64_t delay_ms = RETRY_MIN_MS;
-    char text[OWN_UP_TEXT_BYTES];
+    char text[OWN_UP_TEXT_BYTES], unreached[OWN_UP_TEXT_BYTES];
 
     (void)call;
     up->up = NULL;
@@ -79,15 +99,19 @@ static void up_end(struct rpc_client_call *call, void *data, const struct rpc_en
         return;
     }
     text_shown(end->message, text, sizeof(text));
-    if (end->status == RPC_OK) /* without a message: no broker of ours */
+    if (end->status == RPC_OK) { /* without a message: no broker of ours */
         own_up_refuse(up, RPC_INTERNAL, "the broker answered nothing");
-    else if (end->status == RPC_UNIMPLEMENTED)
+    } else if (end->status == RPC_UNIMPLEMENTED) {
         own_up_refuse(
             up, RPC_FAILED_PRECONDITION,
             "the cluster's brokers do not take this from owners of jobs; they are older than "
             "this agent");
-    else
+    } else if (end->status == RPC_UNAVAILABLE && !leader_speaks(text)) {
+        say_unreached(up->agent->own_asker, text, unreached);
+        own_up_refuse(up, RPC_UNAVAILABLE, unreached);
+    } else {
         own_up_refuse(up, (enum rpc_status)end->status, text);
+    }
 }
 
 struct rpc_client_call *own_asker_call(struct own_asker *asker, const struct own_ask *ask,
@@ -255,9 +279,11 @@ int own_asker_new(struct agent *agent, const char *brokers, const char *tenants,
     const struct rpc_channel_config config = {.tls = agent->tls};
     struct own_asker *asker = check_calloc(1, sizeof(*asker));
 
-    *asker = (struct own_asker){.agent = agent, .tenants = tenants};
+    *asker =
+        (struct own_asker){.agent = agent, .brokers = check_strdup(brokers), .tenants = tenants};
     list_init(&asker->asked);
     if (rpc_follow_new(agent->loop, brokers, &config, &asker->follow, err) != 0) {
+        free(asker->brokers);
         free(asker);
         return -1;
     }
@@ -270,6 +296,7 @@ void own_asker_free(struct own_asker *asker)
     if (asker == NULL)
         return;
     rpc_follow_free(asker->follow);
+    free(asker->brokers);
     free(asker);
 }
 

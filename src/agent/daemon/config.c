@@ -154,9 +154,9 @@ static int check_domain(const char *domain, struct err *err)
     if (domain[0] == '\0' || id_valid(domain))
         return 0;
     return err_set(err, ERR_INVALID,
-                   "domain is \"%.140s\", it must be 1 to %d characters of A-Z a-z 0-9 . _ -, the "
-                   "domain of a storage target (ckptctl targets -o wide)",
-                   domain, ID_MAX_BYTES);
+                   "domain is \"%.140s\", it must be " ID_FORM ", the domain of a storage target "
+                   "(ckptctl targets -o wide)",
+                   domain);
 }
 
 /* A name would be looked up while the node is silent, and a name server that is away would speak

@@ -49,8 +49,8 @@ static int take_server(struct agent_config *config, struct err *err)
                                  "and `domain` are given: the node's domain is one of them");
     if (!id_valid(domain))
         return htcondor_complain(config, name, err,
-                                 "must be the name of a host, 1 to 128 characters of A-Z a-z 0-9 . "
-                                 "_ -: the domain of a storage target (ckptctl targets -o wide)");
+                                 "must be the name of a host, " ID_FORM ": the domain of a storage "
+                                 "target (ckptctl targets -o wide)");
     return settings_set_flag(&config->settings, "domain", name, domain, err);
 }
 

@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -36,6 +35,7 @@
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/start.h"
+#include "src/base/usage.h"
 #include "src/dest/spawn.h"
 #include "src/dest/worker.h"
 #include "src/net/uv_network.h"
@@ -131,11 +131,8 @@ static int read_config(struct agent_config *config, const struct flags *flags, s
         return -1;
     if (flags->name == NULL)
         return err_set(err, ERR_INVALID, "--name NODE is missing");
-    if (!id_valid(flags->name))
-        return err_set(err, ERR_INVALID,
-                       "--name must be this node's name, 1 to 128 characters of A-Z a-z 0-9 . _ -; "
-                       "it is \"%.140s\"",
-                       flags->name);
+    if (id_check("--name, this node's", flags->name, err) != 0)
+        return -1;
     return agent_config_check(config, err);
 }
 
@@ -152,9 +149,10 @@ static void parse_flags(int argc, char **argv, struct flags *ret_flags)
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
     struct flags flags = {0};
+    struct err err = {0};
     int option;
 
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+    while ((option = usage_option(argc, argv, "", options, &err)) != -1) {
         switch (option) {
         case 'c':
             flags.config = optarg;
@@ -184,12 +182,13 @@ static void parse_flags(int argc, char **argv, struct flags *ret_flags)
             fputs(usage, stdout);
             exit(EXIT_SUCCESS);
         default:
-            fputs(usage, stderr);
+            usage_refuse("ckpt-agentd", "", err.text);
             exit(EXIT_CONFIG);
         }
     }
     if (optind < argc) {
-        fprintf(stderr, "ckpt-agentd: unexpected argument \"%s\"\n%s", argv[optind], usage);
+        (void)err_set(&err, ERR_INVALID, "unexpected argument \"%.128s\"", argv[optind]);
+        usage_refuse("ckpt-agentd", "", err.text);
         exit(EXIT_CONFIG);
     }
     *ret_flags = flags;

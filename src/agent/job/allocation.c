@@ -6,6 +6,7 @@
 
 #include "src/agent/job/memory.h"
 #include "src/base/check.h"
+#include "src/base/log.h"
 #include "src/base/text.h"
 
 enum { ATTACH_AGAIN_WAIT_US = 3000000 }; /* a living ckpt-run connects again within a few tries */
@@ -175,6 +176,21 @@ bool allocation_region(const struct ledger_entry *entry, char ret_path[ASK_REGIO
         (!ask->region && entry->way_open != WAY_SOUGHT))
         return false;
     ask_region_path(entry->uid, entry->allocation_id, entry->work_dir, ret_path);
+    return true;
+}
+
+bool allocation_region_claim(const struct allocation *allocation,
+                             char ret_path[ASK_REGION_PATH_BYTES])
+{
+    const struct machine_ops *machine = allocation_machine(allocation);
+    const struct machine_region region = {ret_path, allocation_user(allocation)};
+    struct err err = {0};
+
+    if (!allocation_region(&allocation->entry, ret_path))
+        return false;
+    if (machine->region_claim(machine->context, &region, &err) != 0)
+        log_warning("region_unclaimed", "allocation=%s text=\"%s\"",
+                    allocation->entry.allocation_id, err.text);
     return true;
 }
 

@@ -72,6 +72,10 @@ const struct machine_ops *allocation_machine(const struct allocation *allocation
 void allocation_identity(const struct ledger_entry *entry, struct job_identity *ret_job);
 /* Where the memory lies that it shares with the agent, if it is asked so. False: it is not. */
 bool allocation_region(const struct ledger_entry *entry, char ret_path[ASK_REGION_PATH_BYTES]);
+/* The same, just before its ckpt-run is told to make it: its name is the job's user's from then
+ * on. */
+bool allocation_region_claim(const struct allocation *allocation,
+                             char ret_path[ASK_REGION_PATH_BYTES]);
 /* Who of it was found by descent alone is remembered. True: there is somebody new. */
 bool allocation_remember(struct ledger_entry *entry, const struct job_identity *job);
 /* What the orders in hand say of `run` is of another run than the application that runs here, or

@@ -46,7 +46,8 @@ static void take_sentinel(const struct attempt_stepping *step)
             attempt_take_written(step);
         return;
     }
-    snprintf(detail, sizeof(detail), "the application says status=%.170s", sentinel->status);
+    snprintf(detail, sizeof(detail), "%s%.170s",
+             step->facts->by_command ? "" : "the application says status=", sentinel->status);
     attempt_fail(step, CKPT__V1__REASON__REASON_APPLICATION_REFUSED, detail);
 }
 

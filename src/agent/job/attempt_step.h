@@ -171,6 +171,7 @@ struct attempt_facts {
     Ckpt__V1__Reason ready; /* NONE: it can be asked now; else why not, as a failure names it */
     enum ask_answer answer;
     struct sentinel sentinel;
+    bool by_command; /* with `answer`: its status is a whole sentence, on a command of the owner */
     char text[JOB_DETAIL_BYTES];     /* of `ready` or `answer` */
     const struct ranks_table *ranks; /* with `ready` NONE: who is to be asked; NULL: the group */
     const struct rank_fact *answers; /* of each rank, instead of `answer`; NULL: it has none */

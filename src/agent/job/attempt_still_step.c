@@ -192,7 +192,7 @@ void attempt_take_put(const struct attempt_stepping *step, const struct attempt_
         attempt_fail(step, put->reason, put->detail);
     } else if (put->size_bytes < attempt->told_bytes) {
         snprintf(detail, sizeof(detail),
-                 "the application says it wrote %" PRIu64 " bytes, %" PRIu64 " are there",
+                 "%" PRIu64 " bytes were said to be written, %" PRIu64 " are there",
                  attempt->told_bytes, put->size_bytes);
         attempt_fail(step, CKPT__V1__REASON__REASON_VERIFY_FAILED, detail);
     } else {

@@ -4,7 +4,8 @@
  * Shapes   restore own: the shard of this part. All: those of all parts, each in a folder of its
  *          own. Path: the parts verify all shards together, where they lie.
  * Errors   a shard that is not there, or is not what was recorded, is told to the state: all parts
- *          choose again. A destination that is away is tried again.
+ *          choose again. A destination that is away is tried again. A point that leaves out where
+ *          the shards lie, or the sum of one, is refused: nothing tells then which files are right.
  */
 #include <stdio.h>
 #include <string.h>
@@ -54,6 +55,29 @@ static void choose_own(struct restore_brought *brought, const Ckpt__V1__ShardInf
     brought->part_count = 1;
     snprintf(brought->lies_at, sizeof(brought->lies_at), "%s/%s", brought->path,
              part_name_format(shard->part, name));
+}
+
+/* The sum of each shard that this part needs; they are counted as well. */
+static bool names_sums(const struct restore_stepping *step)
+{
+    struct restore_brought *brought = &step->restore->brought;
+
+    CHECK(brought->part_next == 0);
+    for (size_t i = 0; i < brought->part_count; i++) {
+        const Ckpt__V1__ShardInfo *shard = restore_shard(step->restore, step->facts->point, i);
+
+        if (shard->manifest_sha256[0] == '\0')
+            return false;
+        brought->size_bytes += shard->size_bytes;
+    }
+    return true;
+}
+
+/* A member of an earlier version leaves out what it does not know, as does an incomplete record. */
+static bool point_incomplete(const Ckpt__V1__RestartPoint *point)
+{
+    CHECK(point->checkpoint_id != 0);
+    return point->path[0] == '\0' || point->n_shards == 0;
 }
 
 /* False: it cannot be, and the restore is over. */
@@ -174,7 +198,17 @@ void restore_bring(const struct restore_stepping *step)
     snprintf(brought->target_prefix, sizeof(brought->target_prefix), "%s", point->target_prefix);
     snprintf(brought->folder, sizeof(brought->folder), "%s/restore/%s", restore->asked.work_dir,
              checkpoint_id_format(brought->checkpoint_id, id));
-    if (!choose_parts(step) || !restore_may_read(step))
+    if (point_incomplete(point)) {
+        restore_over(step, OVER_INCOMPLETE);
+        return;
+    }
+    if (!choose_parts(step))
+        return;
+    if (!names_sums(step)) {
+        restore_over(step, OVER_INCOMPLETE);
+        return;
+    }
+    if (!restore_may_read(step))
         return;
     restore_move_to(step, RESTORE_READING);
     read_next(step);

@@ -99,6 +99,7 @@ struct restore_brought {
     uint32_t parts;         /* of which the checkpoint consists */
     uint64_t snapshot_at_ms;
     size_t part_count, part_next; /* shards to be brought, or verified */
+    uint64_t size_bytes;          /* of these */
     bool by_copy;                 /* the worker reads the node's own copy alone */
     bool copy_unusable;           /* it did, in vain */
     bool from_copy;               /* the last shard came from the copy */
@@ -252,6 +253,7 @@ enum restore_over {
     OVER_MODE_OTHER,      /* another part has restored in another way */
     OVER_UNWRITABLE,      /* its user may not write its checkpoints */
     OVER_UNREADABLE,      /* the files there are not those that the broker wrote */
+    OVER_INCOMPLETE,      /* the leader does not say where they lie, or what they are */
     OVER_NO_SHARD,        /* none is for this part */
     OVER_TOO_MANY         /* parts for one node */
 };

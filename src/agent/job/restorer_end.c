@@ -123,6 +123,33 @@ static void shards_text(const struct restorer *restorer, enum restore_over over,
              id, part_name_format(shard->part, name), shard->node_id, event->why.text);
 }
 
+/* The first thing that the point leaves out. */
+static void incomplete_text(const struct restorer *restorer, char text[ERROR_BYTES])
+{
+    const struct restore *restore = &restorer->restore;
+    const Ckpt__V1__RestartPoint *point = restorer->point;
+    char id[CHECKPOINT_ID_TEXT_BYTES], name[PART_NAME_BYTES], what[64] = "its path";
+
+    CHECK(restore->brought.checkpoint_id != 0);
+    checkpoint_id_format(restore->brought.checkpoint_id, id);
+    if (point->path[0] != '\0')
+        snprintf(what, sizeof(what), "its parts");
+    for (size_t i = 0; i < restore->brought.part_count; i++) {
+        const Ckpt__V1__ShardInfo *shard = restore_shard(restore, point, i);
+
+        if (shard->manifest_sha256[0] != '\0')
+            continue;
+        snprintf(what, sizeof(what), "the sum of %s", part_name_format(shard->part, name));
+        break;
+    }
+    snprintf(text, ERROR_BYTES,
+             "the leader names checkpoint %s without %s, so that nothing tells whether the right "
+             "files are restored: its ckptd is of an earlier version (ckptctl status), or the "
+             "record is incomplete (ckptctl checkpoint %s); when all members have this version, "
+             "start it again, or begin without it (--from-scratch)",
+             id, what, id);
+}
+
 /* "": nobody's. */
 static void error_text(const struct restorer *restorer, enum restore_over over,
                        const struct restore_event *event, char text[ERROR_BYTES])
@@ -159,6 +186,9 @@ static void error_text(const struct restorer *restorer, enum restore_over over,
         return;
     case OVER_MODE_OTHER:
         mode_text(restorer, text);
+        return;
+    case OVER_INCOMPLETE:
+        incomplete_text(restorer, text);
         return;
     case OVER_UNWRITABLE:
         snprintf(text, ERROR_BYTES, "its checkpoints could not be written: %.450s",

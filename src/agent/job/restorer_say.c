@@ -79,14 +79,17 @@ static const char *place_text(const struct restore_brought *brought)
 static void away_text(const struct restore *restore, char text[SAY_TEXT_BYTES])
 {
     char id[CHECKPOINT_ID_TEXT_BYTES], since[WORDS_BYTES], outage[OUTAGE_TEXT_BYTES],
-        reason[WORDS_BYTES];
+        reason[WORDS_BYTES], size[WORDS_BYTES];
 
     CHECK(restore->since_ms != 0);
     if (restore->away.no_room) {
         snprintf(text, SAY_TEXT_BYTES,
-                 "checkpoint %s cannot be brought here: %.250s; it is tried again and again, and "
-                 "goes on by itself when there is room in the work folder",
-                 checkpoint_id_format(restore->brought.checkpoint_id, id), restore->away.text);
+                 "checkpoint %s, %s for this node, cannot be brought here: %.200s; it is tried "
+                 "again and again, and goes on by itself when there is room in the work folder "
+                 "%.140s",
+                 checkpoint_id_format(restore->brought.checkpoint_id, id),
+                 words_size(restore->brought.size_bytes, size), restore->away.text,
+                 restore->asked.work_dir);
         return;
     }
     snprintf(text, SAY_TEXT_BYTES,

@@ -193,6 +193,7 @@ static void see_sentinel(struct allocation *allocation, struct attempt_facts *fa
         see_answers(allocation, &target, facts);
     } else {
         facts->answer = ask->poll(&target, hint, 0, &facts->sentinel, &err);
+        facts->by_command = ask->served;
         text_copy(facts->text, sizeof(facts->text), err.text);
     }
     if (allocation->attempt.state == ATTEMPT_RESUMING)

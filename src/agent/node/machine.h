@@ -163,6 +163,8 @@ struct machine_ops {
     void (*file_remove)(void *context, const struct machine_file *file);
 
     /* ---- memory that is shared with an application: see region.h ---- */
+    /* Before its application starts: nobody but its user has the name from here on. */
+    int (*region_claim)(void *context, const struct machine_region *region, struct err *err);
     int (*region_read)(void *context, const struct machine_region *region, size_t offset,
                        void *ret_bytes, size_t length, struct err *err);
     int (*region_write)(void *context, const struct machine_region *region, size_t offset,

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "src/agent/node/cleanup.h"
+#include "src/agent/node/folder_fault.h"
 #include "src/agent/node/folder_watch.h"
 #include "src/agent/node/machine.h"
 #include "src/agent/node/pid_watch.h"
@@ -188,9 +189,7 @@ static int real_folder_make(void *context, const struct machine_file *folder, bo
     user_leave();
     if (parent >= 0)
         close(parent);
-    return failure == 0 ? 0
-                        : err_set(err, ERR_IO, "create %s in the work folder: %s", folder->name,
-                                  strerror(failure));
+    return failure == 0 ? 0 : folder_fault(folder->folder, "create", folder->name, failure, err);
 }
 
 static int real_link_make(void *context, const struct machine_file *link, const char *to,
@@ -206,9 +205,7 @@ static int real_link_make(void *context, const struct machine_file *link, const 
     user_leave();
     if (parent >= 0)
         close(parent);
-    return failure == 0 ? 0
-                        : err_set(err, ERR_IO, "link %s in the work folder: %s", link->name,
-                                  strerror(failure));
+    return failure == 0 ? 0 : folder_fault(link->folder, "link", link->name, failure, err);
 }
 
 struct walk {
@@ -337,7 +334,7 @@ static int write_and_rename(const struct machine_file *file, const char *text, s
 {
     char temporary[NAME_MAX + 8];
     const struct opened *folder = file->folder;
-    int fd;
+    int fd, failure;
 
     if (folder == NULL)
         return err_set(err, ERR_IO, "create %s: the work folder is not open", file->name);
@@ -346,15 +343,14 @@ static int write_and_rename(const struct machine_file *file, const char *text, s
     (void)unlinkat(folder->fd, temporary, 0);
     fd = opened_at(folder, temporary, O_WRONLY | O_CREAT | O_EXCL, 0600);
     if (fd < 0)
-        return err_set(err, ERR_IO, "create %s in the work folder: %s", temporary, strerror(errno));
-    if (write(fd, text, length) != (ssize_t)length) {
-        close(fd);
-        return err_set(err, ERR_IO, "write %s in the work folder: %s", temporary, strerror(errno));
-    }
+        return folder_fault(folder, "create", temporary, errno, err);
+    errno = ENOSPC; /* a part alone was written */
+    failure = write(fd, text, length) == (ssize_t)length ? 0 : errno;
     close(fd);
+    if (failure != 0)
+        return folder_fault(folder, "write", temporary, failure, err);
     if (renameat(folder->fd, temporary, folder->fd, file->name) != 0)
-        return err_set(err, ERR_IO, "rename to %s in the work folder: %s", file->name,
-                       strerror(errno));
+        return folder_fault(folder, "rename to", file->name, errno, err);
     return 0;
 }
 
@@ -404,6 +400,12 @@ static int real_region_change(void *context, const struct machine_region *region
 {
     (void)context;
     return region_change(region, change, offsets, count, err);
+}
+
+static int real_region_claim(void *context, const struct machine_region *region, struct err *err)
+{
+    (void)context;
+    return region_claim(region, err);
 }
 
 static void real_region_remove(void *context, const struct machine_region *region)
@@ -471,6 +473,7 @@ void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops)
         .region_read = real_region_read,
         .region_write = real_region_write,
         .region_change = real_region_change,
+        .region_claim = real_region_claim,
         .region_remove = real_region_remove,
         .worker_start = real_worker_start,
         .worker_cancel = worker_cancel,

@@ -3,10 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -94,6 +97,65 @@ static int region_open(const struct machine_region *region, struct err *err)
                       ASK_REGION_FOLDER);
     close(folder);
     return fd;
+}
+
+static bool is_users(int folder, const char *name, uid_t uid)
+{
+    struct stat stat;
+
+    return fstatat(folder, name, &stat, AT_SYMLINK_NOFOLLOW) == 0 && stat.st_uid == uid;
+}
+
+/* Whatever lies there goes to the new name, which nobody looks for: a folder of somebody cannot be
+ * replaced by a file. 0, or errno. */
+static int put_aside(int folder, const char *name, const char *other)
+{
+    if (renameat(folder, other, folder, name) == 0)
+        return 0;
+    if (renameat2(folder, other, folder, name, RENAME_EXCHANGE) != 0)
+        return errno;
+    if (unlinkat(folder, other, 0) != 0)
+        (void)unlinkat(folder, other, AT_REMOVEDIR);
+    return 0;
+}
+
+/* An empty file of the user at the name: by the folder's sticky bit nobody else can replace it. */
+static int put_users(int folder, const char *name, const struct machine_user *user)
+{
+    char other[32];
+    uint64_t random;
+    int fd, failure;
+
+    if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
+        return EAGAIN;
+    snprintf(other, sizeof(other), ".ckpt-%016" PRIx64, random);
+    fd = openat(folder, other, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return errno;
+    failure = fchown(fd, user->uid, user->gid) == 0 ? put_aside(folder, name, other) : errno;
+    close(fd);
+    if (failure != 0)
+        (void)unlinkat(folder, other, 0);
+    return failure;
+}
+
+int region_claim(const struct machine_region *region, struct err *err)
+{
+    const char *name = ask_region_name(region->path);
+    int folder, failure = 0;
+
+    CHECK(name != NULL);
+    if (geteuid() != 0)
+        return 0;
+    folder = open(ASK_REGION_FOLDER, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return err_set(err, ERR_IO, "the folder %s: %s", ASK_REGION_FOLDER, strerror(errno));
+    if (keeps_names(folder) && !is_users(folder, name, region->user.uid))
+        failure = put_users(folder, name, &region->user);
+    close(folder);
+    return failure == 0 ? 0
+                        : err_set(err, ERR_IO, "the shared memory %s cannot be claimed: %s",
+                                  region->path, strerror(failure));
 }
 
 int region_read(const struct machine_region *region, size_t offset, void *ret_bytes, size_t length,

@@ -14,6 +14,10 @@
 
 #include "src/agent/node/machine.h"
 
+/* Before its application starts, by an agent that is root: whatever another user has put at the
+ * name gives way to an empty file of the job's user, which ckpt-run then replaces. A file of that
+ * user stays. */
+int region_claim(const struct machine_region *region, struct err *err);
 int region_read(const struct machine_region *region, size_t offset, void *ret_bytes, size_t length,
                 struct err *err);
 int region_write(const struct machine_region *region, size_t offset, const void *bytes,

@@ -9,16 +9,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "ckpt/v1/app.pb-c.h"
-#include "src/agent/node/proc.h"
 #include "src/agent/run/run_echkpnt.h"
 #include "src/agent/run/run_erestart.h"
+#include "src/agent/run/run_reaper.h"
 #include "src/agent/run/run_say.h"
+#include "src/agent/run/words.h"
 #include "src/ask/sentinel.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
@@ -33,7 +33,6 @@ enum {
     KILL_AFTER_MS = 5000,
     DEFER_MS = 1000, /* the agent makes it as long as it has to be */
     FOLDERS_OPEN_MAX = 16,
-    NOT_RUN = 127,
     PATH_MAX_BYTES = sizeof(((struct sockaddr_un *)0)->sun_path) - 1
 };
 
@@ -49,11 +48,11 @@ static struct {
     const char *work_dir;
     struct rpc_server *server;
     struct rpc_call *call; /* RUNNING: whom its end is told */
-    pid_t pid;             /* of the command; 0 in IDLE */
+    pid_t pid;             /* of the command's reaper; 0 in IDLE */
     pid_t application;
-    pid_t group;      /* its process group, when the command began */
-    bool stood_still; /* the application did, before the command began */
-    bool stops;       /* the job ends with the checkpoint: it may be left stopped */
+    pid_t group;                  /* its process group, when the command began */
+    struct run_application saved; /* the leader of that group, as it was then */
+    bool stops;                   /* the job ends with the checkpoint: it may be left stopped */
     uv_timer_t kill_timer;
     char endpoint[sizeof("unix:") + PATH_MAX_BYTES];
     char folder[PATH_MAX];     /* of the checkpoint */
@@ -186,21 +185,6 @@ static void answer_done(void)
     answer_send(command.call, &update);
 }
 
-static bool application_stands(void)
-{
-    struct proc_stat stat;
-
-    return proc_read_stat(command.group, &stat) == 0 && stat.state == 'T';
-}
-
-/* A command may stop the application while it copies, and has to let it go on again but for a
- * checkpoint that ends the job. */
-static void application_goes_on(void)
-{
-    if (command.application > 0 && !command.stood_still && application_stands())
-        (void)kill(-command.group, SIGCONT);
-}
-
 bool run_command_reaped(pid_t pid, int wait_status)
 {
     if (command.state == COMMAND_IDLE || pid != command.pid)
@@ -211,9 +195,10 @@ bool run_command_reaped(pid_t pid, int wait_status)
         answer_done();
     else if (command.state == COMMAND_RUNNING)
         answer_failed(wait_status);
-    (void)kill(-pid, SIGKILL); /* its session may go on without it */
+    /* A command may stop the application while it copies, and has to let it go on again but for a
+     * checkpoint that ends the job. */
     if (command.state == COMMAND_ENDING || wait_status != 0 || !command.stops)
-        application_goes_on();
+        run_application_goes_on(&command.saved);
     uv_timer_stop(&command.kill_timer);
     command.state = COMMAND_IDLE;
     command.call = NULL;
@@ -233,17 +218,19 @@ static void set_number(const char *name, uint64_t number)
     setenv(name, text, 1);
 }
 
-/* In the child: it never returns. */
-__attribute__((noreturn)) static void become_command(const Ckpt__V1__AppCheckpointRequest *request,
-                                                     const char *text)
+struct command_words {
+    const Ckpt__V1__AppCheckpointRequest *request;
+    const char *text; /* NULL: it is a site's echkpnt */
+};
+
+/* In its process. */
+static void become_command(void *data)
 {
+    const struct command_words *words = data;
+    const Ckpt__V1__AppCheckpointRequest *request = words->request;
     char id[CHECKPOINT_ID_TEXT_BYTES], hint[CHECKPOINT_ID_TEXT_BYTES + 16];
     sigset_t none;
 
-    setsid();
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    for (int number = 1; number < NSIG; number++)
-        (void)signal(number, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     snprintf(hint, sizeof(hint), "%s-%" PRIu32, checkpoint_id_format(request->checkpoint_id, id),
@@ -253,17 +240,16 @@ __attribute__((noreturn)) static void become_command(const Ckpt__V1__AppCheckpoi
     setenv("CKPT_LABEL_FILE", command.label_file, 1);
     set_number("CKPT_PID", (uint64_t)command.application);
     set_number("CKPT_DEADLINE_MS", request->deadline_ms);
-    if (text == NULL)
+    if (words->text == NULL)
         (void)dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
-    if (text == NULL)
+    if (words->text == NULL)
         run_echkpnt_become(&(struct echkpnt_call){.folder = command.folder,
                                                   .application = command.application,
                                                   .group = command.group,
                                                   .stops = request->stops});
     (void)dup2(STDERR_FILENO, STDOUT_FILENO); /* the application's output stays its own */
     (void)dup2(open("/dev/null", O_RDONLY), STDIN_FILENO); /* ... and its input */
-    execl("/bin/sh", "sh", "-c", text, (char *)NULL);
-    _exit(NOT_RUN);
+    execl("/bin/sh", "sh", "-c", words->text, (char *)NULL);
 }
 
 /* A handler of this program that ran in the child would tell the loop of both. */
@@ -272,17 +258,19 @@ static pid_t start_command(const Ckpt__V1__AppCheckpointRequest *request)
     char *text = command.text == NULL
                      ? NULL
                      : text_expand(command.text, command.folder, command.application);
+    struct command_words words = {request, text};
+    const pid_t own = getpid();
     sigset_t all, before;
     pid_t pid;
 
     (void)unlink(command.label_file);
-    command.stood_still = application_stands();
+    command.saved = run_application_look(command.group);
     fflush(NULL);
     sigfillset(&all);
     CHECK(sigprocmask(SIG_SETMASK, &all, &before) == 0);
     pid = fork();
     if (pid == 0)
-        become_command(request, text);
+        run_reaper(own, &command.saved, become_command, &words);
     CHECK(sigprocmask(SIG_SETMASK, &before, NULL) == 0);
     free(text);
     return pid;
@@ -292,7 +280,7 @@ static void kill_command(uv_timer_t *timer)
 {
     (void)timer;
     CHECK(command.state == COMMAND_ENDING);
-    kill(-command.pid, SIGKILL);
+    kill(command.pid, RUN_REAPER_END);
 }
 
 /* The agent removes what it has written. */
@@ -303,7 +291,7 @@ static void on_cancel(struct rpc_call *call, void *data)
         return;
     command.call = NULL;
     command.state = COMMAND_ENDING;
-    kill(-command.pid, SIGTERM);
+    kill(command.pid, RUN_REAPER_TELL);
     uv_timer_start(&command.kill_timer, kill_command, KILL_AFTER_MS, 0);
     assert_state();
 }
@@ -324,12 +312,28 @@ static void put_off(struct rpc_call *call, const Ckpt__V1__AppCheckpointRequest 
     answer_send(call, &update);
 }
 
+/* One that is being ended has KILL_AFTER_MS for it. */
+static void refuse_busy(struct rpc_call *call)
+{
+    char text[160], left[WORDS_BYTES];
+
+    if (command.state == COMMAND_RUNNING)
+        snprintf(text, sizeof(text), "the checkpoint command of before still runs, as pid %d",
+                 (int)command.pid);
+    else
+        snprintf(text, sizeof(text),
+                 "the checkpoint command of before ignores SIGTERM, and is killed in %s; then the "
+                 "next one can run",
+                 words_duration(uv_timer_get_due_in(&command.kill_timer), left));
+    rpc_call_finish(call, RPC_UNAVAILABLE, text);
+}
+
 static void take_request(struct rpc_call *call, const Ckpt__V1__AppCheckpointRequest *request)
 {
     pid_t pid;
 
     if (command.state != COMMAND_IDLE) {
-        rpc_call_finish(call, RPC_UNAVAILABLE, "the checkpoint command of before has not ended");
+        refuse_busy(call);
         return;
     }
     if (command.application == 0) {
@@ -396,6 +400,16 @@ static int socket_listen(struct err *err)
     return result;
 }
 
+/* Its own program may read the variable, and nothing here can know that. text NULL: it is LSF's,
+ * which gets the folder as an argument. */
+static void warn_of_folder(const char *text)
+{
+    if (text != NULL && strstr(text, "{dir}") == NULL &&
+        strstr(text, "CKPT_CHECKPOINT_DIR") == NULL)
+        run_say("--checkpoint-cmd names neither {dir} nor $CKPT_CHECKPOINT_DIR, the folder for the "
+                "files: unless its program reads that variable, its checkpoints hold nothing");
+}
+
 int run_command_open(uv_loop_t *loop, const struct run_options *options, const char *work_dir,
                      struct err *err)
 {
@@ -413,6 +427,7 @@ int run_command_open(uv_loop_t *loop, const struct run_options *options, const c
             strlen(work_dir), PATH_MAX_BYTES - strlen("/" SOCKET_NAME));
     if (run_echkpnt_open(options, work_dir, err) != 0)
         return -1;
+    warn_of_folder(options->checkpoint_cmd);
     command.text = options->checkpoint_cmd;
     command.work_dir = work_dir;
     snprintf(command.label_file, sizeof(command.label_file), "%s/" LABEL_NAME, work_dir);
@@ -442,7 +457,7 @@ void run_command_of(pid_t pid)
 void run_command_close(void)
 {
     if (command.pid > 0)
-        kill(-command.pid, SIGKILL);
+        kill(command.pid, RUN_REAPER_END);
     if (command.endpoint[0] != '\0')
         (void)unlink(command.endpoint + strlen("unix:"));
 }

@@ -5,13 +5,14 @@
  *          AppCheckpointService.Checkpoint at run_command_endpoint(), the command runs, and its
  *          status is the answer. run_command_reaped() takes the end of a child. run_command_close()
  *          before this program leaves.
- * Shapes   one command at a time, in a session of its own, as the job's user, in the folder of
- *          ckpt-run. {dir} and {pid} in it are replaced; {dir} comes quoted for the shell. It has
- *          CKPT_CHECKPOINT_DIR, CKPT_PID, CKPT_HINT, CKPT_DEADLINE_MS and CKPT_LABEL_FILE beside
- *          what ckpt-run has. In the last one it may leave the step, or another label.
+ * Shapes   one command at a time, below a reaper (run_reaper.h), as the job's user, in the folder
+ *          of ckpt-run. {dir} and {pid} in it are replaced; {dir} comes quoted for the shell.
+ *          Beside what ckpt-run has it has CKPT_CHECKPOINT_DIR, CKPT_PID, CKPT_HINT,
+ *          CKPT_DEADLINE_MS and CKPT_LABEL_FILE. In the last one it may leave the step, or another
+ *          label.
  * Errors   a command that ends otherwise than with 0 has failed: the checkpoint is not taken. One
- *          that the agent does not wait for any more gets SIGTERM, and SIGKILL after 5 s; it does
- *          not outlive ckpt-run.
+ *          that the agent does not wait for any more gets SIGTERM, and SIGKILL after 5 s. It does
+ *          not outlive ckpt-run, nor does what it has begun, and the application goes on then.
  */
 #ifndef CKPT_AGENT_RUN_COMMAND_H
 #define CKPT_AGENT_RUN_COMMAND_H

@@ -1,7 +1,6 @@
 /* `ckpt-run end`. See run_end.h. */
 #include "src/agent/run/run_end.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,8 +14,9 @@
 #include "src/agent/run/run_owner.h"
 #include "src/agent/run/words.h"
 #include "src/base/check.h"
+#include "src/base/err.h"
 #include "src/base/id.h"
-#include "src/cli/owner.h"
+#include "src/base/usage.h"
 #include "src/rpc/server.h"
 
 #define LIST_OWN_JOBS_METHOD "/ckpt.v1.AppService/ListOwnJobs"
@@ -101,7 +101,7 @@ static int end_for_good(const char *allocation_id, const char *socket)
     printf("job %s: ended for good; its complete checkpoints stay\n", allocation_id);
     job = run_owner_job(socket, allocation_id, RUN_OWNER_JOB_MS);
     if (job != NULL)
-        owner_job_print(stdout, job, "");
+        run_owner_job_print(stdout, socket, job, "");
     if (job != NULL)
         ckpt__v1__allocation__free_unpacked(job, NULL);
     return code;
@@ -124,7 +124,7 @@ static int end_elsewhere(const char *allocation_id, const char *socket)
                 "ckpt-run: no application of %s runs on this node; ckpt-run end %s --for-good ends "
                 "it on all of its nodes\n",
                 allocation_id, allocation_id);
-        owner_job_print(stderr, job, "");
+        run_owner_job_print(stderr, socket, job, "");
     }
     if (job != NULL)
         ckpt__v1__allocation__free_unpacked(job, NULL);
@@ -157,6 +157,12 @@ static int end_job(const char *allocation_id, const char *socket, bool now)
     return EXIT_SUCCESS;
 }
 
+static int refuse_words(const char *text)
+{
+    usage_refuse("ckpt-run", "end", text);
+    return RUN_EXIT_SELF;
+}
+
 int run_end(int argc, char **argv)
 {
     static const struct option table[] = {{"socket", required_argument, NULL, 's'},
@@ -166,24 +172,24 @@ int run_end(int argc, char **argv)
                                           {NULL, 0, NULL, 0}};
     const char *socket = RUN_DEFAULT_SOCKET;
     bool now = false, for_good = false;
+    struct err err = {0};
     int option;
 
-    while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
+    while ((option = usage_option(argc, argv, "", table, &err)) != -1) {
         if (option == 'h') {
             fputs(usage, stdout);
             return EXIT_SUCCESS;
         }
-        if (option != 's' && option != 'n' && option != 'g') {
-            fputs(usage, stderr);
-            return RUN_EXIT_SELF;
-        }
+        if (option == '?')
+            return refuse_words(err.text);
         now = now || option == 'n';
         for_good = for_good || option == 'g';
         socket = option == 's' ? optarg : socket;
     }
-    if (optind + 1 != argc || !id_valid(argv[optind])) {
-        fputs(usage, stderr);
-        return RUN_EXIT_SELF;
-    }
+    if (optind + 1 != argc)
+        return refuse_words(optind == argc ? "end needs ID, the job's"
+                                           : "end takes one ID; one job is ended after the other");
+    if (id_check("ID", argv[optind], &err) != 0)
+        return refuse_words(err.text);
     return for_good ? end_for_good(argv[optind], socket) : end_job(argv[optind], socket, now);
 }

@@ -11,7 +11,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -27,6 +26,7 @@
 #include "src/base/check.h"
 #include "src/base/err.h"
 #include "src/base/id.h"
+#include "src/base/usage.h"
 #include "src/rpc/server.h"
 
 #define GET_METHOD "/ckpt.v1.AppService/GetOwnCheckpoint"
@@ -188,7 +188,7 @@ static int ask_agent(const char *socket, uint64_t checkpoint_id, const char *che
 
 static int refuse_words(const char *text)
 {
-    fprintf(stderr, "ckpt-run: %s\n%s", text, usage);
+    usage_refuse("ckpt-run", "get", text);
     return RUN_EXIT_SELF;
 }
 
@@ -203,13 +203,13 @@ int run_get(int argc, char **argv)
     uint64_t id;
     int option, code;
 
-    while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
+    while ((option = usage_option(argc, argv, "", table, &err)) != -1) {
         if (option == 'h') {
             fputs(usage, stdout);
             return EXIT_SUCCESS;
         }
-        if (option != 's')
-            return refuse_words("an option is unknown or lacks its value");
+        if (option == '?')
+            return refuse_words(err.text);
         socket = optarg;
     }
     if (optind + 2 != argc)

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,7 +19,9 @@
 #include "src/agent/run/run_owner.h"
 #include "src/agent/run/words.h"
 #include "src/base/check.h"
+#include "src/base/err.h"
 #include "src/base/id.h"
+#include "src/base/usage.h"
 #include "src/cli/owner.h"
 #include "src/rpc/server.h"
 
@@ -330,7 +331,7 @@ static int import_supervise(struct import *import)
 
 static int words_refuse(const char *text)
 {
-    fprintf(stderr, "ckpt-run: %s\n%s", text, usage);
+    usage_refuse("ckpt-run", "import", text);
     return RUN_EXIT_SELF;
 }
 
@@ -343,26 +344,27 @@ static int words_parse(int argc, char **argv, struct import *ret_import)
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     struct import import = {.socket = RUN_DEFAULT_SOCKET, .label = ""};
+    struct err err = {0};
     int option;
 
-    while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
+    while ((option = usage_option(argc, argv, "", table, &err)) != -1) {
         if (option == 'h') {
             fputs(usage, stdout);
             return EXIT_SUCCESS;
         }
+        if (option == '?')
+            return words_refuse(err.text);
         if (option == 's')
             import.socket = optarg;
         else if (option == 'l')
             import.label = optarg;
-        else if (option == 'w')
-            import.work_wanted = optarg;
         else
-            return words_refuse("an option is unknown or lacks its value");
+            import.work_wanted = optarg;
     }
     if (optind + 2 != argc)
         return words_refuse("import needs JOB and DIR");
-    if (!id_valid(argv[optind]))
-        return words_refuse("JOB must be 1 to 128 characters of A-Z a-z 0-9 . _ -");
+    if (id_check("JOB", argv[optind], &err) != 0)
+        return words_refuse(err.text);
     if (import.label[0] != '\0' && !label_valid(import.label))
         return words_refuse("--step must be 1 to 64 characters of A-Z a-z 0-9 . _ : -");
     import.allocation_id = argv[optind];

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 
 const char *run_part_name(const Ckpt__V1__AttachReady *ready, char text[RUN_NAME_BYTES])
@@ -48,4 +49,17 @@ const char *run_again_for(bool moment, uint64_t wait_for_ms)
     if (moment)
         return " for a moment";
     return wait_for_ms == 0 ? " until it answers (--wait-for limits that)" : "";
+}
+
+/* An import has its checkpoint made as a move of the job does. */
+const char *run_over_name(const char *reason, bool import, char text[RUN_OVER_BYTES])
+{
+    static const char moved[] = "migrated";
+    const size_t length = sizeof(moved) - 1;
+
+    if (import && strncmp(reason, moved, length) == 0)
+        snprintf(text, RUN_OVER_BYTES, "the folder is imported on this node%s", reason + length);
+    else
+        snprintf(text, RUN_OVER_BYTES, "the allocation is over on this node: %s", reason);
+    return text;
 }

@@ -14,6 +14,9 @@ enum { RUN_NAME_BYTES = ID_MAX_BYTES + 64 };
 const char *run_part_name(const Ckpt__V1__AttachReady *ready, char text[RUN_NAME_BYTES]);
 /* "1-42, step 127", or whatever its ranks call it. */
 const char *run_checkpoint_name(const Ckpt__V1__AttachReady *ready, char text[RUN_NAME_BYTES]);
+/* Why its run is over here, as the agent says it; import: the run was that of `ckpt-run import`. */
+enum { RUN_OVER_BYTES = 512 };
+const char *run_over_name(const char *reason, bool import, char text[RUN_OVER_BYTES]);
 /* How it has ended, which the agent is to hear, before another one starts or by a note. */
 enum { RUN_END_BYTES = 256 };
 const char *run_end_name(int wait_status, bool will_restart, bool noted, char text[RUN_END_BYTES]);

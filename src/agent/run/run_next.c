@@ -6,7 +6,6 @@
 
 #include "src/agent/run/run_owner.h"
 #include "src/base/check.h"
-#include "src/cli/owner.h"
 
 enum { LOOK_MS = 100 };
 
@@ -33,7 +32,7 @@ void run_next_say(const char *socket, const char *allocation_id)
         return;
     if (run_owner_stopped(job)) {
         fputs("ckpt-run: ", stderr);
-        owner_job_next(stderr, job);
+        run_owner_job_next(stderr, socket, job);
     }
     ckpt__v1__allocation__free_unpacked(job, NULL);
 }

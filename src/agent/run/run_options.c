@@ -2,7 +2,6 @@
 #include "src/agent/run/run_options.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -15,6 +14,7 @@
 #include "src/base/id.h"
 #include "src/base/number.h"
 #include "src/base/signal_name.h"
+#include "src/base/usage.h"
 
 enum { RESTARTS_LIMIT = 1000 };
 
@@ -328,8 +328,8 @@ static int take_stand_in_option(int option, const char *value, struct stand_in *
         return 0;
     case 'I':
         return parse_signal("--kill-signal", value, &stand_in->kill_signal, err);
-    default:
-        return err_set(err, ERR_INVALID, "an option is unknown or lacks its value");
+    default: /* err says which word is none */
+        return -1;
     }
 }
 
@@ -521,7 +521,7 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options, st
     int option;
 
     /* "+": options end at the command */
-    while ((option = getopt_long(argc, argv, "+k:", table, NULL)) != -1) {
+    while ((option = usage_option(argc, argv, "+k:", table, err)) != -1) {
         if (take_option(option, optarg, &options, err) != 0)
             return -1;
         options.given[option] = true;
@@ -531,13 +531,10 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options, st
     *ret_options = options;
     if (options.help || options.version)
         return 0;
-    if (options.allocation_id == NULL || !id_valid(options.allocation_id))
-        return err_set(err, ERR_INVALID,
-                       "--alloc must be the allocation's id, 1 to 128 characters of A-Z a-z 0-9 . "
-                       "_ -; it is %s%.140s%s",
-                       options.allocation_id == NULL ? "missing" : "\"",
-                       options.allocation_id == NULL ? "" : options.allocation_id,
-                       options.allocation_id == NULL ? "" : "\"");
+    if (options.allocation_id == NULL)
+        return err_set(err, ERR_INVALID, "--alloc ID is missing, the job's id");
+    if (id_check("--alloc", options.allocation_id, err) != 0)
+        return -1;
     if (optind == argc)
         return err_set(err, ERR_INVALID, "the command is missing; it goes behind --");
     return check_commands(ret_options, err);

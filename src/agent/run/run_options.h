@@ -1,6 +1,7 @@
 /* The command line of ckpt-run.
  *
- * Errors   run_options_parse: ERR_INVALID with what is wrong; the program prints it with the usage and exits with RUN_EXIT_SELF.
+ * Errors   run_options_parse: ERR_INVALID with what is wrong; the program prints it alone, says
+ *          where its usage is, and exits with RUN_EXIT_SELF.
  */
 #ifndef CKPT_AGENT_RUN_OPTIONS_H
 #define CKPT_AGENT_RUN_OPTIONS_H

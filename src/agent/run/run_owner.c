@@ -98,14 +98,49 @@ static Ckpt__V1__Allocation *ask_for_job(const char *socket, const char *allocat
     return job;
 }
 
-Ckpt__V1__Allocation *run_owner_job(const char *socket, const char *allocation_id,
-                                    uint64_t timeout_ms)
+Ckpt__V1__Allocation *run_owner_job_asked(const char *socket, const char *allocation_id,
+                                          uint64_t timeout_ms, bool *ret_unknown)
 {
     struct run_answer answer;
     Ckpt__V1__Allocation *job = ask_for_job(socket, allocation_id, timeout_ms, &answer);
 
+    *ret_unknown = job == NULL && answer.status == RPC_NOT_FOUND;
     buf_close(&answer.bytes);
     return job;
+}
+
+Ckpt__V1__Allocation *run_owner_job(const char *socket, const char *allocation_id,
+                                    uint64_t timeout_ms)
+{
+    bool unknown;
+
+    return run_owner_job_asked(socket, allocation_id, timeout_ms, &unknown);
+}
+
+/* A job of the caller's has it, also one that has ended. */
+static bool id_taken(void *context, const char *id)
+{
+    Ckpt__V1__Allocation *job = run_owner_job(context, id, RUN_OWNER_JOB_MS);
+
+    if (job == NULL)
+        return false;
+    ckpt__v1__allocation__free_unpacked(job, NULL);
+    return true;
+}
+
+void run_owner_job_print(FILE *out, const char *socket, const Ckpt__V1__Allocation *job,
+                         const char *node_id)
+{
+    const struct owner_ids ids = {id_taken, text_message(socket)};
+
+    owner_job_print(out, job, node_id, &ids);
+}
+
+void run_owner_job_next(FILE *out, const char *socket, const Ckpt__V1__Allocation *job)
+{
+    const struct owner_ids ids = {id_taken, text_message(socket)};
+
+    owner_job_next(out, job, &ids);
 }
 
 Ckpt__V1__Allocation *run_owner_job_told(const char *socket, const char *allocation_id,

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "ckpt/v1/broker.pb-c.h"
 #include "src/agent/run/run_call.h"
@@ -15,9 +16,18 @@ int run_owner(int argc, char **argv);
 enum { RUN_OWNER_JOB_MS = 5000 /* for who has no reason to wait shorter */ };
 Ckpt__V1__Allocation *run_owner_job(const char *socket, const char *allocation_id,
                                     uint64_t timeout_ms);
+/* The same; *ret_unknown: the cluster has answered that it knows no such job of the caller's. */
+Ckpt__V1__Allocation *run_owner_job_asked(const char *socket, const char *allocation_id,
+                                          uint64_t timeout_ms, bool *ret_unknown);
 /* The same; a failure is printed, and *ret_code is the exit code for it. */
 Ckpt__V1__Allocation *run_owner_job_told(const char *socket, const char *allocation_id,
                                          int *ret_code);
+
+/* Its state in the owner's words, with the line that goes on from it (src/cli/owner.h). */
+void run_owner_job_print(FILE *out, const char *socket, const Ckpt__V1__Allocation *job,
+                         const char *node_id);
+/* The line that goes on alone. */
+void run_owner_job_next(FILE *out, const char *socket, const Ckpt__V1__Allocation *job);
 
 /* Nothing of it runs any more, until it is restarted. */
 bool run_owner_stopped(const Ckpt__V1__Allocation *job);

@@ -1,7 +1,6 @@
 /* `ckpt-run register`. See run_register.h. */
 #include "src/agent/run/run_register.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +11,12 @@
 #include "src/agent/run/run_call.h"
 #include "src/agent/run/run_lsf.h"
 #include "src/agent/run/run_options.h"
+#include "src/agent/run/run_owner.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/number.h"
+#include "src/base/usage.h"
+#include "src/cli/owner.h"
 #include "src/profile/profile.h"
 #include "src/rpc/server.h"
 
@@ -102,12 +104,8 @@ static int take_number(const char *name, enum number_kind kind, uint64_t max, ui
 /* An empty text is one that was not given. */
 static int take_id(const char *name, char **ret_text, struct err *err)
 {
-    if (!id_valid(optarg))
-        return err_set(err, ERR_INVALID,
-                       "%s must be 1 to 128 characters of A-Z a-z 0-9 . _ -, it is \"%.64s\"", name,
-                       optarg);
     *ret_text = optarg;
-    return 0;
+    return id_check(name, optarg, err);
 }
 
 static int take_on_hang(Ckpt__V1__OnHang *ret_on_hang, struct err *err)
@@ -152,11 +150,8 @@ static int take_node(Ckpt__V1__RegisterOwnJobRequest *request, struct err *err)
     share->node_id = optarg;
     request->nodes = check_realloc(request->nodes, request->n_nodes + 1, sizeof(*request->nodes));
     request->nodes[request->n_nodes++] = share;
-    if (!id_valid(optarg))
-        return err_set(err, ERR_INVALID,
-                       "--node must be NODE or NODE:GPUS, where NODE is 1 to 128 characters of A-Z "
-                       "a-z 0-9 . _ -; it is \"%.64s\"",
-                       optarg);
+    if (id_check("--node NODE[:GPUS]", optarg, err) != 0)
+        return -1;
     if (colon != NULL &&
         number_parse(NUMBER_PLAIN, colon + 1, (struct number_range){0, GPUS_MAX}, &gpus, &why) != 0)
         return err_set(err, ERR_INVALID, "--node %.64s: GPUs: %s", optarg, why.text);
@@ -207,8 +202,8 @@ static int take_word(int option, Ckpt__V1__RegisterOwnJobRequest *request, struc
         result = take_choice("--staging", &ckpt__v1__staging__descriptor, &value, err);
         request->staging = (Ckpt__V1__Staging)value;
         return result;
-    default:
-        return err_set(err, ERR_INVALID, "an option is unknown or lacks its value");
+    default: /* err says which word is none */
+        return -1;
     }
 }
 
@@ -320,6 +315,27 @@ static void print_registered(const Ckpt__V1__RegisterOwnJobRequest *request,
                request->allocation_id, reply->owner, reply->node_count, request->allocation_id);
 }
 
+/* As ckptctl register says it. The job stands as it is registered. */
+static void say_period(const Ckpt__V1__RegisterOwnJobRequest *request, const char *socket)
+{
+    char text[OWNER_PERIOD_BYTES];
+    Ckpt__V1__Allocation *job;
+    uint64_t floor_ms = 0;
+
+    if (request->period_ms == 0)
+        return;
+    job = run_owner_job(socket, request->allocation_id, RUN_OWNER_JOB_MS);
+    if (job != NULL) {
+        floor_ms = job->min_interval_ms;
+        ckpt__v1__allocation__free_unpacked(job, NULL);
+    }
+    if (*owner_period_text(request->period_ms, floor_ms, request->walltime_ms, text) == '\0')
+        return;
+    fputs("ckpt-run: ", stderr);
+    owner_words(stderr, text);
+    fputc('\n', stderr);
+}
+
 static int ask_agent(const Ckpt__V1__RegisterOwnJobRequest *request, const char *socket)
 {
     Ckpt__V1__RegisterOwnJobReply *reply = NULL;
@@ -335,10 +351,12 @@ static int ask_agent(const Ckpt__V1__RegisterOwnJobRequest *request, const char 
     if (answer.status == RPC_OK)
         reply =
             ckpt__v1__register_own_job_reply__unpack(NULL, answer.bytes.length, answer.bytes.bytes);
-    if (reply != NULL)
+    if (reply != NULL) {
         print_registered(request, reply);
-    else
+        say_period(request, socket);
+    } else {
         code = run_call_fail(socket, &answer);
+    }
     buf_close(&answer.bytes);
     if (reply != NULL)
         ckpt__v1__register_own_job_reply__free_unpacked(reply, NULL);
@@ -352,7 +370,7 @@ int run_register(int argc, char **argv)
     struct err err = {0};
     int option, result = 0;
 
-    while (result == 0 && (option = getopt_long(argc, argv, "k:", options, NULL)) != -1) {
+    while (result == 0 && (option = usage_option(argc, argv, "k:", options, &err)) != -1) {
         if (option == 'h') {
             fputs(usage, stdout);
             return EXIT_SUCCESS;
@@ -362,7 +380,7 @@ int run_register(int argc, char **argv)
     if (result == 0)
         result = check_whole(argc, &request, &err);
     if (result != 0) {
-        fprintf(stderr, "ckpt-run: %s\n%s", err.text, usage);
+        usage_refuse("ckpt-run", "register", err.text);
         return RUN_EXIT_SELF;
     }
     return ask_agent(&request, socket);

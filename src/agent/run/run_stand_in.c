@@ -32,6 +32,7 @@ enum {
     CATCH_MS = 5000,   /* from its start, for a program to install the handler that is to be told */
     FRESH_MS = 10000,  /* a save set aside is as good as one that a signal would bring */
     LATE_MS = 3000,    /* before the deadline an older save is better than none */
+    LATE_STOP_MS = 600000, /* a program that has read the file ends within so long */
     EMPTY_ENDS_MAX = 10,
     WHY_BYTES = SAVED_PATTERN_BYTES + 80,
     TICK_MS = 10 /* of the clocks of file systems, and more */
@@ -54,6 +55,7 @@ static struct {
     char given[HINT_TEXT_BYTES]; /* to this question the save set aside went; "": to none yet */
     unsigned empty_ends;         /* in a row */
     bool killed;                 /* it was told to end by a signal of its own */
+    uint64_t withdrawn_ms;       /* monotonic; of the last question that was; 0: none */
 } self;
 
 static volatile sig_atomic_t told_to_end; /* by this signal; 0: it was not */
@@ -299,17 +301,23 @@ static void take_question(void)
         hand_aside_over();
 }
 
+/* The question in hand is asked no more. */
+static void drop_withdrawn(bool there, const struct question *question)
+{
+    if (self.question.hint[0] == '\0' || (there && strcmp(question->hint, self.question.hint) == 0))
+        return;
+    self.question.hint[0] = '\0';
+    self.withdrawn_ms = output_line_now_ms();
+    if (self.as.file != NULL)
+        (void)unlink(self.as.file);
+}
+
 static void look_for_question(void)
 {
     struct question question;
     bool there = question_read(self.work_dir, &question);
 
-    if (self.question.hint[0] != '\0' &&
-        (!there || strcmp(question.hint, self.question.hint) != 0)) {
-        self.question.hint[0] = '\0'; /* withdrawn */
-        if (self.as.file != NULL)
-            (void)unlink(self.as.file);
-    }
+    drop_withdrawn(there, &question);
     if (there && strcmp(question.hint, self.answered) != 0 &&
         strcmp(question.hint, self.question.hint) != 0) {
         self.question = question;
@@ -474,11 +482,43 @@ static bool work_is_complete(void)
            (self.as.more == NULL || access(self.as.more, F_OK) != 0);
 }
 
+/* The file was removed too late for the program: it has saved as it was told, and ends. One that
+ * computes on for long has not read it. */
+static bool stopped_late(void)
+{
+    struct saved_files files;
+    bool saved;
+
+    saved_files_find(file_patterns(), &self.since, &files);
+    saved = files.missing[0] == '\0';
+    saved_files_free(&files);
+    return saved && output_line_now_ms() - self.withdrawn_ms < LATE_STOP_MS;
+}
+
+/* An end with 0, which is that of a stop and that of the work, while nothing is asked any more. */
+static bool ends_after_withdrawal(int wait_status)
+{
+    if (!self.told || wait_status != 0 || self.question.hint[0] != '\0' || self.withdrawn_ms == 0 ||
+        self.as.unasked || self.as.status != 0 || self.as.end_signal != 0 ||
+        self.as.complete != NULL || self.as.more != NULL || stopped_late())
+        return false;
+    if (!self.as.goes_on)
+        run_say_error("the program ended with 0 after the request to save was withdrawn, which is "
+                      "taken for the end of its work; --ask-then exits=STATUS tells a stop from "
+                      "that");
+    return true;
+}
+
 static void program_ended(int wait_status)
 {
-    const bool asked = self.told && self.question.hint[0] != '\0';
-    const struct stand_in_end end = {wait_status, self.told, work_is_complete()};
+    struct question question;
+    bool there = question_read(self.work_dir, &question), asked;
+    struct stand_in_end end = {wait_status, self.told, work_is_complete()};
 
+    drop_withdrawn(there, &question);
+    asked = self.told && self.question.hint[0] != '\0';
+    if (ends_after_withdrawal(wait_status))
+        end.told = false;
     output_line_drain();
     if (!stand_in_goes_on(&self.as, &end))
         end_as(wait_status);

@@ -10,8 +10,8 @@
  *
  *   PROGRAM RUNS --request--> TOLD --it ends as it was to, files are newer--> SAVED --> runs again
  *    |                         |  '--goes-on: its files are newer and quiet--> SAVED, runs on
- *    |                         '--withdrawn--> the file is removed; if it ends all the same, it
- *    |                                         runs again
+ *    |                         '--withdrawn--> the file is removed; if it had read the file and
+ *    |                                         ends as it was to, it runs again
  *    '--unasked: it ends so----> SET ASIDE, runs again --request--> handed over, SAVED
  *
  * Flow     the files of $CKPT_RESTORE_DIR come back into the folder, and the program starts. Ten
@@ -20,6 +20,10 @@
  *          that nobody asked for is set aside (run_aside.h), and a checkpoint is asked for
  *          (run_wish.h).
  * Shapes   newer is later than what told it, or than its start, by the same file system's clock.
+ *          An end with 0 while nothing is asked is that of the work: to run it again would do the
+ *          work twice. So it is also after a request that was withdrawn, unless the program has
+ *          saved since it was told and ends soon: then it had read the file, and its work is not
+ *          done.
  * Errors   the status of `done` says why nothing was saved; a save without any newer file is an
  *          empty checkpoint. The program's own end is the stand-in's: status or signal; 127 or 126
  *          when it cannot be executed.

@@ -1,7 +1,6 @@
 /* `ckpt-run status`. See run_status.h. */
 #include "src/agent/run/run_status.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,8 +14,9 @@
 #include "src/agent/run/run_owner.h"
 #include "src/agent/run/words.h"
 #include "src/base/check.h"
+#include "src/base/err.h"
 #include "src/base/id.h"
-#include "src/cli/owner.h"
+#include "src/base/usage.h"
 #include "src/rpc/server.h"
 
 #define LIST_OWN_JOBS_METHOD "/ckpt.v1.AppService/ListOwnJobs"
@@ -60,16 +60,25 @@ static void print_instant(const Ckpt__V1__ListOwnJobsReply *reply, const char *b
                words_duration(age_ms(reply, at_ms), age));
 }
 
+/* The agent has heard the id, also from a ckpt-run that was refused: whether a job has it, the
+ * cluster knows. */
+static void print_not_started(const char *id, bool known, bool unknown)
+{
+    if (unknown)
+        printf("job %s: not started, and the cluster knows no such job of yours: ckpt-run register "
+               "--alloc %s registers it\n",
+               id, id);
+    else
+        printf("job %s: %snot started yet: ckpt-run --alloc %s -- COMMAND\n", id,
+               known ? "registered, " : "", id);
+}
+
 static void print_state(const Ckpt__V1__ListOwnJobsReply *reply, const Ckpt__V1__OwnJob *job)
 {
     char id[CHECKPOINT_ID_TEXT_BYTES], reason[WORDS_BYTES];
     const bool ended = job->state == CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_ENDED;
 
     switch (job->state) {
-    case CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_NOT_STARTED:
-        printf("job %s: registered, not started yet: ckpt-run --alloc %s -- COMMAND",
-               job->allocation_id, job->allocation_id);
-        break;
     case CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_STARTING:
         printf("job %s: starting: its ckpt-run waits, or restores; its output says for what",
                job->allocation_id);
@@ -183,16 +192,26 @@ static bool wants_cluster(const Ckpt__V1__OwnJob *job)
            job->state == CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_ENDED;
 }
 
-/* False: the cluster does not know it as the caller's, or cannot be asked. */
-static bool print_cluster(const char *socket, const char *allocation_id, const char *node_id)
+/* All of one job. */
+static void print_job(const Ckpt__V1__ListOwnJobsReply *reply, const Ckpt__V1__OwnJob *job,
+                      const char *socket, bool asks)
 {
-    Ckpt__V1__Allocation *job = run_owner_job(socket, allocation_id, RUN_OWNER_JOB_MS);
+    Ckpt__V1__Allocation *known = NULL;
+    bool unknown = false;
 
-    if (job == NULL)
-        return false;
-    owner_job_print(stdout, job, node_id);
-    ckpt__v1__allocation__free_unpacked(job, NULL);
-    return true;
+    if (asks && reply->leader && wants_cluster(job))
+        known = run_owner_job_asked(socket, job->allocation_id, RUN_OWNER_JOB_MS, &unknown);
+    if (job->state == CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_NOT_STARTED)
+        print_not_started(job->allocation_id, known != NULL, unknown);
+    else
+        print_state(reply, job);
+    print_ranks(job);
+    print_steps(job->steps);
+    print_last(reply, job);
+    if (known == NULL)
+        return;
+    run_owner_job_print(stdout, socket, known, reply->node_id);
+    ckpt__v1__allocation__free_unpacked(known, NULL);
 }
 
 static void print_text(const Ckpt__V1__ListOwnJobsReply *reply, const char *socket)
@@ -206,14 +225,8 @@ static void print_text(const Ckpt__V1__ListOwnJobsReply *reply, const char *sock
         printf("node %s: no leader of the cluster answers; jobs run on, no new checkpoint is asked "
                "for\n",
                reply->node_id);
-    for (size_t i = 0; i < reply->n_jobs; i++) {
-        print_state(reply, reply->jobs[i]);
-        print_ranks(reply->jobs[i]);
-        print_steps(reply->jobs[i]->steps);
-        print_last(reply, reply->jobs[i]);
-        if (reply->leader && i >= first && wants_cluster(reply->jobs[i]))
-            (void)print_cluster(socket, reply->jobs[i]->allocation_id, reply->node_id);
-    }
+    for (size_t i = 0; i < reply->n_jobs; i++)
+        print_job(reply, reply->jobs[i], socket, i >= first);
     if (reply->n_jobs == 0)
         puts("no job of yours is known on this node");
     if (reply->left_out > 0)
@@ -321,7 +334,7 @@ static void print_json(const Ckpt__V1__ListOwnJobsReply *reply)
 
 static int wrong(const char *text)
 {
-    fprintf(stderr, "ckpt-run: %s\n%s", text, usage);
+    usage_refuse("ckpt-run", "status", text);
     return RUN_EXIT_SELF;
 }
 
@@ -334,30 +347,24 @@ static int parse(int argc, char **argv, struct status_options *ret_options)
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     struct status_options options = {.allocation_id = "", .socket = RUN_DEFAULT_SOCKET};
-    char text[256];
+    struct err err = {0};
     int option;
 
-    while ((option = getopt_long(argc, argv, "o:", table, NULL)) != -1) {
+    while ((option = usage_option(argc, argv, "o:", table, &err)) != -1) {
         if (option == 'h') {
             fputs(usage, stdout);
             return EXIT_SUCCESS;
         }
-        if (option == 'a' && !id_valid(optarg)) {
-            snprintf(text, sizeof(text),
-                     "--alloc must be 1 to 128 characters of A-Z a-z 0-9 . _ -; it is \"%.140s\"",
-                     optarg);
-            return wrong(text);
-        }
+        if (option == '?' || (option == 'a' && id_check("--alloc", optarg, &err) != 0))
+            return wrong(err.text);
         if (option == 'o' && strcmp(optarg, "json") != 0 && strcmp(optarg, "text") != 0)
             return wrong("-o must be text or json");
         if (option == 'a')
             options.allocation_id = optarg;
         else if (option == 's')
             options.socket = optarg;
-        else if (option == 'o')
-            options.json = strcmp(optarg, "json") == 0;
         else
-            return wrong("an option is unknown or lacks its value");
+            options.json = strcmp(optarg, "json") == 0;
     }
     if (optind != argc)
         return wrong("status takes options only; ckpt-run --alloc ID -- COMMAND runs one");
@@ -374,7 +381,7 @@ static bool print_elsewhere(const struct status_options *options)
     if (job == NULL)
         return false;
     printf("job %s: nothing of it is on this node\n", options->allocation_id);
-    owner_job_print(stdout, job, "");
+    run_owner_job_print(stdout, options->socket, job, "");
     ckpt__v1__allocation__free_unpacked(job, NULL);
     return true;
 }

@@ -12,18 +12,53 @@
 #include "src/agent/run/run_owner.h"
 #include "src/agent/run/run_profile.h"
 #include "src/agent/run/run_register.h"
-#include "src/agent/run/run_say.h"
 #include "src/agent/run/run_status.h"
 #include "src/agent/run/run_try.h"
 #include "src/base/build.h"
 #include "src/base/check.h"
+#include "src/base/text.h"
+#include "src/base/usage.h"
 #include "src/cli/owner.h"
 
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
-} verbs[] = {{"status", run_status}, {"end", run_end}, {"register", run_register},
-             {"get", run_get},       {"try", run_try}, {IMPORT_FILES_VERB, run_import_files}};
+} verbs[] = {{"status", run_status},
+             {"end", run_end},
+             {"register", run_register},
+             {"get", run_get},
+             {"try", run_try},
+             {IMPORT_FILES_VERB, run_import_files}}; /* the last one: no user types it */
+
+enum { OWN_VERBS = ARRAY_COUNT(verbs) - 1, VERB_SHOWN_BYTES = 65 };
+
+/* The verbs of this file, then the owner's. */
+static const char *next_verb(const void *context, size_t i)
+{
+    static const char import[] = "import";
+
+    (void)context;
+    if (i < OWN_VERBS)
+        return verbs[i].name;
+    return i == OWN_VERBS ? import : owner_verb_name(i - OWN_VERBS - 1);
+}
+
+/* A first word that is no option, and no verb. */
+static void refuse_verb(const char *word)
+{
+    const char *near = text_nearest(word, next_verb, NULL);
+    char shown[VERB_SHOWN_BYTES], text[2 * VERB_SHOWN_BYTES + 128];
+
+    text_shown(word, shown, sizeof(shown));
+    if (near != NULL)
+        snprintf(text, sizeof(text), "unknown verb \"%s\"; the nearest is ckpt-run %s", shown,
+                 near);
+    else
+        snprintf(text, sizeof(text),
+                 "unknown verb \"%s\"; a command stands behind the job: ckpt-run --alloc ID -- %s",
+                 shown, shown);
+    usage_refuse("ckpt-run", "", text);
+}
 
 bool run_answered(int argc, char **argv, struct run_options *ret_options, int *ret_code)
 {
@@ -41,10 +76,13 @@ bool run_answered(int argc, char **argv, struct run_options *ret_options, int *r
         *ret_code = run_owner(argc - 1, argv + 1);
         return true;
     }
+    *ret_code = RUN_EXIT_SELF;
+    if (argc > 1 && argv[1][0] != '-') {
+        refuse_verb(argv[1]);
+        return true;
+    }
     if (run_options_parse(argc, argv, ret_options, &err) != 0) {
-        run_say_error("%s", err.text);
-        run_usage(stderr);
-        *ret_code = RUN_EXIT_SELF;
+        usage_refuse("ckpt-run", "", err.text);
         return true;
     }
     if (ret_options->help)

@@ -242,13 +242,10 @@ static bool add_refused(struct request *request, const Ckpt__V1__MemberRequest *
     const struct fsm *fsm = replica_fsm(request->broker->replica);
     const Ckpt__Log__V1__MemberFacts *facts;
     char what[ANSWER_TEXT_BYTES];
+    struct err err = {0};
 
-    if (!id_valid(asked->name)) {
-        snprintf(what, sizeof(what),
-                 "the name of a member is 1 to 128 characters of A-Z a-z 0-9 . _ -, it is "
-                 "\"%.140s\"",
-                 asked->name);
-        members_refuse(request, RPC_INVALID_ARGUMENT, "INVALID_ARGUMENT", what);
+    if (id_check("the member's name", asked->name, &err) != 0) {
+        members_refuse(request, RPC_INVALID_ARGUMENT, "INVALID_ARGUMENT", err.text);
         return true;
     }
     if (id_is_number(asked->name)) {

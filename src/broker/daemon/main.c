@@ -4,7 +4,6 @@
  *          --inspect-data and --recover end here -> (--restore) -> daemon_run().
  * Errors   exit codes: daemon.h; 2: usage or configuration.
  */
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include "src/base/check.h"
 #include "src/base/log_file.h"
 #include "src/base/start.h"
+#include "src/base/usage.h"
 #include "src/broker/daemon/config.h"
 #include "src/broker/daemon/config_htcondor.h"
 #include "src/broker/daemon/credentials.h"
@@ -119,9 +119,13 @@ static bool parse_offline(struct options *options, int option)
 /* -1: go on; else the exit code. */
 static int check_options(int argc, char **argv, const struct options *options)
 {
+    struct err err = {0};
+
     if (optind < argc || (options->config == NULL && options->verify_backup == NULL)) {
-        fprintf(stderr, "error: %s%s\n%s", optind < argc ? "unexpected argument " : "--config FILE",
-                optind < argc ? argv[optind] : " is missing", usage);
+        (void)err_set(&err, ERR_INVALID, "%s%.128s",
+                      optind < argc ? "unexpected argument " : "--config FILE",
+                      optind < argc ? argv[optind] : " is missing");
+        usage_refuse("ckptd", "", err.text);
         return EXIT_USAGE;
     }
     if (options->recovery.other_count > RECOVERY_FOLDERS_MAX) {
@@ -157,9 +161,10 @@ static int parse_options(int argc, char **argv, struct options *options)
                                           {"version", no_argument, NULL, 'v'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
+    struct err err = {0};
     int option;
 
-    while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
+    while ((option = usage_option(argc, argv, "", table, &err)) != -1) {
         if (parse_offline(options, option))
             continue;
         switch (option) {
@@ -194,7 +199,7 @@ static int parse_options(int argc, char **argv, struct options *options)
             fputs(usage, stdout);
             return EXIT_SUCCESS;
         default:
-            fputs(usage, stderr);
+            usage_refuse("ckptd", "", err.text);
             return EXIT_USAGE;
         }
     }

@@ -37,8 +37,8 @@ struct dispatcher {
     uint64_t hellos;
 };
 
-/* dispatcher_hello.c: a text that says how it is wrong; NULL: it is not. */
-const char *dispatcher_hello_fault(const Ckpt__V1__AgentHello *hello);
+/* dispatcher_hello.c. ERR_INVALID: a field of it is wrong, by name. */
+int dispatcher_hello_check(const Ckpt__V1__AgentHello *hello, struct err *err);
 
 /* dispatcher_session.c */
 void dispatcher_sessions_serve(struct dispatcher *dispatcher); /* adds the method */

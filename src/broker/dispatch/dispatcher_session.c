@@ -403,15 +403,14 @@ static bool hello_known(const struct session *session, const struct fsm_node *no
 static void take_hello(struct session *session, const Ckpt__V1__AgentHello *hello)
 {
     const struct fsm_node *node;
-    const char *fault;
+    struct err err = {0};
 
     if (session->greeted) {
         session_finish(session, RPC_INVALID_ARGUMENT, "hello is the first message only");
         return;
     }
-    fault = dispatcher_hello_fault(hello);
-    if (fault != NULL) {
-        session_finish(session, RPC_INVALID_ARGUMENT, fault);
+    if (dispatcher_hello_check(hello, &err) != 0) {
+        session_finish(session, RPC_INVALID_ARGUMENT, err.text);
         return;
     }
     if (!access_is_agent(rpc_call_peer(session->call), hello->node_id)) {

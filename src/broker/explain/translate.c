@@ -252,6 +252,9 @@ void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *al
     }
     if (unended != NULL)
         ret_allocation->unended_node_id = translate_text(unended->id);
+    ret_allocation->min_interval_ms = allocation->sensitive
+                                          ? fsm_policy(fsm)->sensitive_min_interval_ms
+                                          : fsm_policy(fsm)->min_interval_ms;
     ret_allocation->requeues_used = fsm_restart_requeues_used(fsm, allocation);
     ret_allocation->excluded_until_ms = fsm_restart_excluded_until_ms(allocation);
     if (!fsm_restart_awaited(fsm, allocation))

@@ -45,7 +45,7 @@ static char rate[24];             /* its --rate; "": none */
 static Ckpt__V1__ReadState may_read; /* from the target */
 static uint64_t discard_at_ms;       /* of a target that is away */
 static Ckpt__V1__BeginCause without; /* why not from 0-14, 10 minutes; UNSPECIFIED: not told */
-static char manifest[72];            /* of all shards; "": none is told */
+static char manifest[72];            /* of all shards; "": an earlier broker tells none */
 static bool copy_goes;               /* that of part-0001, when the next worker ends */
 static uint32_t restart_count;       /* of the next hello */
 static char next_path[32];           /* where the checkpoints go; "": the job has none */
@@ -250,7 +250,7 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
          label[] = "128", target[] = "x", prefix[] = "/x";
     char *nodes[] = {swapped ? other : node, swapped ? node : other};
     uint64_t runs[] = {run_of_writer != 0 ? run_of_writer : RUN, RUN};
-    uint8_t reply[512];
+    uint8_t reply[1024];
 
     (void)data, (void)bytes, (void)length;
     if (silent) {
@@ -512,7 +512,7 @@ static int set_up(void **state)
     may_read = CKPT__V1__READ_STATE__READ_STATE_UNSPECIFIED;
     discard_at_ms = 0;
     without = CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_UNSPECIFIED;
-    manifest[0] = '\0';
+    snprintf(manifest, sizeof(manifest), "%064d", 7);
     copy_goes = false;
     run_of_writer = 0;
     writer_gone = joined = place_changed = swapped = silent = false;

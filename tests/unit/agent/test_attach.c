@@ -617,7 +617,6 @@ static void both_parts_are_kept(void)
 {
     struct ledger_entry *entry = &agent_find(&agent, "job")->entry;
 
-    strcpy(manifest, "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff");
     entry->copy_count = 2;
     for (uint32_t i = 0; i < 2; i++) {
         entry->copies[i] = (struct ledger_copy){

@@ -63,6 +63,19 @@ static void the_advice_for_a_job_that_does_not_run_depends_on_its_state(void **s
                   "it is failed; restart it first (ckptctl restart job)");
 }
 
+/* S1-091: without a sum nothing would tell whether the right files are restored. */
+static void a_restart_point_that_leaves_out_a_sum_is_refused_by_name(void **state)
+{
+    (void)state;
+    run_of_writer = RUN;
+    manifest[0] = '\0';
+    attach_to_restore();
+    expect_refusal("the leader names checkpoint 0-14 without the sum of part-0000, so that nothing "
+                   "tells whether the right files are restored");
+    assert_contains(refusal, "(ckptctl checkpoint 0-14)");
+    assert_string_equal(restored, "");
+}
+
 static bool outage_told(void)
 {
     return strstr(said, "that target is away") != NULL;
@@ -151,6 +164,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(the_advice_for_a_job_that_does_not_run_depends_on_its_state),
+        T(a_restart_point_that_leaves_out_a_sum_is_refused_by_name),
         T(what_a_job_waits_for_is_told_before_it_is_refused),
         T(a_damage_that_needs_many_words_is_cut_between_two),
         T(an_outage_that_begins_while_it_is_read_is_told),

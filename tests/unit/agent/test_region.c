@@ -258,6 +258,93 @@ static void another_users_region_is_refused(void **state)
     assert_int_equal(status, 0);
 }
 
+/* In its process, as that user: 0 when all went well. */
+static int as_user(uid_t uid, int (*run)(void))
+{
+    int status;
+    pid_t child = fork();
+
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(setgid(uid) != 0 || setuid(uid) != 0 ? 9 : run());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+enum { OWNER = 54321, THIEF = 12345 };
+
+static int take_by_file(void)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0666);
+
+    return fd < 0;
+}
+
+static int take_by_link(void)
+{
+    return symlink("/etc/passwd", path);
+}
+
+/* One that is not empty, which no rename replaces. */
+static int take_by_folder(void)
+{
+    char inner[ASK_REGION_PATH_BYTES + 8];
+
+    snprintf(inner, sizeof(inner), "%s/x", path);
+    return mkdir(path, 0777) | mkdir(inner, 0777);
+}
+
+static int make_own(void)
+{
+    struct err err = {0};
+
+    return run_region_make(path, &err) == 0 ? 0 : 1;
+}
+
+/* 0: it could not be taken from its owner. */
+static int take_back(void)
+{
+    char other[ASK_REGION_PATH_BYTES + 8];
+    int fd, taken;
+
+    snprintf(other, sizeof(other), "%s.x", path);
+    fd = open(other, O_RDWR | O_CREAT, 0600);
+    taken = fd < 0 || unlink(path) == 0 || rename(other, path) == 0 || unlink(other) != 0;
+    return taken;
+}
+
+/* S1-034: the name is not secret. Another user who takes it before the first start holds nobody up,
+ * and nobody takes it afterwards. */
+static void another_user_cannot_keep_a_job_from_its_region(void **state)
+{
+    static int (*const takes[])(void) = {take_by_file, take_by_link, take_by_folder};
+    struct err err = {0};
+    uint32_t word;
+
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    region.user = (struct machine_user){.uid = OWNER, .gid = OWNER};
+    for (size_t i = 0; i < sizeof(takes) / sizeof(takes[0]); i++) {
+        assert_int_equal(as_user(THIEF, takes[i]), 0);
+        assert_int_equal(as_user(OWNER, make_own), 1);
+        assert_int_equal(region_claim(&region, &err), 0);
+        assert_int_equal(as_user(THIEF, take_back), 0);
+        assert_int_equal(as_user(OWNER, make_own), 0);
+        assert_int_equal(as_user(THIEF, take_back), 0);
+        assert_int_equal(region_claim(&region, &err), 0); /* its own stays */
+        assert_int_equal(region_read(&region, 0, &word, sizeof(word), &err), 0);
+        region_remove(&region);
+        assert_int_equal(access(path, F_OK), -1);
+    }
+    assert_int_equal(
+        system("find /dev/shm -maxdepth 1 -name '.ckpt-*' -uid 12345 -exec rm -rf {} +"),
+        0);                                           /* the folder, which was put aside */
+    assert_int_equal(region_claim(&region, &err), 0); /* nobody had it: nobody can */
+    assert_int_equal(as_user(THIEF, take_by_file), 1);
+    region_remove(&region);
+}
+
 /* A link there is replaced and never followed; what is not at the place is not made. */
 static void making_one_follows_no_link(void **state)
 {
@@ -308,6 +395,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(words_beyond_the_end_of_a_cut_file_are_an_error, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(another_users_region_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(another_user_cannot_keep_a_job_from_its_region, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(making_one_follows_no_link, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_new_region_takes_the_place_of_the_one_before, set_up,
                                         tear_down),

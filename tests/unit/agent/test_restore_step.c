@@ -543,11 +543,13 @@ static void all_of_too_many(void)
     world.point.restore = MODE(ALL);
 }
 
+/* Of one shard the other part verifies all. */
 static void path_without_a_share(void)
 {
     world_pair();
-    world_name(0);
-    world.runs[1] = RUN;
+    world_name(1);
+    world.nodes[0] = world.node[1];
+    world.nodes[1] = world.node[0];
     world.point.restore = MODE(PATH);
 }
 

@@ -106,6 +106,26 @@ static void an_id_is_a_file_name_and_never_a_path(void **state)
     assert_false(id_valid(longest));
 }
 
+/* U7: one sentence in all programs, with the value and how long it is. */
+static void a_text_that_is_no_id_is_refused_in_one_sentence(void **state)
+{
+    struct err err = {0};
+    char longer[ID_MAX_BYTES + 32];
+
+    (void)state;
+    assert_int_equal(id_check("--alloc", "job-1", &err), 0);
+    assert_string_equal(err.text, "");
+    assert_int_equal(id_check("--alloc", "a/b\n", &err), -1);
+    assert_int_equal(err.code, ERR_INVALID);
+    assert_string_equal(err.text, "--alloc: \"a/b?\" is not " ID_FORM " (it has 4 bytes)");
+    assert_int_equal(id_check("node_id", NULL, &err), -1);
+    assert_string_equal(err.text, "node_id: \"\" is not " ID_FORM " (it has 0 bytes)");
+    memset(longer, 'x', sizeof(longer) - 1);
+    longer[sizeof(longer) - 1] = '\0';
+    assert_int_equal(id_check("tenant", longer, &err), -1);
+    assert_non_null(strstr(err.text, "xxx...\" is not " ID_FORM " (it has 159 bytes)"));
+}
+
 static void a_label_is_a_short_word(void **state)
 {
     static const char *const bad[] = {"", "a/b", "a b", "a\nb", "\xc3\xa9", "~", "a*"};
@@ -375,6 +395,7 @@ int main(void)
         cmocka_unit_test(a_buffer_grows_consumes_and_gives_its_bytes_away),
         cmocka_unit_test(a_list_keeps_order_and_removal_is_repeatable),
         cmocka_unit_test(an_id_is_a_file_name_and_never_a_path),
+        cmocka_unit_test(a_text_that_is_no_id_is_refused_in_one_sentence),
         cmocka_unit_test(a_label_is_a_short_word),
         cmocka_unit_test(digits_alone_are_a_number),
         cmocka_unit_test(a_checkpoint_id_has_one_text_and_reads_back),

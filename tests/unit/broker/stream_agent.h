@@ -18,6 +18,7 @@ struct agent {
     bool ended;
     int status;
     char hint[64];
+    char message[200]; /* of its end */
 };
 
 static void on_down(struct rpc_client_call *call, void *data, const uint8_t *bytes, size_t length)
@@ -39,6 +40,7 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
     agent->ended = true;
     agent->status = end->status;
     agent->call = NULL;
+    snprintf(agent->message, sizeof(agent->message), "%s", end->message);
     snprintf(agent->hint, sizeof(agent->hint), "%s",
              end->redirect != NULL ? end->redirect : "(none)");
 }
@@ -67,7 +69,7 @@ static void hello_of_boot(struct agent *agent, const char *node_id, const char *
 {
     Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
     Ckpt__V1__AgentHello message = CKPT__V1__AGENT_HELLO__INIT;
-    char id[64], boot[64];
+    char id[160], boot[160];
 
     snprintf(id, sizeof(id), "%s", node_id);
     snprintf(boot, sizeof(boot), "%s", boot_id);

@@ -726,6 +726,7 @@ static void wrong_first_messages_and_garbage_are_refused(void **state)
     struct stand *stand = *state;
     struct agent *agent = &stand->agents[0];
     static const uint8_t garbage[] = {0xff, 0xff, 0xff, 0xff, 0x01};
+    char boot[132];
 
     fake_serve(stand->fake);
     open_stream(agent);
@@ -735,7 +736,12 @@ static void wrong_first_messages_and_garbage_are_refused(void **state)
     open_stream(agent);
     hello(agent, "../etc");
     await(stand, agent->ended);
-    assert_int_equal(agent->status, RPC_INVALID_ARGUMENT);
+    assert_contains(agent->message, "node_id: \"../etc\" is not 1 to 128 characters");
+    open_stream(agent);
+    snprintf(boot, sizeof(boot), "%0129d", 7);
+    hello_of_boot(agent, "node-1", boot);
+    await(stand, agent->ended);
+    assert_string_equal(agent->message, "boot_id: it has 129 bytes, at most 128 are taken");
     open_stream(agent);
     rpc_client_call_send(agent->call, garbage, sizeof(garbage));
     await(stand, agent->ended);

@@ -5,6 +5,7 @@
 
 #include "ckpt/v1/operator.pb-c.h"
 #include "src/base/check.h"
+#include "src/base/id.h"
 #include "src/rpc/server.h"
 #include "tests/support/test.h"
 
@@ -154,7 +155,7 @@ static char *continues(const char *id, uint64_t walltime_ms)
     spec.n_nodes = 2;
     spec.strategy = CKPT__V1__STRATEGY__STRATEGY_MANUAL;
     spec.restore = CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN;
-    owner_continue_print(out, &spec);
+    owner_continue_print(out, &spec, NULL);
     fclose(out);
     return said;
 }
@@ -173,6 +174,17 @@ static void the_line_that_goes_on_has_a_new_id_and_the_old_options(void **state)
     free(said);
 }
 
+/* Those of the list, with a blank before and behind each. */
+static bool is_used(void *context, const char *id)
+{
+    char word[ID_MAX_BYTES + 3];
+
+    snprintf(word, sizeof(word), " %s ", id);
+    return strstr(context, word) != NULL;
+}
+
+static const char *ids_used = "";
+
 /* How a job of one node goes on, as its ckpt-run says last. V-014 */
 static char *next_of(Ckpt__V1__Allocation *job)
 {
@@ -180,7 +192,8 @@ static char *next_of(Ckpt__V1__Allocation *job)
     Ckpt__V1__NodeShare share = CKPT__V1__NODE_SHARE__INIT;
     Ckpt__V1__NodeShare *list[] = {&share};
     static char node[] = "n1", id[] = "j", tenant[] = "t", project[] = "p";
-    char *said = NULL;
+    char *said = NULL, used[128];
+    const struct owner_ids ids = {is_used, used};
     size_t length = 0;
     FILE *out = open_memstream(&said, &length);
 
@@ -192,7 +205,8 @@ static char *next_of(Ckpt__V1__Allocation *job)
     spec.nodes = list;
     spec.n_nodes = 1;
     job->spec = &spec;
-    owner_job_next(out, job);
+    snprintf(used, sizeof(used), "%s", ids_used);
+    owner_job_next(out, job, &ids);
     fclose(out);
     return said;
 }
@@ -248,10 +262,36 @@ static void each_end_says_the_line_that_is_typed_next(void **state)
     }
 }
 
+/* A job that went on by its own line already, or a name that the owner gave: not proposed again. */
+static void the_new_id_is_one_that_is_not_taken(void **state)
+{
+    static const struct {
+        const char *used, *said;
+    } cases[] = {{"", " --alloc j-2 "},
+                 {" j j-3 ", " --alloc j-2 "},
+                 {" j-2 ", " --alloc j-3 "},
+                 {" j-2 j-3 j-5 ", " --alloc j-4 "},
+                 {" j-2 j-3 j-4 j-5 j-6 j-7 j-8 j-9 ", " --alloc j-N "}};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        Ckpt__V1__Allocation job = CKPT__V1__ALLOCATION__INIT;
+        char *said;
+
+        ids_used = cases[i].used;
+        job.state = STATE(COMPLETED);
+        said = next_of(&job);
+        assert_contains(said, cases[i].said);
+        free(said);
+    }
+    ids_used = "";
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_end_says_the_line_that_is_typed_next),
+        cmocka_unit_test(the_new_id_is_one_that_is_not_taken),
         cmocka_unit_test(each_verb_asks_what_ckptctl_asks_of_an_own_job),
         cmocka_unit_test(exit_codes_are_those_of_ckpt_run),
         cmocka_unit_test(texts_name_what_an_owner_can_do),

@@ -196,6 +196,13 @@ static void a_period_below_the_policys_minimum_is_said(void **state)
     snprintf(words, sizeof(words), "%s5m --sensitive", registered);
     assert_int_equal(harness_run(&h, words), CLI_OK);
     assert_contains(h.error, "minimal interval 10m00s");
+    snprintf(words, sizeof(words), "%s1h --walltime 1h", registered);
+    assert_int_equal(harness_run(&h, words), CLI_OK);
+    assert_contains(h.error, "its period 1h00m is no shorter than its walltime 1h00m: the job is "
+                             "ended before a checkpoint is made by it");
+    snprintf(words, sizeof(words), "%s59m --walltime 1h", registered);
+    assert_int_equal(harness_run(&h, words), CLI_OK);
+    assert_null(strstr(h.error, "period"));
     harness_close(&h);
 }
 

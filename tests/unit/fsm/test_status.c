@@ -1,4 +1,6 @@
 /* Every status of the catalogue is reached here, or is listed as produced elsewhere. */
+#include "src/base/err.h"
+#include "src/base/id.h"
 #include "tests/unit/fsm/expect.h"
 
 struct row {
@@ -278,6 +280,22 @@ static void a_refusal_names_the_field(void **unused)
     }
 }
 
+/* U7: what an agent or a tool says of an id reads as the state machine's refusal of it does. */
+static void an_id_is_refused_in_one_sentence_everywhere(void **unused)
+{
+    struct script script;
+    struct err err = {0};
+    char text[256];
+
+    (void)unused;
+    script_start(&script);
+    script_run(&script, "register j1 nodes=n1 tenant=a/b");
+    fsm_outcome_text(&script.outcome, text, sizeof(text));
+    assert_int_equal(id_check("tenant", "a/b", &err), -1);
+    assert_int_equal(strncmp(text, err.text, strlen(err.text)), 0);
+    script_close(&script);
+}
+
 /* U7: no mark of the catalogue reaches a reader, of whatever status. */
 static void every_mark_of_every_status_is_replaced(void **unused)
 {
@@ -314,27 +332,64 @@ static void what_was_found_is_shown_cut_and_printable(void **unused)
     assert_non_null(strstr(text, "it has 299 bytes"));
 }
 
-/* K-004: what differs between the two requests. */
+static void expect_reuse(struct script *script, const char *line, const char *found)
+{
+    char text[256], wanted[256];
+
+    script_run(script, "%s", line);
+    snprintf(wanted, sizeof(wanted),
+             "this request id was used for %s; ckptctl request ID says what that came to; use a "
+             "new id for each request",
+             found);
+    assert_string_equal(fsm_outcome_text(&script->outcome, text, sizeof(text)), wanted);
+}
+
+/* K-004: both requests by name, and of two alike the first field that differs, also in a state that
+ * was read from a snapshot. */
 static void a_reused_request_id_names_what_differs(void **unused)
 {
-    static const char *const refused[][2] = {
-        {"request j1 id=x", "this request id was used for register_allocation, and this is "
-                            "request_checkpoint; ckptctl request ID says what that came to; use a "
-                            "new id for each request"},
+    static const char *const reused[][2] = {
+        {"request j1 id=x", "register_allocation, and this is request_checkpoint"},
         {"register j2 nodes=n1 id=x",
-         "this request id was used for another register_allocation, with other fields; ckptctl "
-         "request ID says what that came to; use a new id for each request"}};
+         "register_allocation, and this is another: spec.allocation_id differs"},
+        {"register j1 nodes=n1 tenant=u id=x",
+         "register_allocation, and this is another: spec.tenant differs"},
+        {"register j1 nodes=n1 class=4 id=x",
+         "register_allocation, and this is another: spec.preemption_class differs"},
+        {"register j1 nodes=n2 id=x",
+         "register_allocation, and this is another: spec.nodes differs"},
+        {"register j1 nodes=n1,n2 id=x",
+         "register_allocation, and this is another: spec.nodes differs"},
+        {"request j3 id=y", "request_checkpoint, and this is another: allocation_id differs"},
+        {"request j1 after=stop id=y", "request_checkpoint, and this is another: after differs"}};
     struct script script;
-    char text[256];
 
     (void)unused;
-    script_start(&script);
+    script_open(&script);
+    expect_ok(&script, "init level=2");
     expect_ok(&script, "register j1 nodes=n1 id=x");
-    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
-        script_run(&script, "%s", refused[i][0]);
-        assert_string_equal(fsm_outcome_text(&script.outcome, text, sizeof(text)), refused[i][1]);
+    expect_ok(&script, "request j1 id=y");
+    for (int restored = 0; restored < 2; restored++) {
+        for (size_t i = 0; i < sizeof(reused) / sizeof(reused[0]); i++)
+            expect_reuse(&script, reused[i][0], reused[i][1]);
+        expect_ok(&script, "register j1 nodes=n1 id=x"); /* the same once more */
+        script_restore(&script);
     }
-    expect_ok(&script, "register j1 nodes=n1 id=x"); /* the same once more */
+    script_close(&script);
+}
+
+/* A member of level 1 keeps nothing by which a field could be named. */
+static void a_cluster_of_level_1_names_no_field_of_a_reused_request(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_open(&script);
+    expect_ok(&script, "init level=1");
+    expect_ok(&script, "register j1 nodes=n1 id=x");
+    expect_reuse(&script, "register j2 nodes=n1 id=x",
+                 "register_allocation, and this is another, with other fields");
+    expect_reuse(&script, "request j1 id=x", "register_allocation, and this is request_checkpoint");
     script_close(&script);
 }
 
@@ -358,9 +413,11 @@ int main(void)
         cmocka_unit_test(every_status_is_reached_or_listed),
         cmocka_unit_test(a_refusals_text_has_its_numbers_and_the_next_step),
         cmocka_unit_test(a_refusal_names_the_field),
+        cmocka_unit_test(an_id_is_refused_in_one_sentence_everywhere),
         cmocka_unit_test(every_mark_of_every_status_is_replaced),
         cmocka_unit_test(what_was_found_is_shown_cut_and_printable),
         cmocka_unit_test(a_reused_request_id_names_what_differs),
+        cmocka_unit_test(a_cluster_of_level_1_names_no_field_of_a_reused_request),
         cmocka_unit_test(statuses_have_texts_and_grpc_numbers),
     };
 
