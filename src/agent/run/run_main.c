@@ -546,7 +546,6 @@ static void leave_with_cause(void)
 static void take_end(const Ckpt__V1__AttachEnd *end)
 {
     bool stays = (!end->for_good || run.options.stay) && !run.options.once;
-    char text[RUN_OVER_BYTES];
 
     if (run.state == RUN_ATTACHING && run_comeback_leaves())
         return;                                /* others still end it */
@@ -555,7 +554,7 @@ static void take_end(const Ckpt__V1__AttachEnd *end)
         stay_on(true);
         return;
     }
-    run_say("%s", run_over_name(end->reason, run.options.once, text));
+    run_say("%s", run_over_name(end->reason, run.options.once, (char[RUN_OVER_BYTES]){""}));
     if (run.state == RUN_ATTACHING)
         leave_waiting();
     run.ended_by_cluster = stays && !run.end_wished; /* it may be the consequence of that wish */
