@@ -305,13 +305,13 @@ static void note_leaving(struct world *world, const struct fsm *fsm, unsigned nu
     facts->leaving = held != 0 && allocation->leaving;
 }
 
-/* I30: a node that is only silent may have the job's last run, so nothing of it begins elsewhere
- * until somebody has said that the machine is off. A node that the job had given up before is none
- * of that run. */
+/* I30: a node may have the job's last run until its agent, a boot, or a word that the machine is off
+ * has said otherwise, heard or silent: nothing of the job begins elsewhere before. A node that the
+ * job had given up before is none of that run. */
 static void check_restart(struct world *world, const struct fsm *fsm, const struct world_job *job)
 {
     const struct fsm_allocation *allocation = fsm_allocation_find(fsm, job->id);
-    uint32_t named = 0, silent = world->victims->down & ~world->victims->off;
+    uint32_t named = 0;
 
     if (allocation == NULL || fsm_level(fsm) < 2)
         return;
@@ -319,10 +319,11 @@ static void check_restart(struct world *world, const struct fsm *fsm, const stru
         named |=
             UINT32_C(1) << world_agent_number(fsm_node_name(fsm, allocation->nodes[i].node_slot));
     for (unsigned agent = 0; agent < world->options.agents; agent++)
-        if ((silent & ~named) >> agent & 1 && state_checks_has_node(world, job->id, agent) &&
-            lives(world, job, agent))
-            world_violation(world, "I30", "%s begins elsewhere, and lives on %s, which is silent",
-                            job->id, world_agent_name(agent));
+        if ((~world->victims->off & ~named) >> agent & 1 &&
+            state_checks_has_node(world, job->id, agent) && lives(world, job, agent))
+            world_violation(world, "I30", "%s begins elsewhere, and lives on %s, which is %s",
+                            job->id, world_agent_name(agent),
+                            (world->victims->down >> agent & 1) != 0 ? "silent" : "heard");
 }
 
 static void end_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
