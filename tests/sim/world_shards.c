@@ -62,7 +62,7 @@ static void check_verified(struct world *world, const struct fsm *fsm,
 }
 
 /* I47: a part's folder has the name of its place, so two nodes that write one place of one
- * checkpoint write one folder: a late worker of the first one, into what the second one wrote. */
+ * checkpoint write one folder. A late worker of the first would write into the second's. */
 static void check_writers(struct world *world, const struct fsm_checkpoint *checkpoint,
                           unsigned number, uint32_t nodes)
 {

@@ -305,9 +305,9 @@ static void note_leaving(struct world *world, const struct fsm *fsm, unsigned nu
     facts->leaving = held != 0 && allocation->leaving;
 }
 
-/* I30: a node may have the job's last run until its agent, a boot, or a word that the machine is off
- * has said otherwise, heard or silent: nothing of the job begins elsewhere before. A node that the
- * job had given up before is none of that run. */
+/* I30: a node may have the job's last run until its agent, a boot, or a word that the machine is
+ * off has said otherwise, heard or silent: nothing of the job begins elsewhere before. A node that
+ * the job had given up before is none of that run. */
 static void check_restart(struct world *world, const struct fsm *fsm, const struct world_job *job)
 {
     const struct fsm_allocation *allocation = fsm_allocation_find(fsm, job->id);
