@@ -9,7 +9,8 @@
  * Shapes   one for a node, of the last run there, in the order in which they left. A node that is
  *          given back to the job has a part again: its agent ends the old run before it begins or
  *          ends the new one. Of more than FSM_DEPARTED_MAX the first is forgotten.
- * Absent   a node for which no agent ever spoke: no run begins there. Level 1 knows of none.
+ * Absent   level 1 knows of none. One on a node for which no agent ever spoke hinders the broker's
+ *          own choice alone (silent.c): an agent may have begun by a leader that was none any more.
  * Source   I61, F-022, R-003.
  */
 #include "fsm/core/registry.h"
@@ -62,11 +63,10 @@ void fsm_departed_adopt(struct fsm *fsm, struct allocation *allocation, uint32_t
 }
 
 /* Whether nobody's word says that nothing of it is left. */
-static bool departed_may_run(const struct assignment *part, const struct node *node)
+static bool departed_may_run(const struct assignment *part)
 {
     CHECK(part->allocation != NULL);
-    return (part->away || !(part->terminated || part->exited)) &&
-           (node->view.boot_id[0] != '\0' || node->view.silent_since_ms != 0);
+    return part->away || !(part->terminated || part->exited);
 }
 
 /* Called before the job's shares change. */
@@ -83,7 +83,7 @@ void fsm_departed_note(struct fsm *fsm, struct allocation *allocation,
         const struct fsm_node_share *share = &allocation->view.nodes[i];
         const struct node *node = node_at(fsm, share->node_slot);
 
-        if (node->stamp != stamp && departed_may_run(&allocation->assignments[i], node))
+        if (node->stamp != stamp && departed_may_run(&allocation->assignments[i]))
             fsm_departed_adopt(fsm, allocation, share->node_slot, share->run);
     }
 }

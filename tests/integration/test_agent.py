@@ -151,7 +151,8 @@ def what_can_never_be_taken_is_asked_for_once():
                 assert record.state == COMPLETE, record
                 continue
             assert record.state == FAILED and record.reason == common_pb2.REASON_APPLICATION_REFUSED and record.attempt == 1, record
-            assert text in record.detail and text in jobs[name].log.read_text(), record
+            assert text in record.detail, record
+            wait_until("it is told", lambda name=name, text=text: text in jobs[name].log.read_text(), 10)
         no_litter(cluster)
 
 

@@ -89,8 +89,10 @@ def save(number, frame):
     if mode == "grouped" and helps:
         return
     fields = dict(line.strip().split("=", 1) for line in open(work + "/request"))
-    with open("%s/%s.state" % (fields["directory"], name), "w") as file:
+    state = "%s/%s.state" % (fields["directory"], name)
+    with open("%s.%d" % (state, os.getpid()), "w") as file:
         written = file.write(str(step))
+    os.rename("%s.%d" % (state, os.getpid()), state)
     with open("%s/%s.%d.new" % (work, name, os.getpid()), "w") as file:
         file.write("hint=%s\nbytes=%d\nstatus=0\n" % (fields["hint"], written) + ("step=unordered\n" if name != "done" else ""))
     os.rename("%s/%s.%d.new" % (work, name, os.getpid()), "%s/%s" % (work, name))

@@ -338,7 +338,7 @@ def an_owner_registers_a_job_of_the_own_without_a_key():
         assert code == 0 and cluster.allocation("next").restart_checkpoint_id != 0, (code, error)
         assert cluster.allocation("mine").continued_by == "next"
         for extra, code, said in ((("--walltime", "300"), 125, "--walltime: "), (("--grace", "11m"), 125, "--grace: "),
-                                  (("--owner", "root"), 125, "an option is unknown"), (("--class", "9"), 125, "an option is unknown"),
+                                  (("--owner", "root"), 125, "unknown option --owner"), (("--class", "9"), 125, "unknown option --class"),
                                   (("--target", "nosuch"), 3, "TARGET_NOT_FOUND"), (("--profile", "nosuch"), 4, "PROFILE_UNKNOWN")):
             found, _, error = cluster.asks(ALICE, "register", "--alloc", "other", *words, *extra)
             assert found == code and said in error, (extra, found, error)
