@@ -9,9 +9,9 @@ Order    Programs of tests/slow.tsv start first, the slowest before the others. 
 Cases    A program's cases are read from its output: cmocka's "[       OK ]" and "[  FAILED  ]", or TAP's
          "ok" and "not ok" (with "# SKIP"). A program that exits non-zero without a failed case, or that
          reports no case at all, counts as one failure. So does one that runs for TEST_TIMEOUT_S (900).
-Again    A waiting program that failed beside others runs its failed cases once more, alone, when all
-         others have ended, and that counts: the last lines name each of them. More than AGAIN_MAX such
-         programs are no accident, and count as they came.
+Again    A waiting program or a unit test that failed beside others runs once more, alone, when all others
+         have ended (a waiting one its failed cases), and that counts: the last lines name each of them.
+         More than AGAIN_MAX such programs are no accident, and count as they came.
 Changed  With --changed, a program that passed before is left out while its bytes, and the bytes of the
          files that its source names, are what they were then. FOLDER remembers them.
 """
@@ -68,6 +68,11 @@ def shown(program):
 
 def waits(program):
     return "/integration/" in program or "/systems/" in program
+
+
+def may_have_been_hurried(program):
+    """Real processes, signals and clocks: what takes ten times as long beside a dozen others may fail for that alone."""
+    return waits(program) or "/unit/" in program
 
 
 # ---- one program ----
@@ -182,7 +187,7 @@ class Run:
             if stopping.is_set():
                 return
             with lock:
-                again = outcome.failed > 0 and waits(program) and at_once > 1
+                again = outcome.failed > 0 and may_have_been_hurried(program) and at_once > 1
                 (self.again if again else self.outcomes).append(outcome)
                 place = f"{len(self.outcomes) + len(self.again):{len(str(self.count))}} of {self.count}"
                 tell(outcome, place, "AGAIN" if again else "FAIL" if outcome.failed else "PASS")
