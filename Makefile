@@ -165,6 +165,8 @@ GENERAL_REGS = $(if $(filter x86_64 aarch64,$(shell uname -m)),-mgeneral-regs-on
 $(BUILD)/src/eval/%.o: OPT += -O3 -fno-math-errno -fno-trapping-math
 # libckptapp goes into programs and libraries of others: position-independent, and only the calls of its header are seen
 $(BUILD)/src/app/%.o: OPT += -fPIC -fvisibility=hidden
+# the simulator's own part of a run is small: what it runs is the product, optimised as it ships
+$(BUILD)/tests/sim/%.o: OPT = -O1 -g1
 # cmocka's assertions take four times as long to compile optimised, and tests compute next to nothing themselves
 $(BUILD)/tests/unit/%.o $(BUILD)/tests/golden/%.o $(BUILD)/tests/fuzz/%.o: OPT = -O0 -g1 -U_FORTIFY_SOURCE
 $(BUILD)/%.o: %.c | $(GEN_H)
@@ -248,7 +250,7 @@ $(foreach l,$(LAYERS),$(eval $(call UNIT_RULE,$(l))))
 
 # programs that passed, by what they are made of (tests/run.py): they do not run again until that changes
 REMEMBER = $(if $(ALL),,--changed $(BUILD)/passed)
-RUN = BUILD=$(abspath $(BUILD)) JOBS=$(or $(JOBS),$(shell expr 2 \* $$(nproc))) WAITING_JOBS=$(WAITING_JOBS) tests/run.py
+RUN = BUILD=$(abspath $(BUILD)) JOBS=$(or $(JOBS),$(shell expr 3 \* $$(nproc))) WAITING_JOBS=$(WAITING_JOBS) tests/run.py
 unit: $(UNIT_BIN)                               ## unit tests that changed since they passed; all of them: make unit ALL=1
 	$(Q)$(RUN) $(REMEMBER) $(UNIT_BIN)
 check: programs $(UNIT_BIN) $(GOLDEN_BIN) $(SIM_BIN) ## while you work: lint, goldens, 40 simulated runs, the unit tests that a change can reach
@@ -319,7 +321,7 @@ lint:                                           ## layering, purity, banned call
 	tests/lint/lint.sh $(BUILD)
 INTEGRATION = $(sort $(wildcard tests/integration/test_*.py))
 # integration tests wait for real processes more than they compute; those against real systems compute as much
-WAITING_JOBS = $(or $(JOBS),$(shell expr 6 \* $$(nproc)))
+WAITING_JOBS = $(or $(JOBS),$(shell expr 7 \* $$(nproc)))
 SYSTEMS_JOBS = $(or $(JOBS),$(shell expr 2 \* $$(nproc)))
 integration: programs                           ## real processes
 	$(Q)$(RUN) $(INTEGRATION)
