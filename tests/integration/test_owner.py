@@ -402,7 +402,7 @@ def a_job_of_several_nodes_begins_when_its_owners_ckpt_runs_wait():
         assert (saves.attributes, saves.profile) == ("checkpoint_exit_code=85\ntransfer_checkpoint_files=a,b", "file"), saves
         assert cluster.asks(ALICE, "end", "saves", "--for-good")[0] == 0
         code, out, error = cluster.asks(ALICE, *words, "--node", "b:2", "--period", "10m", "--strategy", "manual", "--requeue", "always", "--restart",
-                                        "auto", "--restore", "all", "--staging", "local")
+                                        "auto", "--restore", "all", "--staging", "local", "--on-hang", "restart")
         assert code == 0 and "registered for 2 nodes" in out, (code, out, error)
         assert "its period 10m00s is below the policy's minimal interval 1h00m: it is checkpointed at most once in 1h00m" in error, error
         both = cluster.allocation("both")

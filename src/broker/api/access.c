@@ -79,7 +79,7 @@ enum { OWN_GRACE_MAX_MS = 600000, OWN_PERIOD_MIN_MS = 60000, OWN_WRONG_BYTES = 2
 static const char *const own_fields[] = {
     "allocation_id",  "tenant",  "project",     "vcluster",   "owner",     "profile",   "nodes",
     "strategy",       "restore", "walltime_ms", "grace_ms",   "target_id", "continues", "period_ms",
-    "requeue_policy", "restart", "staging",     "attributes", NULL};
+    "requeue_policy", "restart", "staging",     "attributes", "on_hang",   NULL};
 static const char *const own_node_fields[] = {"node_id", "gpu_count", NULL};
 
 static bool field_given(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)

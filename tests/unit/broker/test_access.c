@@ -310,7 +310,7 @@ static void a_field_that_is_not_an_owners_is_refused_by_its_name(void **state)
 {
     static const char own[] = " allocation_id tenant project vcluster owner profile nodes strategy "
                               "restore walltime_ms grace_ms target_id continues requeue_policy "
-                              "restart staging attributes ";
+                              "restart staging attributes on_hang ";
     static char node[] = "n1", owner[] = "ann", text[] = "t";
     const ProtobufCMessageDescriptor *type = &ckpt__v1__allocation_spec__descriptor;
 
