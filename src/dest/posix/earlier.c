@@ -131,6 +131,17 @@ static bool is_the_file(const struct earlier *earlier, int folder, const char *n
            is_as_written(earlier, &status, size_bytes);
 }
 
+/* A removal that found no other name overwrites the file (src/dest/wipe.h), and takes its name away
+ * before it looks: while the name is there, the link was made in time. */
+static bool has_both_names(int from_parent, int to_parent, const char *name)
+{
+    struct stat from, to;
+
+    return fstatat(from_parent, name, &from, AT_SYMLINK_NOFOLLOW) == 0 &&
+           fstatat(to_parent, name, &to, AT_SYMLINK_NOFOLLOW) == 0 && from.st_dev == to.st_dev &&
+           from.st_ino == to.st_ino;
+}
+
 int earlier_link(const struct earlier *earlier, const struct manifest_entry *file, int to)
 {
     char stored[MANIFEST_PATH_MAX_BYTES];
@@ -140,7 +151,8 @@ int earlier_link(const struct earlier *earlier, const struct manifest_entry *fil
     int to_parent = from_parent < 0 ? -1 : open_parent(to, path, &name);
 
     if (to_parent >= 0 && linkat(from_parent, name, to_parent, name, 0) == 0) {
-        if (is_the_file(earlier, to_parent, name, manifest_stored_bytes(file)))
+        if (has_both_names(from_parent, to_parent, name) &&
+            is_the_file(earlier, to_parent, name, manifest_stored_bytes(file)))
             result = 0;
         else
             (void)unlinkat(to_parent, name, 0); /* else writing it finds it there, and fails */
