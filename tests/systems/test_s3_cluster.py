@@ -42,7 +42,7 @@ class Site:
     def __init__(self, store, members=1, agents=("a",), policy=None, watch=None, prefix="s3://ckpt/site", endpoint=None, **options):
         self.store = store
         self.cluster = Cluster(members=members, agents=agents, policy={**POLICY, "max_discarded": 0, **(policy or {})},  # a restart waits for the store
-                               target={"kind": "s3", "prefix": f'"{prefix}"'}, storage_watch={"timeout_ms": 1500, **(watch or {})}, copies=False, **options)
+                               target={"kind": "s3", "prefix": f'"{prefix}"'}, storage_watch={"interval_ms": 200, "timeout_ms": 1500, **(watch or {})}, copies=False, **options)
         self.cluster.let_others_in()
         self.keys = self.cluster.dir / "keys"
         self.write_keys(store.access, store.secret)
