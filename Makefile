@@ -250,7 +250,7 @@ $(foreach l,$(LAYERS),$(eval $(call UNIT_RULE,$(l))))
 
 # programs that passed, by what they are made of (tests/run.py): they do not run again until that changes
 REMEMBER = $(if $(ALL),,--changed $(BUILD)/passed)
-RUN = BUILD=$(abspath $(BUILD)) JOBS=$(or $(JOBS),$(shell expr 3 \* $$(nproc))) WAITING_JOBS=$(WAITING_JOBS) tests/run.py
+RUN = BUILD=$(abspath $(BUILD)) JOBS=$(or $(JOBS),$(shell expr 2 \* $$(nproc))) WAITING_JOBS=$(WAITING_JOBS) tests/run.py
 unit: $(UNIT_BIN)                               ## unit tests that changed since they passed; all of them: make unit ALL=1
 	$(Q)$(RUN) $(REMEMBER) $(UNIT_BIN)
 check: programs $(UNIT_BIN) $(GOLDEN_BIN) $(SIM_BIN) ## while you work: lint, goldens, 40 simulated runs, the unit tests that a change can reach
@@ -321,7 +321,7 @@ lint:                                           ## layering, purity, banned call
 	tests/lint/lint.sh $(BUILD)
 INTEGRATION = $(sort $(wildcard tests/integration/test_*.py))
 # integration tests wait for real processes more than they compute; those against real systems compute as much
-WAITING_JOBS = $(or $(JOBS),$(shell expr 7 \* $$(nproc)))
+WAITING_JOBS = $(or $(JOBS),$(shell expr 6 \* $$(nproc)))
 SYSTEMS_JOBS = $(or $(JOBS),$(shell expr 2 \* $$(nproc)))
 integration: programs                           ## real processes
 	$(Q)$(RUN) $(INTEGRATION)
