@@ -56,8 +56,13 @@ static int replace_folder(const char *work_dir, struct err *err)
     name_folder(work_dir, ".new", fresh);
     name_folder(work_dir, ".old", old);
     remove_folder(old);
-    if ((rename(path, old) != 0 && errno != ENOENT) || rename(fresh, path) != 0)
-        return err_set(err, ERR_IO, "rename to %.128s: %s", path, strerror(errno));
+    if (rename(path, old) != 0 && errno != ENOENT)
+        return err_set(err, ERR_IO, "rename to %.128s: %s", old, strerror(errno));
+    if (rename(fresh, path) != 0) {
+        err_set(err, ERR_IO, "rename to %.128s: %s", path, strerror(errno));
+        (void)rename(old, path);
+        return -1;
+    }
     remove_folder(old);
     return 0;
 }
