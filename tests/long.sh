@@ -19,6 +19,7 @@ make=(make --no-print-directory -j"$JOBS" BUILD="$BUILD")
 steps=(
     "systems-rest 7200 nothing          ${make[*]} systems-rest"
     "check-time  1800 nothing           tests/check_time.sh"
+    "lint        300 nothing           env LONG=1 tests/lint/lint.sh $BUILD"
     "unit       1200 nothing           env LONG=1 ${make[*]} ALL=1 unit"
     "sim-short    600 nothing           tests/sim/short.sh many"
     "sim-many    1200 nothing           ${make[*]} sim-many"

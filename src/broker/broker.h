@@ -54,13 +54,12 @@ struct backup_schedule;
 struct disk_ops; /* raft/io_ops.h */
 
 /* Statuses of fsm/core/status.h are counted by their number below this. */
-enum { BROKER_OUTCOMES_MAX = 64 };
+enum { BROKER_OUTCOMES_MAX = 256 };
 
 /* Read by metrics.c and status.c; each is written by the part its comment names. */
 struct broker_counters {
     uint64_t started_at_ms;    /* wall clock; main.c */
-    uint64_t loop_lag_ms;      /* the last measured one; main.c */
-    uint64_t loop_lag_max_ms;  /* since start */
+    uint64_t loop_lag_max_ms;  /* since start; daemon/process.c */
     uint64_t loop_lag_late_ms; /* the longest over BROKER_LOOP_LAG_WARN_MS that is no old story */
     uint64_t loop_lag_late_at_ms; /* uv_hrtime(): of the last one; 0: none */
     uint64_t loop_lag_cpu_max_ms; /* of a lag: by the loop's own work */

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import Cluster, application_of, broker_pb2, checkpoint_text, common_pb2, metric, own_name, tap, wait_until  # noqa: E402
+from cluster import Cluster, application_of, broker_pb2, checkpoint_text, common_pb2, metric, often, own_name, tap, wait_until  # noqa: E402
 
 # quick: every checkpoint but the newest two expires within a second
 POLICY = {"evaluation_interval": "1h", "min_interval": "1ms", "checkpoint_timeout": "30s", "retention": "1s", "keep_complete": 2,
@@ -247,9 +247,10 @@ def checkpoints_go_on_although_none_can_be_deleted():
         cluster.start()
         try:
             site.start_job("anns", ANN)
-            for _ in range(70):
+            taken = often(12, 70)  # 64 are kept
+            for _ in range(taken):
                 site.checkpoint("anns")
-            assert len(cluster.checkpoints("anns")) == 64
+            assert len(cluster.checkpoints("anns")) == min(taken, 64)
             listed = wait_until("the first attempts have failed", lambda: (lambda r: r if r.count > 0 else None)(cluster.client.broker(
                 "ListUndeleted", broker_pb2.ListUndeletedRequest())), 40, 0.5)
             first = listed.undeleted[0]
@@ -274,7 +275,7 @@ def checkpoints_go_on_although_none_can_be_deleted():
             def all_deleted():
                 subprocess.run(command, shell=True, check=True)  # more come to the list as they are tried
                 return cluster.client.broker("ListUndeleted", broker_pb2.ListUndeletedRequest()).count == 0 and len(site.folders("anns")) == 2
-            wait_until("all of them are deleted", all_deleted, 150, 1)
+            wait_until("all of them are deleted", all_deleted, 150, 4)
             log = "".join(m.log.read_text() for m in cluster.members)
             assert not re.search(rf"event=collect_failed checkpoint={checkpoint_text(new[0].checkpoint_id)} ", log)
             assert "could not be deleted" not in cluster.ctl("status").stdout

@@ -599,6 +599,11 @@ def often(rounds, many):
     return many if LONG else rounds
 
 
+def processor_s():
+    """Used by this process and by those that it waited for."""
+    return sum(os.times()[:4])
+
+
 def tap(tests, long=()):
     """Runs test functions in order, prints TAP, returns the exit code. Those in `long` take minutes: only `make systems-long` runs them, with
     LONG in the environment, and then no others. Names given on the command line, or parts of them, pick some of all."""
@@ -610,11 +615,11 @@ def tap(tests, long=()):
             print(f"error: no case has \"{word}\" in its name; there are: {' '.join(t.__name__ for t in tests + long)}", file=sys.stderr)
             return 2
     for test in picked:
-        started = time.monotonic()
+        started, used = time.monotonic(), processor_s()
         try:
             reason = test()
             skip = f" # SKIP {reason}" if isinstance(reason, str) else ""
-            print(f"ok {test.__name__}{skip} # {time.monotonic() - started:.1f} s", flush=True)
+            print(f"ok {test.__name__}{skip} # {time.monotonic() - started:.1f} s, {processor_s() - used:.1f} of a processor", flush=True)
         except Exception:
             failed += 1
             traceback.print_exc()

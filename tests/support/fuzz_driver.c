@@ -86,11 +86,19 @@ static size_t start(void)
     return length;
 }
 
+static double now_s(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
 int main(int argc, char **argv)
 {
     const char *seconds = getenv("FUZZ_SECONDS");
     const char *seed = getenv("SEED");
-    time_t end = time(NULL) + (seconds != NULL ? atoi(seconds) : 2);
+    double end = now_s() + (seconds != NULL ? atof(seconds) : 2);
     uint64_t runs = 0;
 
     (void)argc;
@@ -105,7 +113,7 @@ int main(int argc, char **argv)
     do {
         for (int i = 0; i < 64; i++, runs++)
             LLVMFuzzerTestOneInput(input, mutate(start()));
-    } while (time(NULL) < end);
+    } while (now_s() < end);
     printf("ok %s %llu runs\n", strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0],
            (unsigned long long)runs);
     return 0;

@@ -535,7 +535,8 @@ static void read_counters(struct metrics *metrics, const struct broker *broker)
     set_value(metrics, METRIC_MUTATIONS, (double)counters->mutations_total);
     set_value(metrics, METRIC_NOT_LEADER, (double)counters->not_leader_total);
     set_value(metrics, METRIC_PUSHED_BACK, (double)counters->full_total);
-    for (int status = 0; status < BROKER_OUTCOMES_MAX; status++) {
+    CHECK(fsm_status_count() <= BROKER_OUTCOMES_MAX);
+    for (size_t status = 0; status < fsm_status_count(); status++) {
         const char *name = fsm_status_name((enum fsm_status)status);
 
         if (counters->outcomes_total[status] > 0 || is_limit(name))

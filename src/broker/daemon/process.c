@@ -61,8 +61,6 @@ int process_owns(const char *data_dir, struct err *err)
 
 /* ---- the loop's lag ---- */
 
-static void lag_fire(uv_timer_t *timer);
-
 /* The loop thread's own time: tells work of the loop from a machine that had no processor for
  * it. */
 static uint64_t thread_cpu_ns(void)
@@ -73,12 +71,10 @@ static uint64_t thread_cpu_ns(void)
     return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
 }
 
-/* The timer measures how late it fires itself. */
-static void lag_arm(struct process_lag *lag)
+static void lag_expect(struct process_lag *lag, uint64_t due_ns)
 {
     lag->cpu_ns = thread_cpu_ns();
-    lag->due_ns = uv_hrtime() + PROCESS_LAG_PERIOD_MS * UINT64_C(1000000);
-    CHECK(uv_timer_start(&lag->timer, lag_fire, PROCESS_LAG_PERIOD_MS, 0) == 0);
+    lag->due_ns = due_ns;
 }
 
 /* 0 once the last one is an old story: Status warns of what is, not of what was. */
@@ -90,11 +86,9 @@ uint64_t process_loop_lag_ms(const struct broker_counters *counters, uint64_t no
     return old ? 0 : counters->loop_lag_late_ms;
 }
 
-static void lag_fire(uv_timer_t *timer)
+static void lag_measure(struct process_lag *lag, uint64_t now_ns)
 {
-    struct process_lag *lag = timer->data;
     struct broker_counters *counters = lag->counters;
-    uint64_t now_ns = uv_hrtime();
     uint64_t now_ms = now_ns / 1000000;
     uint64_t late_ms = now_ns > lag->due_ns ? (now_ns - lag->due_ns) / 1000000 : 0;
     uint64_t cpu_ms = (thread_cpu_ns() - lag->cpu_ns) / 1000000;
@@ -104,7 +98,6 @@ static void lag_fire(uv_timer_t *timer)
     counters->loop_lag_excused = false;
     if (cpu_ms > late_ms)
         cpu_ms = late_ms; /* the rest was before it was due */
-    counters->loop_lag_ms = late_ms;
     if (cpu_ms > counters->loop_lag_cpu_max_ms)
         counters->loop_lag_cpu_max_ms = cpu_ms;
     if (late_ms > counters->loop_lag_max_ms)
@@ -121,8 +114,27 @@ static void lag_fire(uv_timer_t *timer)
                         late_ms, cpu_ms, BROKER_LOOP_LAG_WARN_MS, counters->loop_lag_over_total);
         }
     }
-    uv_update_time(timer->loop);
-    lag_arm(lag);
+}
+
+/* The loop is about to wait: all that was due has been served. */
+static void lag_before(uv_prepare_t *before)
+{
+    struct process_lag *lag = before->data;
+    int timeout_ms = uv_backend_timeout(before->loop);
+    uint64_t now_ns = uv_hrtime();
+
+    lag_measure(lag, now_ns);
+    lag_expect(lag, timeout_ms < 0 ? UINT64_MAX : now_ns + (uint64_t)timeout_ms * 1000000);
+}
+
+/* The loop has waited, and has served what came: its timers are next. */
+static void lag_after(uv_check_t *after)
+{
+    struct process_lag *lag = after->data;
+    uint64_t now_ns = uv_hrtime();
+
+    if (lag->due_ns > now_ns)
+        lag->due_ns = now_ns;
 }
 
 void process_lag_excuse_replay(struct process_lag *lag, uint64_t last_index)
@@ -141,15 +153,19 @@ void process_lag_start(struct process_lag *lag, uv_loop_t *loop, struct broker_c
 {
     memset(lag, 0, sizeof(*lag));
     lag->counters = counters;
-    CHECK(uv_timer_init(loop, &lag->timer) == 0);
-    lag->timer.data = lag;
-    uv_update_time(loop);
-    lag_arm(lag);
+    CHECK(uv_prepare_init(loop, &lag->before) == 0);
+    CHECK(uv_check_init(loop, &lag->after) == 0);
+    lag->before.data = lag;
+    lag->after.data = lag;
+    lag_expect(lag, uv_hrtime());
+    CHECK(uv_prepare_start(&lag->before, lag_before) == 0);
+    CHECK(uv_check_start(&lag->after, lag_after) == 0);
 }
 
 void process_lag_stop(struct process_lag *lag)
 {
-    uv_close((uv_handle_t *)&lag->timer, NULL);
+    uv_close((uv_handle_t *)&lag->before, NULL);
+    uv_close((uv_handle_t *)&lag->after, NULL);
 }
 
 /* ---- dump ---- */

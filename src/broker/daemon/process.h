@@ -11,7 +11,6 @@
 #include "src/broker/broker.h"
 
 enum {
-    PROCESS_LAG_PERIOD_MS = 40, /* each is two wakes of a member that has nothing to do */
     PROCESS_LAG_LOG_MS = 10000,
     PROCESS_LAG_STORY_MS = 600000 /* a lag is told of for so long after the last one */
 };
@@ -25,14 +24,16 @@ int process_owns(const char *data_dir, struct err *err);
 /* One line per part of the state in the log. */
 void process_dump(const struct broker *broker);
 
-/* A timer that notices when the loop comes late: writes counters->loop_lag_* and warns. Late by its
- * own work and late because it waited for a processor or the disk are told apart by the processor
- * time of the loop's thread. */
+/* Notices when the loop comes late, with no wake of its own. A turn is late from when the first
+ * timer was due, or the loop had served what came, until all due timers have run. Writes
+ * counters->loop_lag_* and warns. Late by its own work and late because it waited for a processor
+ * or the disk are told apart by the processor time of the loop's thread. */
 struct process_lag {
-    uv_timer_t timer;
+    uv_prepare_t before; /* each wait of the loop */
+    uv_check_t after;
     struct broker_counters *counters;
-    uint64_t due_ns;
-    uint64_t cpu_ns;            /* that the loop's thread had used when the timer was armed */
+    uint64_t due_ns;            /* from then on the loop is late; UINT64_MAX: nothing is due */
+    uint64_t cpu_ns;            /* that the loop's thread had used when due_ns was set */
     uint64_t warned_ms;         /* at most one line per PROCESS_LAG_LOG_MS */
     uint64_t replay_last_index; /* of the log as it was at the start */
 };

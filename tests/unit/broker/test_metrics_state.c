@@ -282,6 +282,25 @@ static void a_follower_counts_nothing(void **state)
     finish(fake);
 }
 
+/* A status with a number of its own is counted however many there are. */
+static void each_status_of_the_catalogue_is_counted(void **state)
+{
+    struct fake *fake = start();
+    char line[128];
+
+    (void)state;
+    for (size_t i = 1; i < fsm_status_count(); i++)
+        fake->broker.counters.outcomes_total[i] = i;
+    for (size_t i = 1; i < fsm_status_count(); i++) {
+        const char *name = fsm_status_name((enum fsm_status)i);
+
+        snprintf(line, sizeof(line), "ckpt_mutation_outcomes_total{status=\"%s\"} %zu\n", name, i);
+        if (strcmp(name, "UNKNOWN") != 0)
+            assert_true(rendered(fake, line));
+    }
+    finish(fake);
+}
+
 /* What raft counted of its own snapshots, each under its own name. */
 static void snapshots_that_fail_or_do_not_read_are_counted(void **state)
 {
@@ -442,6 +461,7 @@ int main(void)
         cmocka_unit_test(a_preemption_is_counted_from_the_claim_to_the_suspended_victim),
         cmocka_unit_test(a_sensitive_claim_is_counted_as_one),
         cmocka_unit_test(a_follower_counts_nothing),
+        cmocka_unit_test(each_status_of_the_catalogue_is_counted),
         cmocka_unit_test(snapshots_that_fail_or_do_not_read_are_counted),
         cmocka_unit_test(a_target_that_is_drained_shows_what_it_holds),
         cmocka_unit_test(a_fail_over_is_counted_and_shown_while_it_lasts),

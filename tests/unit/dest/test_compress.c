@@ -158,7 +158,7 @@ static void a_stored_name_that_is_not_free_is_not_taken(void **state)
 
 static void unchanged_files_are_linked_and_changed_ones_written_whole(void **state)
 {
-    static const off_t changes[] = {100, 2 * (off_t)CHUNK + 5, 3 * (off_t)CHUNK + 9};
+    static const off_t changes[] = {2 * (off_t)CHUNK + 5, 100, 3 * (off_t)CHUNK + 9};
     struct folders *folders = *state;
     uint64_t size, first, written;
     char checkpoint[16];
@@ -172,7 +172,7 @@ static void unchanged_files_are_linked_and_changed_ones_written_whole(void **sta
     put_as(folders, "1-1", "lz4");
     assert_uint_equal(number_said(folders, "written_bytes"), 0);
     assert_uint_equal(number_said(folders, "saved_bytes"), size);
-    for (unsigned i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+    for (unsigned i = 0; i < test_often(1, 3); i++) {
         change_byte(folders, "large", changes[i]);
         snprintf(checkpoint, sizeof(checkpoint), "1-%u", 2 + i);
         put_as(folders, checkpoint, "lz4");

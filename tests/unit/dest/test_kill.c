@@ -110,12 +110,14 @@ static void remove_if_there(const char *parent, const char *name)
         remove_tree(path);
 }
 
-/* Each run finds what the one before left, as a retry does. */
+/* Each run finds what the one before left, as a retry does. The last moments alone leave a whole
+ * one: a stride may pass them by. */
 static void kill_puts_anywhere(struct folders *folders)
 {
+    unsigned stride = test_often(3, 1);
     unsigned k, absent = 0, whole = 0;
 
-    for (k = 1; killed_at(run_put, folders, k); k++) {
+    for (k = 1; killed_at(run_put, folders, k); k += stride) {
         if (exists(folders->path, "n1")) {
             assert_int_equal(verify_n1(folders), WORKER_EXIT_OK);
             remove_if_there(folders->path, "n1");
@@ -126,8 +128,9 @@ static void kill_puts_anywhere(struct folders *folders)
         assert_true(count_hidden(folders->path) <= 1); /* litter does not pile up */
         assert_true(k < STOPS_MAX);
     }
-    print_message("%u moments: %u without a shard, %u with a whole one\n", k - 1, absent, whole);
-    assert_true(absent > 100 && whole > 0);
+    print_message("%u moments: %u without a shard, %u with a whole one\n", k / stride, absent,
+                  whole);
+    assert_true(absent > 100 / stride && (whole > 0 || stride > 1));
     assert_int_equal(verify_n1(folders), WORKER_EXIT_OK);
     assert_uint_equal(count_hidden(folders->path), 0);
 }
@@ -184,6 +187,7 @@ static void put_killed_while_taking_over_leaves_the_earlier_one_whole(void **sta
 {
     struct folders *folders = *state;
     char path[256], earlier[300];
+    unsigned stride = test_often(3, 1);
     unsigned k, whole = 0;
 
     snprintf(path, sizeof(path), "%s", folders->path);
@@ -192,7 +196,7 @@ static void put_killed_while_taking_over_leaves_the_earlier_one_whole(void **sta
     assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
     snprintf(folders->path, sizeof(folders->path), "%s", path);
     write_text(folders->source, "sub/b.txt", "changed");
-    for (k = 1; killed_at(run_put, folders, k); k++) {
+    for (k = 1; killed_at(run_put, folders, k); k += stride) {
         if (exists(folders->path, "n1")) {
             assert_int_equal(verify_n1(folders), WORKER_EXIT_OK);
             remove_if_there(folders->path, "n1");
@@ -201,7 +205,7 @@ static void put_killed_while_taking_over_leaves_the_earlier_one_whole(void **sta
         assert_true(count_hidden(folders->path) <= 1);
         assert_true(k < STOPS_MAX);
     }
-    assert_true(whole > 0);
+    assert_true(whole > 0 || stride > 1);
     assert_int_equal(verify_n1(folders), WORKER_EXIT_OK);
     assert_int_equal(verb(folders, "verify", "--prefix", folders->prefix, "--path", earlier,
                           "--part", "n1", NULL),
@@ -233,10 +237,11 @@ static void stage_and_write(struct folders *folders)
 static void publish_killed_anywhere_comes_to_its_end_with_the_next(void **state)
 {
     struct folders *folders = *state;
+    unsigned stride = test_often(3, 1);
     unsigned k, absent = 0, whole = 0;
 
     stage_and_write(folders);
-    for (k = 1; killed_at(run_publish, folders, k); k++) {
+    for (k = 1; killed_at(run_publish, folders, k); k += stride) {
         if (exists(folders->path, "n1")) {
             assert_int_equal(verify_n1(folders), WORKER_EXIT_OK);
             whole++;
@@ -250,8 +255,9 @@ static void publish_killed_anywhere_comes_to_its_end_with_the_next(void **state)
         stage_and_write(folders);
         assert_true(k < STOPS_MAX);
     }
-    print_message("%u moments: %u without a shard, %u with a whole one\n", k - 1, absent, whole);
-    assert_true(absent > 50 && whole > 0);
+    print_message("%u moments: %u without a shard, %u with a whole one\n", k / stride, absent,
+                  whole);
+    assert_true(absent > 50 / stride && (whole > 0 || stride > 1));
     assert_int_equal(verify_n1(folders), WORKER_EXIT_OK);
 }
 
@@ -279,12 +285,13 @@ static void put_killed_anywhere_leaves_levels_above_readable(void **state)
 static void put_killed_while_replacing_leaves_the_old_the_new_or_none(void **state)
 {
     struct folders *folders = *state;
+    unsigned stride = test_often(3, 1);
     unsigned k, old = 0, new = 0, none = 0;
     char first[SHA256_HEX_BYTES], found[SHA256_HEX_BYTES];
 
     assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
     assert_int_equal(worker_output_get(folders->out, "manifest_sha256", first, sizeof(first)), 0);
-    for (k = 1;; k++) {
+    for (k = 1;; k += stride) {
         write_text(folders->source, "sub/b.txt", "second attempt");
         if (!killed_at(run_put, folders, k))
             break;
@@ -305,17 +312,18 @@ static void put_killed_while_replacing_leaves_the_old_the_new_or_none(void **sta
         assert_uint_equal(count_hidden(folders->path), 0);
         assert_true(k < STOPS_MAX);
     }
-    print_message("%u moments: %u old, %u none, %u new\n", k - 1, old, none, new);
-    assert_true(old > 100 && none > 0 && new > 0);
+    print_message("%u moments: %u old, %u none, %u new\n", k / stride, old, none, new);
+    assert_true(old > 100 / stride && new > 0 && (none > 0 || stride > 1));
 }
 
 static void restore_killed_anywhere_leaves_no_target_or_a_whole_one(void **state)
 {
     struct folders *folders = *state;
+    unsigned stride = test_often(3, 1);
     unsigned k, absent = 0, whole = 0;
 
     assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
-    for (k = 1; killed_at(run_restore, folders, k); k++) {
+    for (k = 1; killed_at(run_restore, folders, k); k += stride) {
         if (exists(folders->root, "back")) {
             assert_true(same_trees(folders->source, folders->to));
             remove_if_there(folders->root, "back");
@@ -326,7 +334,7 @@ static void restore_killed_anywhere_leaves_no_target_or_a_whole_one(void **state
         assert_true(count_hidden(folders->root) <= 1);
         assert_true(k < STOPS_MAX);
     }
-    assert_true(absent > 100 && whole > 0);
+    assert_true(absent > 100 / stride && (whole > 0 || stride > 1));
     assert_true(same_trees(folders->source, folders->to));
     assert_uint_equal(count_hidden(folders->root), 0);
 }
@@ -363,6 +371,7 @@ static void give_job_away(const struct folders *folders)
 static void collect_as_the_owner_killed_anywhere_comes_to_the_same_end(void **state)
 {
     struct folders *folders = *state;
+    unsigned stride = test_often(3, 1);
     unsigned k, gone = 0;
 
     if (geteuid() != 0) {
@@ -371,7 +380,7 @@ static void collect_as_the_owner_killed_anywhere_comes_to_the_same_end(void **st
     }
     assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
     give_job_away(folders);
-    for (k = 1; killed_at(run_collect_as_owner, folders, k); k++) {
+    for (k = 1; killed_at(run_collect_as_owner, folders, k); k += stride) {
         assert_true(k < STOPS_MAX);
         leftovers_have_their_manifest(folders);
         if (exists(folders->path, "n1"))
@@ -389,10 +398,11 @@ static void collect_as_the_owner_killed_anywhere_comes_to_the_same_end(void **st
 static void collect_killed_anywhere_leaves_the_whole_checkpoint_or_none(void **state)
 {
     struct folders *folders = *state;
+    unsigned stride = test_often(3, 1);
     unsigned k, gone = 0, whole = 0;
 
     assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
-    for (k = 1; killed_at(run_collect, folders, k); k++) {
+    for (k = 1; killed_at(run_collect, folders, k); k += stride) {
         if (exists(folders->path, "n1")) {
             assert_int_equal(verify_n1(folders), WORKER_EXIT_OK);
             whole++;
@@ -406,7 +416,7 @@ static void collect_killed_anywhere_leaves_the_whole_checkpoint_or_none(void **s
         }
         assert_true(k < STOPS_MAX);
     }
-    assert_true(gone > 0 && whole > 0);
+    assert_true(gone > 0 && (whole > 0 || stride > 1));
     assert_false(exists(folders->prefix, "t/p/a"));
 }
 
