@@ -23,6 +23,10 @@ const struct fsm_node *fsm_allocation_silent(const struct fsm *fsm,
  * (RUN_NOT_ENDED, or NODE_SILENT). */
 const struct fsm_node *fsm_allocation_unended(const struct fsm *fsm,
                                               const struct fsm_allocation *allocation);
+/* Likewise one for which no agent ever spoke: it keeps the broker from a choice that leaves it out,
+ * and nobody else. */
+const struct fsm_node *fsm_allocation_never_heard(const struct fsm *fsm,
+                                                  const struct fsm_allocation *allocation);
 /* It would be refused as RUN_NOT_ENDED now, for nodes that are heard: a moment may change that. */
 bool fsm_restart_ends_soon(const struct fsm *fsm,
                            const Ckpt__V1__RestartAllocationRequest *request);

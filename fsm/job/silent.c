@@ -107,6 +107,22 @@ const struct fsm_node *fsm_allocation_unended(const struct fsm *fsm,
     return place == UINT32_MAX ? NULL : node_of_place(fsm, allocation, place);
 }
 
+const struct fsm_node *fsm_allocation_never_heard(const struct fsm *fsm,
+                                                  const struct fsm_allocation *view)
+{
+    const struct allocation *allocation = allocation_at(fsm, view->slot);
+
+    CHECK(view->id != NULL);
+    for (uint32_t place = 0; place < places_of(allocation); place++) {
+        const struct fsm_node *node = node_of_place(fsm, allocation, place);
+
+        if (may_run_on(fsm, allocation, place) && node->boot_id[0] == '\0' &&
+            fsm_node_silent_since_ms(node) == 0)
+            return node;
+    }
+    return NULL;
+}
+
 uint32_t fsm_allocation_places(const struct fsm *fsm, const struct fsm_allocation *view)
 {
     CHECK(view->id != NULL);

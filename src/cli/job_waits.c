@@ -64,6 +64,11 @@ static void print_silent(struct cli *cli, const Ckpt__V1__Allocation *job)
                 "restarted elsewhere\n (RUN_NOT_ENDED) until it has, or until its agent is silent "
                 "and ckptctl node down %s --is-off\n",
                 human_safe(job->unended_node_id, node, sizeof(node)), node);
+    if (job->never_heard_node_id[0] != '\0' && job->restart_at_ms != 0)
+        fprintf(cli->out,
+                " node %s is one of its nodes, and no agent ever spoke there: the broker takes no "
+                "others by itself\n until its agent is heard, or ckptctl restart names the nodes\n",
+                human_safe(job->never_heard_node_id, node, sizeof(node)));
     if (job->silent_node_id[0] == '\0')
         return;
     human_safe(job->silent_node_id, node, sizeof(node));

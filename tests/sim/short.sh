@@ -3,7 +3,7 @@
 # run (tests/sim/pinned): a file is a line of options; those named S* switch a safety rule off and must violate something, and nothing when
 # the rule is on. What a seed does changes with every change of what it runs, so the former may go on to the seeds that follow, as
 # far as it takes.
-# Usage: tests/sim/short.sh [few | many]; few: 40 runs, while one works; many: twelve times as many of those that are drawn, for systems-long.
+# Usage: tests/sim/short.sh [few | many]; few: 40 runs, while one works; many: eight times as many of those that are drawn, for systems-long.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 simulate=${BUILD:-build}/tests/sim/simulate
@@ -28,7 +28,7 @@ if [ "${1:-}" = few ]; then
     exit $failed
 fi
 times=1
-[ "${1:-}" != many ] || times=12
+[ "${1:-}" != many ] || times=8
 # The line of options that a run prints holds all of them, is taken back whole, and gives the same run: alone, and under another seed, which
 # would draw others.
 line_comes_back() { # seed
@@ -52,11 +52,11 @@ line_comes_back $((${SEED:-1} + 100))
 check "short runs of three members hold every invariant" seed="${SEED:-1}" runs=$((32 * times)) jobs=2 seconds=12
 check "short runs of five members hold every invariant" seed="${SEED:-1}" runs=$((12 * times)) jobs=2 seconds=12 replicas=5
 check "members grow from three to five and shrink again under load" seed="${SEED:-1}" runs=$((8 * times)) jobs=2 membership=30 mistakes=15 grown=1
-check "ranks meet, and jobs begin from all parts of a checkpoint and on other numbers of nodes" seed="${SEED:-1}" runs=$((16 * times)) jobs=2 ranked=1 ranks=100 scaling=90 \
+check "ranks meet, and jobs begin from all parts of a checkpoint and on other numbers of nodes" seed="${SEED:-1}" runs=$((48 * times)) jobs=2 ranked=1 ranks=100 scaling=90 \
     seconds=25 agents=4 shipping_agents=4 schedulers=2 targets=1 operations_per_s=16 crashes=0
 check "jobs come back by themselves, also on spares" seed="${SEED:-1}" runs=$((16 * times)) jobs=2 returned=1 comes_back=100 seconds=25 agents=4 shipping_agents=4 schedulers=2 targets=1 \
     operations_per_s=16 crashes=0
-check "jobs that hang are told, and restarted where they say so" seed="${SEED:-1}" runs=$((8 * times)) jobs=2 hanging=1 hung=$times ranks=100 comes_back=100 agents=4 \
+check "jobs that hang are told, and restarted where they say so" seed="${SEED:-1}" runs=$((8 * times)) jobs=2 hanging=1 hung=4 ranks=100 comes_back=100 agents=4 \
     shipping_agents=4 crashes=0 agent_crashes=0 operations_per_s=4
 check "the same seed gives the same trace in another process" seed="${SEED:-1}" runs=4 jobs=2 seconds=12 twice=1
 for pinned in tests/sim/pinned/*; do

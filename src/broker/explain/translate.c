@@ -228,6 +228,7 @@ void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *al
     const struct fsm_checkpoint *point;
     const struct fsm_node *silent = fsm_allocation_silent(fsm, allocation);
     const struct fsm_node *unended = fsm_allocation_unended(fsm, allocation);
+    const struct fsm_node *never = fsm_allocation_never_heard(fsm, allocation);
     struct fsm_weight weight = fsm_allocation_weight(fsm, allocation);
     struct fsm_account account;
 
@@ -252,6 +253,8 @@ void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *al
     }
     if (unended != NULL)
         ret_allocation->unended_node_id = translate_text(unended->id);
+    if (never != NULL)
+        ret_allocation->never_heard_node_id = translate_text(never->id);
     ret_allocation->min_interval_ms = allocation->sensitive
                                           ? fsm_policy(fsm)->sensitive_min_interval_ms
                                           : fsm_policy(fsm)->min_interval_ms;

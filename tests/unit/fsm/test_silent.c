@@ -299,7 +299,10 @@ static void a_node_for_which_no_agent_ever_spoke_keeps_nobody_waiting(void **unu
     expect_ok(&script, "register j nodes=n1");
     expect_ok(&script, "end j failed");
     assert_true(fsm_part_unheard(script.fsm, job_of(&script, "j"), 0));
+    assert_null(fsm_allocation_unended(script.fsm, job_of(&script, "j")));
+    assert_string_equal(fsm_allocation_never_heard(script.fsm, job_of(&script, "j"))->id, "n1");
     expect_ok(&script, "restart j nodes=n2 from_scratch");
+    assert_null(fsm_allocation_never_heard(script.fsm, job_of(&script, "j")));
     script_close(&script);
 }
 
