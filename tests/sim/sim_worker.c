@@ -107,6 +107,13 @@ static void worker_schedule(struct worker *worker, uint64_t delay_us, void (*fir
     (void)sim_schedule(worker->sim, SIM_NODES_MAX, delay_us, fire, worker);
 }
 
+/* SIGKILL waits while the kernel holds a worker, and the call that hung may still have its effect.
+ * A restore hangs where it reads, at the destination: it writes nothing here any more. */
+static bool dies_without_effect(const struct worker *worker)
+{
+    return (worker->cancelled || worker->timed_out) && strcmp(worker->arguments[0], "restore") == 0;
+}
+
 /* It has run to its end. A killed one may have had its effect before. */
 static void worker_ends(void *data)
 {
@@ -126,7 +133,12 @@ static void worker_ends(void *data)
         return;
     }
     worker->ended = true;
-    if (daemon_lives(worker) || sim_chance(worker->sim, 2)) { /* the latter hung in the kernel */
+    if (dies_without_effect(worker)) {
+        worker_tell(worker, &(struct worker_result){.exit_code = -1,
+                                                    .timed_out = worker->timed_out,
+                                                    .cancelled = worker->cancelled,
+                                                    .output = ""});
+    } else if (daemon_lives(worker) || sim_chance(worker->sim, 2)) { /* it hung in the kernel */
         all.ops->end(all.ops->context, &work, &end);
         result.exit_code = end.exit_code;
         snprintf(result.error, sizeof(result.error), "%s", end.error);

@@ -597,7 +597,6 @@ static void a_job_tells_from_what_it_began_and_would_begin(void **state)
     jobs.items[0].restart_checkpoint_id = jobs.items[0].next_restart_checkpoint_id = 0;
     jobs.items[0].unresponsive = false;
     jobs.items[0].never_heard_node_id = node;
-    jobs.items[0].restart_at_ms = 1000;
     harness_init(&h);
     harness_answer(&h, NULL, "BrokerService/GetAllocation", RPC_OK, NULL, &jobs.items[0].base);
     assert_int_equal(harness_run(&h, "job a-1"), CLI_OK);
@@ -605,6 +604,12 @@ static void a_job_tells_from_what_it_began_and_would_begin(void **state)
                     " parts 2  this run began from scratch  a restart begins from scratch, and "
                     "only with --from-scratch\n");
     assert_lacks(h.out, "unresponsive");
+    assert_lacks(h.out, "no agent ever spoke");
+    harness_close(&h);
+    jobs.items[0].restart_at_ms = 1000; /* by the broker */
+    harness_init(&h);
+    harness_answer(&h, NULL, "BrokerService/GetAllocation", RPC_OK, NULL, &jobs.items[0].base);
+    assert_int_equal(harness_run(&h, "job a-1"), CLI_OK);
     assert_contains(h.out,
                     " node n1 is one of its nodes, and no agent ever spoke there: the broker "
                     "takes no others by itself\n");
