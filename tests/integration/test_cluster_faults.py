@@ -32,7 +32,7 @@ def members_killed_stopped_and_cut_off_from_power_lose_nothing():
     draw = random.Random(SEED)
     with Cluster(raft=RAFT) as cluster:
         cluster.start()
-        load = Load(cluster, seed=SEED, pause_s=often(0.016, 0.001), attempt_s=0.5)
+        load = Load(cluster, seed=SEED, pause_s=often(0.03, 0.001), attempt_s=0.5)
         for _ in range(KILLS):
             time.sleep(draw.random() * 0.4)  # the moment of the fault is what is drawn here
             leader = cluster.wait_leader()
@@ -60,7 +60,7 @@ def a_member_killed_while_it_installs_a_snapshot_catches_up():
     draw = random.Random(SEED)
     with Cluster(raft={"snapshot_after_entries": 100}) as cluster:
         cluster.start()
-        load = Load(cluster, clients=6, seed=SEED, pause_s=often(0.016, 0.001), attempt_s=0.5)
+        load = Load(cluster, clients=6, seed=SEED, pause_s=often(0.03, 0.001), attempt_s=0.5)
         follower = next(m for m in cluster.members if m is not cluster.wait_leader())
         for _ in range(3):
             follower.kill()
@@ -143,7 +143,7 @@ def a_full_disk_of_the_leader_stops_nobody():
     with cluster:
         try:
             cluster.start()
-            load = Load(cluster, seed=SEED, pause_s=often(0.016, 0.001), attempt_s=0.5)
+            load = Load(cluster, seed=SEED, pause_s=often(0.03, 0.001), attempt_s=0.5)
             load.progress()
             full = cluster.wait_leader()
             try:
@@ -188,7 +188,7 @@ def a_minority_acknowledges_nothing_and_catches_up():
     with cluster:
         try:
             cluster.start()
-            load = Load(cluster, seed=SEED, pause_s=often(0.016, 0.001), attempt_s=0.5)
+            load = Load(cluster, seed=SEED, pause_s=often(0.03, 0.001), attempt_s=0.5)
             for kind in ("alone", "mute", "deaf", "bridge"):
                 load.progress()
                 old = cluster.wait_leader()

@@ -74,7 +74,7 @@ def first_start(member, calls, action, number):
 def every_write_of_a_first_start_may_find_no_room_or_be_the_last():
     """New clusters of one, for each n: no room from the n-th call on, or SIGKILL before it; in systems-long both. LANES at once: an only founder
     listens for 2 s."""
-    turns = often(3, 1)
+    turns = often(6, 1)
 
     def lane(member, calls, first):
         outcomes = {}

@@ -153,7 +153,7 @@ def a_member_whose_clock_is_off_leads_only_while_nobody_else_can_and_moves_no_ti
                 wait_until("it is back", lambda: http_status(old.http, "/readyz") == 200, 15)
                 time.sleep(1)  # that somebody else can lead the odd one hears by the leader's next heartbeats
 
-            load = Load(cluster, clients=2, seed=SEED, pause_s=often(0.016, 0.001), attempt_s=0.5)
+            load = Load(cluster, clients=2, seed=SEED, pause_s=often(0.03, 0.001), attempt_s=0.5)
             load.progress()
             leader = cluster.wait_leader()
             other = next(m for m in cluster.members if m not in (odd, leader))

@@ -53,7 +53,7 @@ def three_members_become_five_and_three_again_under_load():
     with Cluster(raft=RAFT) as cluster:
         cluster.start()
         founders = list(cluster.members)
-        load = Load(cluster, pause_s=often(0.016, 0.001), attempt_s=0.5)
+        load = Load(cluster, pause_s=often(0.03, 0.001), attempt_s=0.5)
         load.progress()
         for _ in range(2):
             member = cluster.new_member()
@@ -148,7 +148,7 @@ def a_dead_member_is_replaced_and_stays_out():
     """Its machine is gone; later the old disk is started again somewhere: it learns that it was removed and disturbs nobody."""
     with Cluster() as cluster:
         cluster.start()
-        load = Load(cluster, clients=2, pause_s=often(0.016, 0.001), attempt_s=0.5)
+        load = Load(cluster, clients=2, pause_s=often(0.03, 0.001), attempt_s=0.5)
         load.progress()
         dead = next(m for m in cluster.members if m is not cluster.leader())
         dead.kill()
@@ -211,7 +211,7 @@ def the_leader_hands_over_before_it_stops():
     """U-002: SIGTERM and transfer: the old leader follows another one before it ends, and how long no write is taken."""
     with Cluster() as cluster:
         cluster.start()
-        load = Load(cluster, clients=2, pause_s=often(0.016, 0.001), attempt_s=0.5)
+        load = Load(cluster, clients=2, pause_s=often(0.03, 0.001), attempt_s=0.5)
         load.progress()
         gaps = []
         for turn in range(4):

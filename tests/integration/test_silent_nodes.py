@@ -39,7 +39,7 @@ def a_machine_that_loses_its_power_is_down_and_its_job_goes_on_elsewhere():
 @needs(*TOOLS, probe=refused)
 def a_stopped_agent_on_a_living_machine_is_lost_and_nothing_is_begun_elsewhere():
     """V-003: its kernel answers. The agent that is heard again ends what is left there first, and the job comes back."""
-    with SpareSite(threads(9000)) as site:
+    with SpareSite(threads(6000)) as site:
         site.cluster.agents["b"].process.send_signal(signal.SIGSTOP)
         wait_until("the agent of b is lost", lambda: site.state("b") == "agent_lost", 20, 0.1)
         wait_until("the job is requeued", lambda: site.job.state() == REQUEUED, 20, 0.1)

@@ -15,7 +15,7 @@ import time
 os.environ["GRPC_VERBOSITY"] = "NONE"  # it prints what these tests provoke
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import (BIN, Agent, Client, Cluster, agent_pb2, agent_pb2_grpc, broker_pb2, broker_pb2_grpc, free_port, grpc,  # noqa: E402
-                     http_status, load_json, metric, operator_pb2, operator_pb2_grpc, tail, tap, wait_until)
+                     http_status, load_json, metric, often, operator_pb2, operator_pb2_grpc, tail, tap, wait_until)
 from site_files import Site  # noqa: E402
 
 EXPIRY = "ckpt_tls_certificate_expiry_timestamp_seconds"
@@ -273,6 +273,7 @@ class Writers:
             turn += 1
             self.clients[number].broker("ReportQueue", broker_pb2.ReportQueueRequest(request_id=f"w{number}-{turn}", vcluster="hpc"))
             self.ends.append(time.monotonic())
+            time.sleep(often(0.01, 0))
 
     def end(self):
         self.running = False

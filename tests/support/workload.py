@@ -35,7 +35,7 @@ def spec(identifier, period_ms, node="n"):
 
 
 class Load:
-    def __init__(self, cluster, clients=4, seed=0, pause_s=often(0.03, 0.004), attempt_s=1.0):
+    def __init__(self, cluster, clients=4, seed=0, pause_s=often(0.05, 0.004), attempt_s=1.0):
         self.cluster, self.pause_s, self.seed, self.attempt_s = cluster, pause_s, seed, attempt_s
         self.addresses = [m.api for m in cluster.members]
         self.operations, self.answers, self.failed, self.stale = [], [], [], []

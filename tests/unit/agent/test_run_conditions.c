@@ -50,8 +50,7 @@ static void child_runs(int ready, int go_on)
     (void)signal(SIGHUP, on_signal);
     CHECK(pipe(pipes) == 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0);
     CHECK(write(ready, &byte, 1) == 1);
-    (void)read(go_on, &byte, 1);
-    _exit(0);
+    _exit(read(go_on, &byte, 1) < 0);
 }
 
 static void a_process_is_looked_at_and_told(void **state)
