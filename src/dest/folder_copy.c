@@ -11,7 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/base/buf.h"
 #include "src/base/check.h"
+#include "src/dest/posix/shard.h"
 #include "src/dest/tree.h"
 
 enum { STEP_BYTES = 1 << 20 };
@@ -24,16 +26,67 @@ static int folder_failed(const char *folder, struct err *err)
                    "%s: %s; name a folder that you may read", folder, strerror(errno));
 }
 
-/* A shard as it lies at a destination may hold packed files: its reader is `get`. */
-static int refuse_shard(int fd, const char *folder, struct err *err)
+static bool has_manifest(int fd)
 {
-    if (faccessat(fd, MANIFEST_NAME, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
-        return 0;
-    return err_set(err, ERR_REFUSED,
-                   "%s has a MANIFEST: it is a checkpoint as it lies at a destination; ckpt-run "
-                   "get CHECKPOINT DIR there brings it as its program wrote it, and that folder "
-                   "can be imported",
-                   folder);
+    return faccessat(fd, MANIFEST_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static bool is_packed(const struct manifest *manifest)
+{
+    for (size_t i = 0; i < manifest->count; i++)
+        if (manifest->entries[i].frame_ends != NULL)
+            return true;
+    return false;
+}
+
+/* Compared with its MANIFEST, byte by byte; modes are as its program gave them. */
+static int compare_shard(int fd, const char *folder, struct manifest *manifest,
+                         struct manifest *listed, struct err *err)
+{
+    struct pool pool;
+    int result;
+
+    if (is_packed(manifest))
+        return err_set(err, ERR_REFUSED, "it holds packed files");
+    if (shard_check_listing(fd, folder, true, manifest, err) != 0)
+        return -1;
+    pool_init(&pool, 0, 0);
+    result = shard_check_files(&(struct transfer_side){fd, folder}, manifest, NULL, &pool, err);
+    pool_close(&pool);
+    if (result != 0 || tree_list(fd, folder, true, listed, err) != 0)
+        return -1;
+    for (size_t i = 0; i < listed->count && i < manifest->count; i++)
+        listed->entries[i].mode = manifest->entries[i].mode;
+    return 0;
+}
+
+/* A shard as it lies at a destination. The reader of packed files is `get`. */
+static int list_shard(int fd, const char *folder, struct manifest *ret_listed, struct err *err)
+{
+    struct manifest manifest;
+    struct buf text;
+    struct err why = {0};
+    int result;
+
+    manifest_init(&manifest);
+    buf_init(&text);
+    result = shard_read_manifest(fd, folder, &text, &manifest, &why);
+    if (result == 0)
+        result = compare_shard(fd, folder, &manifest, ret_listed, &why);
+    manifest_close(&manifest);
+    buf_close(&text);
+    return result == 0 ? 0
+                       : err_set(err, ERR_REFUSED,
+                                 "%s has a MANIFEST: it is a checkpoint as it lies at a "
+                                 "destination, and cannot be taken from there: %.200s; ckpt-run "
+                                 "get CHECKPOINT DIR brings one as its program wrote it",
+                                 folder, why.text);
+}
+
+static int list_folder(int fd, const char *folder, struct manifest *ret_listed, struct err *err)
+{
+    return has_manifest(fd) ? list_shard(fd, folder, ret_listed, err)
+                            : tree_list(fd, folder, false, ret_listed, err);
 }
 
 /* The open folder and what it holds, or -1. */
@@ -43,7 +96,7 @@ static int folder_open(const char *folder, struct manifest *ret_listed, struct e
 
     if (fd < 0)
         return folder_failed(folder, err);
-    if (refuse_shard(fd, folder, err) == 0 && tree_list(fd, folder, false, ret_listed, err) == 0) {
+    if (list_folder(fd, folder, ret_listed, err) == 0) {
         if (ret_listed->size_bytes > 0)
             return fd;
         manifest_close(ret_listed);
@@ -176,7 +229,7 @@ static int check_unchanged(int base, const struct manifest *listed, const char *
     struct manifest now;
     size_t same = 0;
 
-    if (tree_list(base, folder, false, &now, err) != 0)
+    if (tree_list(base, folder, has_manifest(base), &now, err) != 0)
         return -1;
     while (same < listed->count && same < now.count &&
            strcmp(listed->entries[same].path, now.entries[same].path) == 0 &&

@@ -3,9 +3,12 @@
  * Flow     folder_copy_look() before anything is started: whether a checkpoint can hold it.
  *          folder_copy() when the checkpoint is asked for: folders, files with their holes, links,
  *          modes.
- * Shapes   the folder is walked by descriptor (tree.h): no link in it is followed, so nothing
+ * Shapes   a folder with a MANIFEST is a shard: each time it is compared with that, and what comes
+ *          with it is what its program wrote.
+ *          The folder is walked by descriptor (tree.h): no link in it is followed, so nothing
  *          outside is read.
- * Errors   ERR_UNFIT, ERR_REFUSED  it holds what no checkpoint carries, or its user may not read
+ * Errors   ERR_UNFIT, ERR_REFUSED  it holds what no checkpoint carries, or its user may not read; a
+ *                                  shard that is damaged, or has packed files
  *          ERR_EMPTY               no bytes
  *          ERR_CORRUPT             somebody changed it meanwhile
  */

@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "src/dest/posix/posix.h"
 #include "tests/support/test.h"
 
 enum { HOLE_BYTES = 8 << 20, PATH_BYTES = 256 };
@@ -139,6 +140,77 @@ static void a_file_that_is_there_already_is_not_touched(void **state)
     assert_contains(err.text, "/n: File exists");
 }
 
+/* {to}/1-1/part-0000, as a worker puts it; the copy goes to {to}/back. */
+static void shard_of_folder(bool compresses, char ret_shard[PATH_BYTES], char ret_back[PATH_BYTES])
+{
+    char path[PATH_BYTES];
+    const struct destination_place place = {.prefix = to, .path = path, .part = "part-0000"};
+    const struct destination_how how = {.read_back = SAMPLE_NEVER, .compresses = compresses};
+    struct destination_summary summary;
+    struct err err;
+
+    snprintf(path, sizeof(path), "%s", in(to, "a/checkpoints/1-1"));
+    assert_int_equal(posix_put(&place, from, &how, &summary, &err), 0);
+    snprintf(ret_shard, PATH_BYTES, "%s", in(to, "a/checkpoints/1-1/part-0000"));
+    snprintf(ret_back, PATH_BYTES, "%s", in(to, "back"));
+    assert_int_equal(mkdir(ret_back, 0700), 0);
+}
+
+/* S4-007: modes, which a stored shard has in its MANIFEST alone, and no MANIFEST. */
+static void a_shard_comes_as_its_program_wrote_it(void **state)
+{
+    char shard[PATH_BYTES], back[PATH_BYTES];
+    struct folder_sum seen = {0}, copied = {0};
+    struct stat stat_of;
+    struct err err = {0};
+
+    (void)state;
+    shard_of_folder(false, shard, back);
+    assert_int_equal(folder_copy_look(shard, &seen, &err), 0);
+    assert_int_equal(folder_copy(shard, back, &copied, &err), 0);
+    assert_uint_equal(seen.size_bytes, HOLE_BYTES + 4 + 3);
+    assert_uint_equal(seen.file_count, 2);
+    assert_memory_equal(&seen, &copied, sizeof(seen));
+    assert_int_equal(stat(in(back, "n"), &stat_of), 0);
+    assert_int_equal(stat_of.st_mode & 0777, 0640);
+    assert_int_equal(stat(in(back, "last"), &stat_of), 0);
+    assert_int_equal(access(in(back, "MANIFEST"), F_OK), -1);
+}
+
+static void expect_shard_refused(const char *shard, const char *back, const char *said)
+{
+    struct folder_sum sum;
+    struct err err = {0};
+
+    assert_int_equal(folder_copy_look(shard, &sum, &err), -1);
+    assert_int_equal(err.code, ERR_REFUSED);
+    assert_contains(err.text, said);
+    assert_contains(err.text, "ckpt-run get CHECKPOINT DIR");
+    assert_int_equal(folder_copy(shard, back, &sum, &err), -1);
+}
+
+static void a_damaged_shard_is_refused(void **state)
+{
+    char shard[PATH_BYTES], back[PATH_BYTES];
+
+    (void)state;
+    shard_of_folder(false, shard, back);
+    write_at(in(shard, "n"), 0, "42\n", 0600);
+    expect_shard_refused(shard, back, "not what was written");
+    write_at(in(shard, "n"), 0, "41\n", 0600);
+    write_at(in(shard, "more"), 0, "x", 0600);
+    expect_shard_refused(shard, back, "more");
+}
+
+static void a_packed_shard_is_refused(void **state)
+{
+    char shard[PATH_BYTES], back[PATH_BYTES];
+
+    (void)state;
+    shard_of_folder(true, shard, back);
+    expect_shard_refused(shard, back, "packed files");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +222,10 @@ int main(void)
                                         remove_folders),
         cmocka_unit_test_setup_teardown(a_file_that_is_there_already_is_not_touched, make_folders,
                                         remove_folders),
+        cmocka_unit_test_setup_teardown(a_shard_comes_as_its_program_wrote_it, make_folders,
+                                        remove_folders),
+        cmocka_unit_test_setup_teardown(a_damaged_shard_is_refused, make_folders, remove_folders),
+        cmocka_unit_test_setup_teardown(a_packed_shard_is_refused, make_folders, remove_folders),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
