@@ -75,7 +75,8 @@ ALSO = {"src/broker/replica/replica.h": ("raft/",), "src/broker/daemon/daemon.c"
         "src/broker/daemon/credentials.c": ("src/net/tls_network.h",),
         "src/broker/keep/recovery.c": ("raft/",), "src/broker/keep/restore.c": ("raft/",), "src/broker/keep/backup.c": ("raft/snap/export.h",), "src/broker/api/backup_service.c": ("raft/snap/export.h",),
         "src/broker/keep/backup_schedule.c": ("raft/snap/export.h",),
-        "src/agent/durable/journal.c": ("raft/io_ops.h",), "src/agent/daemon/main.c": ("raft/uv_io.h", "src/net/uv_network.h")}
+        "src/agent/durable/journal.c": ("raft/io_ops.h",), "src/agent/daemon/main.c": ("raft/uv_io.h", "src/net/uv_network.h"),
+        "src/agent/alone/alone_agent.c": ("raft/uv_io.h", "src/net/uv_network.h")}
 LIBRARY_LAYERS = {
     "raft.h": ("raft/",),
     "uv.h": ("raft/", "src/net/", "src/serve/", "src/rpc/", "src/dest/", "src/ask/", "src/telemetry/", "src/broker/", "src/agent/"),
@@ -192,8 +193,8 @@ PURE_PREFIXES = ("check_", "ckpt__", "protobuf_c_")
 
 
 # what an agent decides: steps of its jobs. Nothing is allocated there either, and each function checks what it relies on
-JOB_STEPS = [n for n in C_FILES if re.fullmatch(r"src/agent/(job/(\w+_(step|state)|job_effect|reconcile)|durable/kept)\.c", n)]
-JOB_MAY_INCLUDE = re.compile(r"src/agent/job/(job_effect|reconcile|\w+_step)\.h|src/agent/durable/(ledger|end_note|kept)\.h|src/agent/node/ranks\.h|src/agent/run/words\.h|"
+JOB_STEPS = [n for n in C_FILES if re.fullmatch(r"src/agent/(job/(\w+_(step|state)|job_effect|reconcile)|alone/alone_step|durable/kept)\.c", n)]
+JOB_MAY_INCLUDE = re.compile(r"src/agent/job/(job_effect|reconcile|\w+_step)\.h|src/agent/alone/alone_step\.h|src/agent/durable/(ledger|end_note|kept)\.h|src/agent/node/ranks\.h|src/agent/run/words\.h|"
                              r"src/ask/sentinel\.h|src/dest/destination\.h|src/base/(check|id|text)\.h|ckpt/v1/\w+\.pb-c\.h")
 JOB_TEXTS = {"hint_format", "words_cut", "words_enum", "destination_validate"}  # of other layers, on texts alone
 ALLOCATING = {"malloc", "calloc", "realloc", "free", "check_malloc", "check_calloc", "check_realloc", "check_strdup"}
