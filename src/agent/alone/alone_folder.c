@@ -1,0 +1,256 @@
+/* The folder of a job without a cluster. See alone_folder.h. */
+#include "src/agent/alone/alone_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/base/buf.h"
+#include "src/base/check.h"
+#include "src/dest/posix/shard.h"
+
+enum { HOST_BYTES = 65, NOTE_BYTES = 160 };
+
+/* ---- the lock ---- */
+
+/* The kernel knows the process of this node, the file that of another one. */
+static int refuse_locked(int fd, const char *folder, struct err *err)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    char text[HOST_BYTES + 32] = "";
+    ssize_t length = pread(fd, text, sizeof(text) - 1, 0);
+
+    text[length > 0 ? length : 0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    if (text[0] == '\0' && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK)
+        snprintf(text, sizeof(text), "pid %d", (int)lock.l_pid);
+    return err_set(err, ERR_LOCKED,
+                   "another ckpt-run writes its checkpoints to %s: %s; wait until it has ended, or "
+                   "name another folder with --dir",
+                   folder, text[0] != '\0' ? text : "pid not known");
+}
+
+static void lock_sign(int fd)
+{
+    char host[HOST_BYTES] = "", text[HOST_BYTES + 32];
+    int length;
+
+    (void)gethostname(host, sizeof(host) - 1);
+    length = snprintf(text, sizeof(text), "pid %d on %s\n", (int)getpid(), host);
+    if (ftruncate(fd, 0) == 0) /* a full disk takes no text, and the lock holds */
+        (void)!pwrite(fd, text, (size_t)length, 0);
+}
+
+int alone_folder_lock(const char *folder, struct err *err)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    char path[PATH_MAX + sizeof(ALONE_LOCK)];
+    int fd;
+
+    snprintf(path, sizeof(path), "%.*s/" ALONE_LOCK, PATH_MAX - 2, folder);
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return err_set(err, ERR_IO,
+                       "%s: %s; --dir must be a folder that you can write to, with room in it",
+                       path, strerror(errno));
+    if (fcntl(fd, F_SETLK, &lock) == 0) {
+        lock_sign(fd);
+        return fd;
+    }
+    if (errno == EACCES || errno == EAGAIN)
+        refuse_locked(fd, folder, err);
+    else
+        err_set(err, ERR_IO, "cannot lock %s: %s; name a folder of another file system with --dir",
+                path, strerror(errno));
+    close(fd);
+    return -1;
+}
+
+/* ---- notes ---- */
+
+static int note_store(const char *path, const char *text, size_t length)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    bool written;
+
+    if (fd < 0)
+        return -1;
+    written = write(fd, text, length) == (ssize_t)length && fsync(fd) == 0;
+    return close(fd) == 0 && written ? 0 : -1;
+}
+
+int alone_note_write(const char *path, const struct alone_checkpoint *checkpoint, struct err *err)
+{
+    char hidden[ALONE_PATH_BYTES + 32], name[ALONE_PATH_BYTES + 16], text[NOTE_BYTES];
+    int length = snprintf(text, sizeof(text), "taken_ms=%" PRIu64 "\nlabel=%s\n",
+                          checkpoint->taken_ms, checkpoint->label);
+
+    CHECK(length > 0 && (size_t)length < sizeof(text));
+    snprintf(name, sizeof(name), "%s/" ALONE_NOTE, path);
+    snprintf(hidden, sizeof(hidden), "%s.new", name);
+    if (note_store(hidden, text, (size_t)length) == 0 && rename(hidden, name) == 0)
+        return 0;
+    err_set(err, ERR_IO, "%s: %s", name, strerror(errno));
+    (void)unlink(hidden);
+    return -1;
+}
+
+static void note_read(int folder, struct alone_checkpoint *checkpoint)
+{
+    char text[NOTE_BYTES] = "", label[LABEL_MAX_BYTES + 1] = "";
+    int fd = openat(folder, ALONE_NOTE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ssize_t length = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+    uint64_t taken_ms;
+
+    if (fd >= 0)
+        close(fd);
+    text[length > 0 ? length : 0] = '\0';
+    if (sscanf(text, "taken_ms=%" SCNu64 "\nlabel=%64s", &taken_ms, label) < 1)
+        return;
+    checkpoint->taken_ms = taken_ms;
+    if (label_valid(label))
+        snprintf(checkpoint->label, sizeof(checkpoint->label), "%s", label);
+}
+
+/* ---- checkpoints ---- */
+
+static int compare_ids(const void *left, const void *right)
+{
+    const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+
+    return (a > b) - (a < b);
+}
+
+/* The ids of the folders with such a name, rising; the caller frees them. NULL: it cannot be
+ * read. */
+static uint64_t *read_ids(const char *path, size_t *ret_count)
+{
+    DIR *entries = opendir(path);
+    size_t count = 0, room = 64;
+    uint64_t *ids;
+    struct dirent *entry;
+
+    if (entries == NULL)
+        return NULL;
+    ids = check_calloc(room, sizeof(*ids));
+    while ((entry = readdir(entries)) != NULL) {
+        uint64_t id;
+
+        if (checkpoint_id_parse(entry->d_name, &id) != 0 || id == 0)
+            continue;
+        if (count == room)
+            ids = check_realloc(ids, room *= 2, sizeof(*ids));
+        ids[count++] = id;
+    }
+    closedir(entries);
+    qsort(ids, count, sizeof(*ids), compare_ids);
+    *ret_count = count;
+    return ids;
+}
+
+static int read_shard(int shard, const char *label, struct alone_checkpoint *ret_checkpoint,
+                      struct err *err)
+{
+    struct destination_summary summary;
+    struct manifest manifest;
+    struct stat status;
+    struct buf text;
+    int result;
+
+    if (fstatat(shard, MANIFEST_NAME, &status, AT_SYMLINK_NOFOLLOW) == 0)
+        ret_checkpoint->taken_ms =
+            (uint64_t)status.st_mtim.tv_sec * 1000 + (uint64_t)status.st_mtim.tv_nsec / 1000000;
+    manifest_init(&manifest);
+    buf_init(&text);
+    result = shard_read_manifest(shard, label, &text, &manifest, err);
+    if (result == 0) {
+        shard_summarize(&manifest, &text, &summary);
+        ret_checkpoint->size_bytes = summary.size_bytes;
+        snprintf(ret_checkpoint->manifest_sha256, sizeof(ret_checkpoint->manifest_sha256), "%s",
+                 summary.manifest_sha256);
+    }
+    manifest_close(&manifest);
+    buf_close(&text);
+    return result;
+}
+
+static int read_checkpoint(const char *path, struct alone_checkpoint *ret_checkpoint,
+                           struct err *err)
+{
+    char part[PART_NAME_BYTES];
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW), shard;
+    int result = -1;
+
+    if (folder < 0)
+        return err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
+    shard = shard_open(folder, part_name_format(0, part), path, err);
+    if (shard >= 0) {
+        result = read_shard(shard, path, ret_checkpoint, err);
+        close(shard);
+        note_read(folder, ret_checkpoint);
+    }
+    close(folder);
+    return result;
+}
+
+int alone_folder_read(const char *folder, struct alone_checkpoint *ret_checkpoints,
+                      size_t *ret_count, alone_damaged_fn *damaged, void *data, struct err *err)
+{
+    char all[ALONE_PATH_BYTES], path[ALONE_PATH_BYTES + CHECKPOINT_ID_TEXT_BYTES];
+    char name[CHECKPOINT_ID_TEXT_BYTES];
+    size_t id_count = 0, count = 0;
+    uint64_t *ids;
+
+    snprintf(all, sizeof(all), "%.*s/" ALONE_PLACE, PATH_MAX - 1, folder);
+    ids = read_ids(all, &id_count);
+    if (ids == NULL && errno != ENOENT)
+        return err_set(err, ERR_IO, "%s: %s", all, strerror(errno));
+    for (size_t i = id_count > ALONE_CHECKPOINTS_MAX ? id_count - ALONE_CHECKPOINTS_MAX : 0;
+         i < id_count; i++) {
+        struct alone_checkpoint *checkpoint = &ret_checkpoints[count];
+        struct err why = {0};
+
+        *checkpoint = (struct alone_checkpoint){.id = ids[i]};
+        snprintf(path, sizeof(path), "%s/%s", all, checkpoint_id_format(ids[i], name));
+        if (read_checkpoint(path, checkpoint, &why) != 0) {
+            checkpoint->damaged = true;
+            if (why.code != ERR_NOT_FOUND) /* else an attempt that was given up */
+                damaged(data, why.text);
+        }
+        count++;
+    }
+    free(ids);
+    *ret_count = count;
+    return 0;
+}
+
+static void pass_over(void *data, const char *text)
+{
+    (void)data, (void)text;
+}
+
+bool alone_folder_newest(const char *folder, char ret_part[ALONE_PATH_BYTES],
+                         char ret_label[LABEL_MAX_BYTES + 1])
+{
+    struct alone_checkpoint *found = check_calloc(ALONE_CHECKPOINTS_MAX, sizeof(*found));
+    char name[CHECKPOINT_ID_TEXT_BYTES], part[PART_NAME_BYTES];
+    size_t count = 0;
+
+    if (alone_folder_read(folder, found, &count, pass_over, NULL, NULL) != 0)
+        count = 0;
+    while (count > 0 && found[count - 1].damaged)
+        count--;
+    if (count > 0) {
+        snprintf(ret_part, ALONE_PATH_BYTES, "%.*s/" ALONE_PLACE "/%s/%s", PATH_MAX - 1, folder,
+                 checkpoint_id_format(found[count - 1].id, name), part_name_format(0, part));
+        snprintf(ret_label, LABEL_MAX_BYTES + 1, "%s", found[count - 1].label);
+    }
+    free(found);
+    return count > 0;
+}

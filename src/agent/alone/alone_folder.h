@@ -1,0 +1,41 @@
+/* The folder of a job without a cluster: its checkpoints, their notes, and its one writer.
+ *
+ * Flow     alone_folder_lock() by ckpt-run for its life; alone_folder_read() once for each life of
+ *          the agent below it; alone_note_write() beside each checkpoint that was verified.
+ *
+ *              {folder}/.ckpt-run.lock      locked by the ckpt-run that writes here
+ *              {folder}/standalone/checkpoints/{id}/part-0000/   as of a job of a cluster
+ *              {folder}/standalone/checkpoints/{id}/.standalone  its note: label and instant
+ *
+ * Shapes   a checkpoint without its note is whole: it has no label, and is as old as its MANIFEST.
+ *          The lock is the kernel's for a process (fcntl), so it goes with ckpt-run and not with
+ *          what that has begun, and holds on NFS too.
+ * Errors   ERR_LOCKED names the other ckpt-run. A checkpoint whose MANIFEST is missing or damaged
+ *          comes back as damaged; one that had a MANIFEST is told as well.
+ */
+#ifndef CKPT_AGENT_ALONE_FOLDER_H
+#define CKPT_AGENT_ALONE_FOLDER_H
+
+#include "src/agent/alone/alone_step.h"
+#include "src/base/err.h"
+
+#define ALONE_LOCK ".ckpt-run.lock"
+#define ALONE_NOTE ".standalone"
+
+/* The open file holds the lock until it is closed, or this process ends. -1 with err. */
+int alone_folder_lock(const char *folder, struct err *err);
+
+typedef void alone_damaged_fn(void *data, const char *text);
+/* The newest ALONE_CHECKPOINTS_MAX, by rising id. A folder without any is none: 0. */
+int alone_folder_read(const char *folder, struct alone_checkpoint *ret_checkpoints,
+                      size_t *ret_count, alone_damaged_fn *damaged, void *data, struct err *err);
+
+/* The folder of the only part of the newest that is whole as far as its MANIFEST tells. True: there
+ * is one. */
+bool alone_folder_newest(const char *folder, char ret_part[ALONE_PATH_BYTES],
+                         char ret_label[LABEL_MAX_BYTES + 1]);
+
+/* Beside the checkpoint at `path`. It may wait for the file system. */
+int alone_note_write(const char *path, const struct alone_checkpoint *checkpoint, struct err *err);
+
+#endif

@@ -1,0 +1,221 @@
+/* The folder of a job without a cluster: what is found in it, and its one writer (S4-007). */
+#include "src/agent/alone/alone_folder.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "src/dest/posix/posix.h"
+#include "tests/support/test.h"
+
+enum { NAME_BYTES = 64, TEXT_BYTES = 600 };
+
+static char root[NAME_BYTES], told[TEXT_BYTES];
+static struct alone_checkpoint found[ALONE_CHECKPOINTS_MAX];
+static size_t count;
+
+static int make_folder(void **state)
+{
+    (void)state;
+    told[0] = '\0';
+    snprintf(root, sizeof(root), "/tmp/test-alone-XXXXXX");
+    return mkdtemp(root) == NULL ? -1 : 0;
+}
+
+static int remove_folder(void **state)
+{
+    char command[NAME_BYTES + 16];
+
+    (void)state;
+    snprintf(command, sizeof(command), "rm -r %s", root);
+    return system(command);
+}
+
+static void note_damaged(void *data, const char *text)
+{
+    (void)data;
+    snprintf(told + strlen(told), sizeof(told) - strlen(told), "%s;", text);
+}
+
+static void folder_read(void)
+{
+    struct err err;
+
+    assert_int_equal(alone_folder_read(root, found, &count, note_damaged, NULL, &err), 0);
+}
+
+static const char *path_of(const char *id, const char *more)
+{
+    static char path[2 * NAME_BYTES + 64];
+
+    snprintf(path, sizeof(path), "%s/" ALONE_PLACE "/%s%s", root, id, more);
+    return path;
+}
+
+/* As the worker of an agent does. */
+static struct destination_summary shard_put(const char *id)
+{
+    char source[NAME_BYTES + 8], path[2 * NAME_BYTES + 64];
+    struct destination_place place = {.prefix = root, .path = path, .part = "part-0000"};
+    const struct destination_how how = {.read_back = SAMPLE_NEVER};
+    struct destination_summary summary;
+    struct err err;
+    FILE *file;
+
+    snprintf(source, sizeof(source), "%s/src", root);
+    (void)mkdir(source, 0700);
+    snprintf(path, sizeof(path), "%s/n", source);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(id, file);
+    fclose(file);
+    snprintf(path, sizeof(path), "%s", path_of(id, ""));
+    assert_int_equal(posix_put(&place, source, &how, &summary, &err), 0);
+    return summary;
+}
+
+static void damage(const char *path, off_t at)
+{
+    int fd = open(path, O_WRONLY);
+
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, "?", 1, at), 1);
+    close(fd);
+}
+
+static void a_new_folder_has_none(void **state)
+{
+    char part[ALONE_PATH_BYTES], label[LABEL_MAX_BYTES + 1];
+
+    (void)state;
+    folder_read();
+    assert_uint_equal(count, 0);
+    assert_false(alone_folder_newest(root, part, label));
+}
+
+static void what_was_put_is_found_by_rising_id_with_its_hash_and_note(void **state)
+{
+    struct alone_checkpoint noted = {.taken_ms = 1234567, .label = "step-7"};
+    char part[ALONE_PATH_BYTES], label[LABEL_MAX_BYTES + 1];
+    struct destination_summary last;
+    struct err err;
+
+    (void)state;
+    (void)shard_put("1-10");
+    (void)shard_put("1-9");
+    last = shard_put("2-1");
+    assert_int_equal(mkdir(path_of("not-one", ""), 0700), 0);
+    assert_int_equal(alone_note_write(path_of("1-10", ""), &noted, &err), 0);
+    folder_read();
+    assert_uint_equal(count, 3);
+    assert_uint_equal(found[0].id, checkpoint_id_make(1, 9));
+    assert_uint_equal(found[1].id, checkpoint_id_make(1, 10));
+    assert_uint_equal(found[1].taken_ms, 1234567);
+    assert_string_equal(found[1].label, "step-7");
+    assert_uint_equal(found[2].id, checkpoint_id_make(2, 1));
+    assert_uint_equal(found[2].size_bytes, 3);
+    assert_string_equal(found[2].manifest_sha256, last.manifest_sha256);
+    assert_true(found[2].taken_ms > 1234567); /* of its MANIFEST */
+    assert_string_equal(told, "");
+    assert_true(alone_folder_newest(root, part, label));
+    assert_string_equal(part, path_of("2-1", "/part-0000"));
+}
+
+static void damaged_and_unfinished_ones_are_known_as_such(void **state)
+{
+    char part[ALONE_PATH_BYTES], label[LABEL_MAX_BYTES + 1];
+
+    (void)state;
+    (void)shard_put("1-1");
+    (void)shard_put("1-2");
+    damage(path_of("1-2", "/part-0000/MANIFEST"), 5);
+    assert_int_equal(mkdir(path_of("1-3", ""), 0700), 0);
+    folder_read();
+    assert_uint_equal(count, 3);
+    assert_false(found[0].damaged);
+    assert_true(found[1].damaged);
+    assert_true(found[2].damaged);
+    assert_contains(told, "1-2");
+    assert_null(strstr(told, "1-3"));
+    assert_true(alone_folder_newest(root, part, label));
+    assert_string_equal(part, path_of("1-1", "/part-0000"));
+}
+
+static void a_torn_note_counts_as_none(void **state)
+{
+    FILE *file;
+
+    (void)state;
+    (void)shard_put("1-1");
+    file = fopen(path_of("1-1", "/" ALONE_NOTE), "w");
+    assert_non_null(file);
+    fputs("taken_ms=77\nlabel=a b/c", file);
+    fclose(file);
+    folder_read();
+    assert_uint_equal(found[0].taken_ms, 77);
+    assert_string_equal(found[0].label, "a");
+    file = fopen(path_of("1-1", "/" ALONE_NOTE), "w");
+    assert_non_null(file);
+    fclose(file);
+    folder_read();
+    assert_true(found[0].taken_ms > 77);
+    assert_string_equal(found[0].label, "");
+}
+
+/* The other one is a process: the kernel's lock is of one. */
+static void a_second_writer_is_refused_with_the_pid_of_the_first(void **state)
+{
+    int ends[2], fd;
+    char pid[32], ready;
+    struct err err = {0};
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    child = fork();
+    if (child == 0) {
+        if (alone_folder_lock(root, NULL) >= 0 && write(ends[1], "x", 1) == 1)
+            pause();
+        _exit(1);
+    }
+    assert_int_equal(read(ends[0], &ready, 1), 1);
+    assert_int_equal(alone_folder_lock(root, &err), -1);
+    assert_int_equal(err.code, ERR_LOCKED);
+    snprintf(pid, sizeof(pid), "pid %d on ", (int)child);
+    assert_contains(err.text, pid);
+    assert_contains(err.text, "--dir");
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    fd = alone_folder_lock(root, &err);
+    assert_true(fd >= 0);
+    close(fd);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void a_folder_that_takes_no_lock_is_refused_with_its_name(void **state)
+{
+    struct err err = {0};
+
+    (void)state;
+    assert_int_equal(alone_folder_lock("/proc", &err), -1);
+    assert_contains(err.text, "/proc/" ALONE_LOCK);
+    assert_contains(err.text, "--dir");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+    const struct CMUnitTest tests[] = {
+        TEST(a_new_folder_has_none),
+        TEST(what_was_put_is_found_by_rising_id_with_its_hash_and_note),
+        TEST(damaged_and_unfinished_ones_are_known_as_such),
+        TEST(a_torn_note_counts_as_none),
+        TEST(a_second_writer_is_refused_with_the_pid_of_the_first),
+        TEST(a_folder_that_takes_no_lock_is_refused_with_its_name),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
