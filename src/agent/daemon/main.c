@@ -94,18 +94,6 @@ static const char usage[] =
     "  --insecure       like 'insecure: yes' in the file: http may be an address that is not\n"
     "                   loopback\n";
 
-static void read_boot_id(char *ret_text, size_t size)
-{
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-
-    snprintf(ret_text, size, "unknown");
-    if (file == NULL)
-        return;
-    if (fgets(ret_text, (int)size, file) != NULL)
-        ret_text[strcspn(ret_text, "\n")] = '\0';
-    fclose(file);
-}
-
 /* A site may call alike what the systems tell apart, and the other way round. */
 static void read_platform(const struct agent_config *config, struct platform *ret_platform)
 {
@@ -482,7 +470,7 @@ int main(int argc, char **argv)
     log_set_identity("ckpt-agentd", flags.name);
     check_set_hook(log_dump);
     log_set_level(daemon.config.log_level);
-    read_boot_id(daemon.boot_id, sizeof(daemon.boot_id));
+    platform_boot_id(daemon.boot_id, sizeof(daemon.boot_id));
     read_platform(&daemon.config, &daemon.platform);
     return daemon_run(&daemon);
 }

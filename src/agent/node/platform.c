@@ -82,3 +82,15 @@ void platform_read(struct platform *ret_platform)
     if (read_text("/etc/os-release", text) || read_text("/usr/lib/os-release", text))
         platform_os_parse(text, ret_platform->os);
 }
+
+void platform_boot_id(char *ret_text, size_t size)
+{
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+    snprintf(ret_text, size, "unknown");
+    if (file == NULL)
+        return;
+    if (fgets(ret_text, (int)size, file) != NULL)
+        ret_text[strcspn(ret_text, "\n")] = '\0';
+    fclose(file);
+}

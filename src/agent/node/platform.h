@@ -12,6 +12,7 @@
 #define CKPT_AGENT_PLATFORM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum { PLATFORM_TEXT_MAX = 64 };
 
@@ -21,6 +22,8 @@ struct platform {
 };
 
 void platform_read(struct platform *ret_platform);
+/* Another one after each boot; "unknown" where the kernel does not tell. */
+void platform_boot_id(char *ret_text, size_t size);
 
 /* The parts of it. Of a file's text. */
 void platform_os_parse(const char *os_release, char ret_os[PLATFORM_TEXT_MAX + 1]);
