@@ -2,17 +2,32 @@
 #include "src/agent/run/run_again.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "src/agent/run/run_input.h"
 #include "src/agent/run/run_output.h"
 #include "src/agent/run/run_say.h"
 #include "src/agent/run/run_started.h"
 #include "src/agent/run/words.h"
+#include "src/base/id.h"
+
+enum { ENDER_BYTES = ID_MAX_BYTES + 32 };
+
+/* The command that ends it. A job without a cluster has no agent while its ckpt-run is away. */
+static const char *name_ender(const struct run_options *options, const struct keeper_reply *reply,
+                              char text[ENDER_BYTES])
+{
+    if (options->alone.wanted)
+        snprintf(text, ENDER_BYTES, "kill %" PRIu32, reply->card.pid);
+    else
+        snprintf(text, ENDER_BYTES, "ckpt-run end %s", reply->allocation_id);
+    return text;
+}
 
 bool run_again_find(const char *work_dir, const struct run_options *options,
                     struct keeper_card *ret_card, int *ret_fd)
 {
-    char clock[WORDS_BYTES], ago[WORDS_BYTES], folder[PATH_MAX];
+    char clock[WORDS_BYTES], ago[WORDS_BYTES], folder[PATH_MAX], ender[ENDER_BYTES];
     struct keeper_reply reply;
     const char *emptied;
     uint64_t now = run_wall_ms();
@@ -31,18 +46,18 @@ bool run_again_find(const char *work_dir, const struct run_options *options,
     words_duration(now > reply.card.started_at_ms ? now - reply.card.started_at_ms : 0, ago);
     if (reply.answer == KEEPER_OTHER) {
         run_say_error("pid %" PRIu32 " of allocation %s runs in %s since %s (%s ago), by another "
-                      "command: %s; `ckpt-run end %s` ends it, and --replace starts this command "
-                      "in its place",
+                      "command: %s; `%s` ends it, and --replace starts this command in its place",
                       reply.card.pid, reply.allocation_id, work_dir, clock, ago, reply.command,
-                      reply.allocation_id);
+                      name_ender(options, &reply, ender));
         return false;
     }
     if (reply.answer == KEEPER_ELSEWHERE) {
         run_say_error(
             "pid %" PRIu32 " of allocation %s runs since %s (%s ago), by this command but "
-            "started in %s, where its file names begin; start it there, or `ckpt-run end "
-            "%s` ends it, and --replace starts this command here in its place",
-            reply.card.pid, reply.allocation_id, clock, ago, reply.folder, reply.allocation_id);
+            "started in %s, where its file names begin; start it there, or `%s` ends it, and "
+            "--replace starts this command here in its place",
+            reply.card.pid, reply.allocation_id, clock, ago, reply.folder,
+            name_ender(options, &reply, ender));
         return false;
     }
     run_say("goes on with pid %" PRIu32 ", which was started at %s (%s ago) and whose ckpt-run has "

@@ -22,6 +22,7 @@
 #include "ckpt/v1/app.pb-c.h"
 #include "src/agent/node/proc.h"
 #include "src/agent/run/run_again.h"
+#include "src/agent/run/run_alone.h"
 #include "src/agent/run/run_attributes.h"
 #include "src/agent/run/run_call.h"
 #include "src/agent/run/run_child.h"
@@ -322,15 +323,15 @@ static void reap(uv_signal_t *handle, int number)
     siginfo_t child;
     int wait_status;
 
-    (void)handle;
-    (void)number;
+    (void)handle, (void)number;
     for (;;) {
         child.si_pid = 0;
         if (waitid(P_ALL, 0, &child, WEXITED | WSTOPPED | WCONTINUED | WNOHANG | WNOWAIT) != 0 ||
             child.si_pid == 0 || (child.si_pid == run.pid && !run.confirmed) ||
             waitpid(child.si_pid, &wait_status, WNOHANG | WUNTRACED | WCONTINUED) != child.si_pid)
             return;
-        if (!run_command_reaped(child.si_pid, wait_status) && child.si_pid == run.pid &&
+        if (!run_command_reaped(child.si_pid, wait_status) &&
+            !run_alone_reaped(child.si_pid, wait_status) && child.si_pid == run.pid &&
             run.state == RUN_RUNNING && run.adopted)
             application_changed(wait_status);
     }
@@ -581,8 +582,7 @@ static void on_message(struct rpc_client_call *call, void *data, const uint8_t *
 {
     Ckpt__V1__AttachDown *down = ckpt__v1__attach_down__unpack(NULL, length, bytes);
 
-    (void)call;
-    (void)data;
+    (void)call, (void)data;
     if (down == NULL)
         return;
     run_comeback_reaches(true);
@@ -647,8 +647,7 @@ static void say_unreachable(const char *message)
 
 static void on_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
 {
-    (void)call;
-    (void)data;
+    (void)call, (void)data;
     run.call = NULL;
     if (run.state == RUN_RUNNING && !run.confirmed && end->status == RPC_ABORTED) {
         start_over();
@@ -660,7 +659,7 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
     }
     if (run.failed && end->status == RPC_OK)
         leave(run_exit_code(run.wait_status));
-    if (run.state != RUN_RUNNING && end->status == RPC_UNAVAILABLE)
+    if (run.state != RUN_RUNNING && end->status == RPC_UNAVAILABLE && !run.options.alone.wanted)
         say_unreachable(end->message);
     if (run.state == RUN_TOLD && end->status != RPC_OK)
         run.state = RUN_ENDED; /* it may not have arrived */
@@ -668,7 +667,8 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
         wait_ms(run.refused ? REFUSED_AGAIN_MS : ATTACH_AGAIN_MS, attach_fire);
     else if (run.will_restart && !run.ended_by_cluster)
         next_run();
-    else if (!run.ended_by_cluster && (run.ended || run.failed || run.options.once))
+    else if (!run.ended_by_cluster &&
+             (run.ended || run.failed || run.options.once || run.options.alone.wanted))
         leave_saying(run_exit_code(run.wait_status));
     else if (run.ended_by_cluster
                  ? run_input_again()
@@ -713,22 +713,17 @@ static void give_up(uv_timer_t *timer)
     leave_waiting();
 }
 
-static void keep_folder(void)
-{
-    struct err err;
-
-    if (run_folder_keep(run.options.work_dir, run.options.allocation_id, run.work_dir, &err) != 0)
-        run_say_error("%s", err.text);
-}
-
 static void attach(void)
 {
     static const struct rpc_client_handlers handlers = {.on_message = on_message, .on_end = on_end};
+    const struct run_options *options = &run.options;
+    struct err err;
 
     CHECK(run.call == NULL);
     run.ready = false;
     if (run.state != RUN_RUNNING) {
-        keep_folder();
+        if (run_folder_keep(options->work_dir, options->allocation_id, run.work_dir, &err) != 0)
+            run_say_error("%s", err.text);
         wait_ms(WAITING_NOTICE_MS, waiting_notice);
         patience_begins();
     }
@@ -779,7 +774,9 @@ int main(int argc, char **argv)
     run_inherited_name(run.options.command);
     signal(SIGPIPE, SIG_IGN);
     CHECK(uv_loop_init(&run.loop) == 0);
-    if (run_folder_make(run.options.work_dir, run.options.allocation_id, run.work_dir, &err) != 0 ||
+    if (run_alone_prepare(&run.options, &err) != 0 ||
+        run_folder_make(run.options.work_dir, run.options.allocation_id, run.work_dir, &err) != 0 ||
+        run_alone_open(&run.loop, &run.options, run.work_dir, &err) != 0 ||
         run_command_open(&run.loop, &run.options, run.work_dir, &err) != 0) {
         run_say_error("%s", err.text);
         return RUN_EXIT_SELF;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "src/agent/run/run_alone.h"
 #include "src/agent/run/run_owner.h"
 #include "src/base/check.h"
 
@@ -21,7 +22,8 @@ void run_next_say(const char *socket, const char *allocation_id)
 {
     const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000};
     const uint64_t end_ms = now_ms() + NEXT_MS;
-    Ckpt__V1__Allocation *job = run_owner_job(socket, allocation_id, NEXT_MS);
+    Ckpt__V1__Allocation *job =
+        run_alone_say_next() ? NULL : run_owner_job(socket, allocation_id, NEXT_MS);
 
     while (job != NULL && !run_owner_stopped(job) && now_ms() < end_ms) {
         ckpt__v1__allocation__free_unpacked(job, NULL);

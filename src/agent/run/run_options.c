@@ -20,6 +20,7 @@ enum { RESTARTS_LIMIT = 1000 };
 
 static const char usage_before[] =
     "usage: ckpt-run --alloc ID [options] -- command arguments...\n"
+    "       ckpt-run --standalone --every TIME --dir DIR [options] -- command arguments...\n"
     "       ckpt-run status [--alloc ID]    your jobs on this node (ckpt-run status --help)\n"
     "       ckpt-run end ID                 ends your job on this node (... end --help)\n"
     "       ckpt-run hint | restart | migrate | explain | losses | checkpoints JOB\n"
@@ -140,6 +141,13 @@ static const char usage_after[] =
     "(no\n"
     "                        agent, no leader, no destination), like 90s or 1h; with the\n"
     "                        application's status when one has run; default: never\n"
+    "  --standalone          without a cluster, an agent or a registration: a checkpoint every\n"
+    "                        --every TIME (1s or more, like 30m), in --dir DIR, of which the "
+    "newest\n"
+    "                        --keep N stay (1 to 100, 3 by default). After a crash the program "
+    "goes\n"
+    "                        on from the newest one, and so does the same line, typed again after\n"
+    "                        a reboot. Not with --alloc, --socket or --stay\n"
     "  --help, --version\n"
     "\n"
     "The exit code is the application's, 128 + n when signal n ended it, 127 when it was not "
@@ -390,6 +398,11 @@ static int take_option(int option, const char *value, struct run_options *option
     case 'v':
         options->version = true;
         return 0;
+    case RUN_ALONE:
+    case RUN_ALONE_EVERY:
+    case RUN_ALONE_DIR:
+    case RUN_ALONE_KEPT:
+        return run_alone_take(option, value, &options->alone, err);
     default:
         return take_stand_in_option(option, value, &options->stand_in, err);
     }
@@ -425,6 +438,10 @@ static const struct option table[] = {{"alloc", required_argument, NULL, 'a'},
                                       {"replace", no_argument, NULL, 'P'},
                                       {"quiet", no_argument, NULL, 'q'},
                                       {"stay", no_argument, NULL, 'S'},
+                                      {"standalone", no_argument, NULL, RUN_ALONE},
+                                      {"every", required_argument, NULL, RUN_ALONE_EVERY},
+                                      {"dir", required_argument, NULL, RUN_ALONE_DIR},
+                                      {"keep", required_argument, NULL, RUN_ALONE_KEPT},
                                       {"help", no_argument, NULL, 'h'},
                                       {"version", no_argument, NULL, 'v'},
                                       {NULL, 0, NULL, 0}};
@@ -531,9 +548,12 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options, st
     *ret_options = options;
     if (options.help || options.version)
         return 0;
-    if (options.allocation_id == NULL)
-        return err_set(err, ERR_INVALID, "--alloc ID is missing, the job's id");
-    if (id_check("--alloc", options.allocation_id, err) != 0)
+    if (run_alone_check(ret_options, err) != 0)
+        return -1;
+    if (options.allocation_id == NULL && !options.alone.wanted)
+        return err_set(err, ERR_INVALID,
+                       "--alloc ID is missing, the job's id; without a cluster: --standalone");
+    if (!options.alone.wanted && id_check("--alloc", options.allocation_id, err) != 0)
         return -1;
     if (optind == argc)
         return err_set(err, ERR_INVALID, "the command is missing; it goes behind --");

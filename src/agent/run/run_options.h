@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "ckpt/v1/common.pb-c.h"
+#include "src/agent/run/run_alone_options.h"
 #include "src/agent/run/run_stand_in.h"
 #include "src/base/err.h"
 
@@ -49,6 +50,7 @@ struct run_options {
     bool help;
     bool version;
     struct stand_in stand_in;
+    struct run_alone alone;         /* no cluster */
     bool given[RUN_OPTION_LETTERS]; /* on the line, by its letter in run_options.c */
     char **command; /* NULL-terminated; with the stand-in before it, where one is wanted */
 };

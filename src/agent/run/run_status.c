@@ -1,5 +1,6 @@
 /* `ckpt-run status`. See run_status.h. */
 #include "src/agent/run/run_status.h"
+#include "src/agent/alone/alone_step.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -9,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "ckpt/v1/app.pb-c.h"
+#include "src/agent/alone/alone_step.h"
 #include "src/agent/run/run_call.h"
 #include "src/agent/run/run_options.h"
 #include "src/agent/run/run_owner.h"
@@ -214,11 +216,22 @@ static void print_job(const Ckpt__V1__ListOwnJobsReply *reply, const Ckpt__V1__O
     ckpt__v1__allocation__free_unpacked(known, NULL);
 }
 
+/* The agent of a ckpt-run --standalone: a child of that answers it, at a socket of the node. */
+static bool is_alone(const Ckpt__V1__ListOwnJobsReply *reply)
+{
+    static const char local[] = "unix:";
+
+    return strcmp(reply->node_id, ALONE_NODE) == 0 &&
+           strncmp(reply->leader_address, local, sizeof(local) - 1) == 0;
+}
+
 static void print_text(const Ckpt__V1__ListOwnJobsReply *reply, const char *socket)
 {
     const size_t first = reply->n_jobs > CLUSTER_JOBS_MAX ? reply->n_jobs - CLUSTER_JOBS_MAX : 0;
 
-    if (reply->leader)
+    if (is_alone(reply))
+        puts("no cluster: a job of ckpt-run --standalone");
+    else if (reply->leader)
         printf("node %s: connected to the cluster's leader (%s)\n", reply->node_id,
                reply->leader_address);
     else

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/agent/alone/alone_agent.h"
 #include "src/agent/run/run_end.h"
 #include "src/agent/run/run_get.h"
 #include "src/agent/run/run_import.h"
@@ -28,9 +29,10 @@ static const struct {
              {"register", run_register},
              {"get", run_get},
              {"try", run_try},
-             {IMPORT_FILES_VERB, run_import_files}}; /* the last one: no user types it */
+             {IMPORT_FILES_VERB, run_import_files}, /* these last two no user types */
+             {ALONE_VERB, alone_agent}};
 
-enum { OWN_VERBS = ARRAY_COUNT(verbs) - 1, VERB_SHOWN_BYTES = 65 };
+enum { OWN_VERBS = ARRAY_COUNT(verbs) - 2, VERB_SHOWN_BYTES = 65 };
 
 /* The verbs of this file, then the owner's. */
 static const char *next_verb(const void *context, size_t i)

@@ -1,0 +1,32 @@
+/* A job without a cluster: `ckpt-run --standalone --every 30m --dir D -- command`.
+ *
+ * Flow     run_alone_prepare() makes and locks the folder, and names the job after it;
+ *          run_alone_open() starts the agent of this one job (src/agent/alone/) and waits until it
+ *          listens. From there on ckpt-run does all as below any agent. run_alone_reaped() takes
+ *          the end of that process, which is started again.
+ * Shapes   a job is its folder: the same folder is the same job, with the same work folder, and so
+ *          the same line goes on with what it finds, an application that runs or a checkpoint.
+ *          Without --standalone none of these does anything.
+ * Errors   ERR_INVALID, ERR_LOCKED, ERR_IO with the next step.
+ * Source   S4-007.
+ */
+#ifndef CKPT_AGENT_RUN_ALONE_H
+#define CKPT_AGENT_RUN_ALONE_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#include "src/agent/run/run_options.h"
+#include "src/base/err.h"
+
+int run_alone_prepare(struct run_options *options, struct err *err);
+/* work_dir: the caller's, as all that options point to, until the program ends. */
+int run_alone_open(uv_loop_t *loop, struct run_options *options, const char *work_dir,
+                   struct err *err);
+/* True: it was that one. */
+bool run_alone_reaped(pid_t pid, int wait_status);
+/* How the job goes on, in the place of a cluster's word. False: it has a cluster. */
+bool run_alone_say_next(void);
+
+#endif

@@ -1,0 +1,255 @@
+#!/usr/bin/python3
+"""Jobs without a cluster (ckpt-run --standalone): no broker, no agent, no registration, and the program goes on from its newest checkpoint whatever was killed.
+S4-007."""
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import BIN, often, wait_until  # noqa: E402
+from isolate import main, needs  # noqa: E402
+
+SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
+LINES = [3, 1, 4, 1, 5, 9, 2, 6, 5]
+MASK = (1 << 64) - 1
+# A sum over the lines of its input, which it reads whole at each start; asked by a signal.
+SUMS = r"""
+import os, signal, sys, time
+work, asked = os.environ["CKPT_DIR"], []
+signal.signal(signal.SIGUSR1, lambda *_: asked.append(1))
+lines, last, result = [int(line) for line in sys.stdin], int(sys.argv[1]), sys.argv[2]
+step, value = 0, 0
+if "CKPT_RESTORE_DIR" in os.environ:
+    step, value = map(int, open(os.environ["CKPT_RESTORE_DIR"] + "/state").read().split())
+print("begins at", step, len(lines), flush=True)
+while step < last:
+    step += 1
+    value = (value * 31 + lines[step % len(lines)]) % 1000003
+    time.sleep(0.01)
+    if asked and os.path.exists(work + "/request"):
+        asked.clear()
+        told = dict(line.rstrip("\n").split("=", 1) for line in open(work + "/request"))
+        state = f"{step} {value}\n"
+        open(told["directory"] + "/state", "w").write(state)
+        open(work + "/done.new", "w").write(f"hint={told['hint']}\nbytes={len(state)}\nstatus=0\nstep={step}\n")
+        os.rename(work + "/done.new", work + "/done")
+open(result, "w").write(f"{value}\n")
+"""
+# It ends with 85 whenever it has saved, and knows nothing of checkpoints.
+ENDS = r"""
+import pathlib, sys, time
+state, last, result = pathlib.Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+step, value = map(int, state.read_text().split()) if state.exists() else (0, 0)
+print("begins at", step, flush=True)
+while step < last:
+    step += 1
+    value = (value * 31 + step) % 1000003
+    time.sleep(0.01)
+    if step % 60 == 0 and step < last:
+        state.write_text(f"{step} {value}\n")
+        sys.exit(85)
+open(result, "w").write(f"{value}\n")
+"""
+
+
+def sums_to(last):
+    value = 0
+    for step in range(1, last + 1):
+        value = (value * 31 + LINES[step % len(LINES)]) % 1000003
+    return f"{value}\n"
+
+
+def ends_to(last):
+    value = 0
+    for step in range(1, last + 1):
+        value = (value * 31 + step) % 1000003
+    return f"{value}\n"
+
+
+def words_to(last):
+    value = 0
+    for step in range(last):
+        z = (value + step * 0x9e3779b97f4a7c15) & MASK
+        z = ((z ^ (z >> 30)) * 0xbf58476d1ce4e5b9) & MASK
+        value = z ^ (z >> 27)
+    return f"{value} signals=0\n"
+
+
+class Alone:
+    """One line, typed again and again, and what it leaves."""
+
+    def __init__(self, root, name, command, options=(), stdin=None, before=()):
+        self.root, self.name = root, name
+        self.dir, self.work, self.log = root / f"{name}.d", root / f"{name}.w", root / f"{name}.log"
+        self.line = [*before, str(BIN / "ckpt-run"), "--standalone", "--every", "1s", "--dir", str(self.dir), "--work-dir", str(self.work), *options, "--", *command]
+        self.stdin, self.process = stdin, None
+
+    def start(self):
+        with open(self.log, "ab") as log, open(self.stdin or os.devnull, "rb") as stdin:
+            self.process = subprocess.Popen(self.line, stdin=stdin, stdout=log, stderr=log, cwd=self.root, start_new_session=True)
+        return self
+
+    def said(self):
+        return self.log.read_text()
+
+    def says(self, text, count=1, timeout_s=20):
+        wait_until(f"{self.name} says \"{text}\" {count} times", lambda: self.said().count(text) >= count, timeout_s, 0.02)
+
+    def ends(self, timeout_s=60):
+        try:
+            return self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(self.said()) from None
+
+    def checkpoints(self):
+        places = (self.dir / "standalone" / "checkpoints").glob("*-*")
+        return sorted((p for p in places if (p / "part-0000" / "MANIFEST").exists()), key=lambda p: [int(n) for n in p.name.split("-")])
+
+    def below(self):
+        """ckpt-run's agent, and what runs for this job: pids by what they are."""
+        found = {"agent": [], "application": []}
+        for folder in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+                environment = (folder / "environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if words[1:2] == [b"standalone-agent"] and str(self.dir).encode() in words:
+                found["agent"].append(int(folder.name))
+            elif f"CKPT_DIR={self.work}".encode() in environment:
+                found["application"].append(int(folder.name))
+        return found
+
+    def kill(self, *what):
+        below = self.below()
+        for pid in ([self.process.pid] if "ckpt-run" in what and self.process.poll() is None else []) + [pid for kind in what for pid in below.get(kind, [])]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        if "ckpt-run" in what:
+            self.process.wait()
+
+    def reboot(self):
+        """All at once, and nothing of the node's own folder is left."""
+        self.kill("ckpt-run", "agent")
+        self.kill("application")
+        wait_until("all of it has gone", lambda: not any(self.below().values()), 10, 0.02)
+        shutil.rmtree(self.work)
+
+
+def in_folder(test):
+    def run():
+        root = pathlib.Path(tempfile.mkdtemp(prefix="alone-"))
+        try:
+            return test(root)
+        finally:
+            shutil.rmtree(root, ignore_errors=True)
+    run.__name__ = test.__name__
+    run.__doc__ = test.__doc__
+    return run
+
+
+def disturbed(alone, draw, rounds, expected, result):
+    alone.start()
+    for _ in range(rounds):
+        time.sleep(0.3 + 1.2 * draw.random())
+        if alone.process.poll() is None:
+            what = draw.choice(("application", "agent", "ckpt-run", "both", "reboot"))
+            if what == "reboot":
+                alone.reboot()
+            elif what == "both":
+                alone.kill("ckpt-run", "application")
+            else:
+                alone.kill(what)
+        if alone.process.poll() is not None:
+            alone.start()
+    assert alone.ends() == 0, alone.said()
+    assert result.read_text() == expected, (alone.name, result.read_text(), alone.said())
+    assert "begins at 0" in alone.said() or "begins at step 0" in alone.said()
+
+
+@in_folder
+def each_way_is_killed_at_random_moments_and_ends_as_if_undisturbed(root):
+    """By a signal with a file as input, in shared memory found by itself, and by ends with a status of their own. S4-007, S1-034, S1-037."""
+    print(f"# SEED={SEED}", flush=True)
+    (root / "input").write_text("".join(f"{line}\n" for line in LINES))
+    (root / "ends.dir").mkdir()
+    jobs = [(Alone(root, "sums", ["/usr/bin/python3", "-c", SUMS, "250", str(root / "sums")], ("--max-restarts", "99"), root / "input", ("nohup",)),
+             sums_to(250), root / "sums"),
+            (Alone(root, "words", [str(BIN / "shm_app"), "--output", str(root / "words"), "--steps", "1200", "--delay-us", "2000"],
+                   ("--max-restarts", "99", "--profile", "auto")), words_to(1200), root / "words.0"),
+            (Alone(root, "ends", ["/usr/bin/python3", "-c", ENDS, "ends.dir/state", "250", str(root / "ends")],
+                   ("--max-restarts", "99", "--checkpoint-exit", "85", "--checkpoint-files", "ends.dir/state")), ends_to(250), root / "ends")]
+    failures = []
+
+    def run(index):
+        try:
+            disturbed(jobs[index][0], random.Random(SEED + index), often(3, 25), *jobs[index][1:])
+        except Exception as failure:
+            failures.append(failure)
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(len(jobs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    for alone, _, _ in jobs:
+        assert len(alone.checkpoints()) <= 4, alone.checkpoints()
+        wait_until("nothing runs on", lambda a=alone: not any(a.below().values()), 10)
+    assert jobs[0][0].said().count(f" {len(LINES)}\n") == jobs[0][0].said().count("begins at"), "each start has read all of its input"
+
+
+@in_folder
+def a_second_ckpt_run_is_refused_and_a_damaged_checkpoint_is_passed_over(root):
+    """S4-007: the pid is named; two stay of those that were taken; the newest whole one is begun from, and its label comes with it."""
+    (root / "input").write_text("1\n")
+    alone = Alone(root, "sums", ["/usr/bin/python3", "-c", SUMS, "100000", str(root / "out")], ("--keep", "2"), root / "input").start()
+    alone.says("is written and verified", 3)
+    second = subprocess.run(alone.line, capture_output=True, text=True, timeout=20)
+    assert second.returncode == 125 and f"pid {alone.process.pid} on " in second.stderr and "--dir" in second.stderr, second
+    wait_until("two stay", lambda: len(alone.checkpoints()) == 2, 10, 0.02)
+    pid, = alone.below()["application"]
+    alone.kill("ckpt-run")
+    wait_until("its agent went with it", lambda: alone.below() == {"agent": [], "application": [pid]}, 10, 0.02)
+    other = subprocess.run([*alone.line[:alone.line.index("--") + 1], "true"], capture_output=True, text=True, timeout=20)
+    assert other.returncode == 125 and "by another command" in other.stderr and f"`kill {pid}` ends it" in other.stderr, other
+    alone.reboot()
+    older, newest = alone.checkpoints()
+    state = newest / "part-0000" / "state"
+    state.write_bytes(bytes([state.read_bytes()[0] ^ 1]) + state.read_bytes()[1:])
+    alone.start()
+    alone.says("started pid", 2)
+    said = alone.said()
+    assert f"checkpoint {newest.name} is passed over, it is damaged" in said and f"({older.name}, step " in said, said
+    alone.process.terminate()
+    assert alone.ends() == 143 and "the same line goes on from the newest checkpoint" in alone.said(), alone.said()
+
+
+@needs("mount")
+@in_folder
+def a_full_folder_is_told_and_the_program_goes_on(root):
+    """S4-007"""
+    alone = Alone(root, "full", [str(BIN / "heat"), "--size", "100", "--iterations", "2200", "--delay-us", "1000", "--output", str(root / "out")])
+    alone.dir.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(alone.dir)], check=True)
+    try:
+        alone.start()
+        alone.says("was not taken (attempt 1): storage full")
+        assert alone.ends() == 0 and (root / "out").exists(), alone.said()
+        assert not alone.checkpoints()
+    finally:
+        subprocess.run(["umount", str(alone.dir)], check=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main([each_way_is_killed_at_random_moments_and_ends_as_if_undisturbed, a_second_ckpt_run_is_refused_and_a_damaged_checkpoint_is_passed_over,
+                   a_full_folder_is_told_and_the_program_goes_on]))
