@@ -223,10 +223,52 @@ def a_checkpoint_of_two_nodes_goes_from_one_cluster_into_another():
             cluster.debug_check()
 
 
+# Asked by a signal: it saves the count of its steps, with that as the label.
+COUNTS = 'n=0; save() { . "$CKPT_DIR/request"; echo $n >"$directory/n"; chmod 640 "$directory/n"; ' \
+    'printf "hint=%s\\nbytes=1\\nstatus=0\\nstep=$n\\n" "$hint" >"$CKPT_DIR/done.new"; mv "$CKPT_DIR/done.new" "$CKPT_DIR/done"; }; ' \
+    'trap save USR1; while :; do n=$((n + 1)); sleep 0.1; done'
+
+
+def the_folder_of_a_job_without_a_cluster_becomes_the_first_checkpoint_of_a_job():
+    """S4-007, V-014: its newest whole one, with its step and its modes; not while its ckpt-run writes there, and a damaged one by no means."""
+    with Users(owners_register="yes") as cluster:
+        cluster.start()
+        leader_is_there(cluster)
+        alone, log = cluster.folder(ALICE) / "alone", cluster.dir / "alone.log"
+        line = [str(cluster.bin / "ckpt-run"), "--standalone", "--every", "1s", "--dir", str(alone), "--work-dir", str(cluster.folder(ALICE) / "w"),
+                "--", "bash", "-c", COUNTS]
+        run = subprocess.Popen(line, user=ALICE.pw_uid, group=ALICE.pw_gid, extra_groups=[], stdout=open(log, "w"), stderr=subprocess.STDOUT,
+                               stdin=subprocess.DEVNULL)
+        wait_until("it is saved twice", lambda: log.read_text().count("is written and verified") == 2, 20, 0.02)
+        assert cluster.asks(ALICE, "register", "--alloc", "mine", *WHERE)[0] == 0
+        code, out, error = imports(cluster, ALICE, "mine", alone)
+        assert code == 4 and f"pid {run.pid} on " in error, (code, out, error)
+        run.terminate()
+        run.wait()
+        older, newest = sorted((alone / "standalone" / "checkpoints").iterdir(), key=lambda p: int(p.name.split("-")[1]))[-2:]
+        count = int((newest / "part-0000" / "n").read_text())
+        with open(older / "part-0000" / "n", "r+") as file:
+            file.write("x")
+        code, out, error = imports(cluster, ALICE, "mine", older / "part-0000")
+        assert code == 4 and "has a MANIFEST" in error and "not what was written" in error, (code, out, error)
+        code, out, error = imports(cluster, ALICE, "mine", alone)
+        assert code == 0 and f"{newest}/part-0000 is its checkpoint" in out and "verified" in out, (code, out, error)
+        record, = cluster.checkpoints("mine")
+        assert record.state == COMPLETE and record.label == str(count), record
+        run, log = begins(cluster, ALICE, "mine", LOOKS)
+        wait_until("it says what it found", lambda: "label=" in log.read_text(), 20)
+        found = log.read_text()
+        assert "\nn f 640 \n" in found and f"\n{count}\n" in found and f"label={count}\n" in found and "MANIFEST" not in found, found
+        run.kill()
+        run.wait()
+        cluster.debug_check()
+
+
 if __name__ == "__main__":
     if os.geteuid() != 0:
         print("1..0 # skip it takes root to become two users")
         sys.exit(0)
     sys.exit(main([a_folder_becomes_the_first_checkpoint_of_a_job_and_its_next_start_begins_there,
                    what_cannot_be_imported_is_refused_by_name_before_anything_starts, an_import_that_fails_leaves_the_job_for_another_try,
-                   a_checkpoint_of_two_nodes_goes_from_one_cluster_into_another]))
+                   a_checkpoint_of_two_nodes_goes_from_one_cluster_into_another,
+                   the_folder_of_a_job_without_a_cluster_becomes_the_first_checkpoint_of_a_job]))

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "src/agent/alone/alone_folder.h"
 #include "src/agent/run/run_folder.h"
 #include "src/agent/run/run_import_check.h"
 #include "src/agent/run/run_import_files.h"
@@ -43,7 +44,8 @@ static const char usage[] =
     "  JOB             registered and not started (ckpt-run register)\n"
     "  DIR             files, folders and links within it, as the program reads them from\n"
     "                  $CKPT_RESTORE_DIR. Of a job of several nodes: with part-0000, part-0001,\n"
-    "                  ... in it, and the same line on each of its nodes\n"
+    "                  ... in it, and the same line on each of its nodes. The folder of a\n"
+    "                  ckpt-run --standalone --dir DIR, once that has ended: its newest one\n"
     "  --step LABEL    what its program is told of it ($CKPT_RESTORE_LABEL), as ckpt-run get\n"
     "                  printed it: the step that was saved\n"
     "  --work-dir DIR  where it is staged, with room for it, as ckpt-run --help says\n"
@@ -57,6 +59,7 @@ enum { IMPORT_EXIT_FAILED = 1 };
 struct import {
     const char *allocation_id, *socket, *label;
     const char *work_wanted; /* NULL: the default */
+    const char *word;        /* the folder, as it is to be read */
     char folder[PATH_MAX], work_dir[PATH_MAX];
     uint32_t parts;
     struct folder_sum sum; /* of what is read on this node, as far as that is known beforehand */
@@ -76,6 +79,25 @@ static int import_refuse(const char *text)
     return RUN_EXIT_REFUSED;
 }
 
+/* The folder of a job that ran without a cluster (--dir): the newest checkpoint in it is meant, and
+ * nobody writes there meanwhile. A folder of somebody else is read as it is. */
+static int take_alone(struct import *import, const char *word, struct err *err)
+{
+    static char part[ALONE_PATH_BYTES], label[LABEL_MAX_BYTES + 1];
+    char folder[PATH_MAX];
+    struct err why = {0};
+
+    import->word = word;
+    if (realpath(word, folder) == NULL || !alone_folder_newest(folder, part, label))
+        return 0;
+    if (alone_folder_lock(folder, &why) < 0 && why.code == ERR_LOCKED)
+        return err_set(err, ERR_REFUSED, "%s", why.text);
+    import->word = part;
+    if (import->label[0] == '\0')
+        import->label = label;
+    return 0;
+}
+
 /* -1: it goes on; else the exit code. */
 static int look_first(struct import *import, const char *word)
 {
@@ -87,8 +109,8 @@ static int look_first(struct import *import, const char *word)
         return code;
     import->parts = (uint32_t)job->spec->n_nodes;
     code = -1;
-    if (import_check_job(job, &err) != 0 ||
-        import_check_folder(word, import->parts, import->folder, &import->sum, &err) != 0 ||
+    if (import_check_job(job, &err) != 0 || take_alone(import, word, &err) != 0 ||
+        import_check_folder(import->word, import->parts, import->folder, &import->sum, &err) != 0 ||
         run_folder_make(import->work_wanted, import->allocation_id, import->work_dir, &err) != 0)
         code = import_refuse(err.text);
     ckpt__v1__allocation__free_unpacked(job, NULL);
