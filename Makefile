@@ -358,7 +358,7 @@ bench: deps                                     ## figures beside etcd's: commit
 	BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/bench/bench.py; status=$$?; \
 		$(MAKE) --no-print-directory bench-data && exit $$status
 bench-data: programs                            ## checkpoints' data beside cp, openssl and writing by hand, and to an object store beside other tools: some forty minutes, 30 GiB of disk
-	@status=0; for figures in "ways.py 40" dest.py "request.py 4096 3" "request.py 4096 3 direct" "restart.py 256 3" "comeback.py 256 3" "s3.py 4 3"; do \
+	@status=0; for figures in "ways.py 40" "alone.py 8" dest.py "request.py 4096 3" "request.py 4096 3 direct" "restart.py 256 3" "comeback.py 256 3" "s3.py 4 3"; do \
 		BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/bench/$$figures || { echo "missed: $$figures" >&2; status=1; }; done; exit $$status
 
 bench-policy: $(BUILD)/bench/policy             ## waste beside Young/Daly: SEEDS=12 TRACES=folder-of-failure-traces PART=name FIRST=seed
