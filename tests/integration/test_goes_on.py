@@ -124,7 +124,8 @@ def a_job_that_ended_says_how_to_go_on_and_the_line_works():
 
 
 def bchkpnt_asks_for_jobs_that_can_be_checkpointed_and_refuses_others():
-    """S3-038: by that name; a job that was registered without checkpoints, as without LSF's -k, is refused with the reason, and so is another user's."""
+    """S3-038: by that name; a job that was registered without checkpoints, as without LSF's -k, is refused with the reason, and so is another user's.
+    S3-039: -p sets, changes and ends the period. S3-041: -k kills the job with its checkpoint."""
     with Users(owners_register="yes") as cluster:
         cluster.start()
         leader_is_there(cluster)
@@ -139,7 +140,8 @@ def bchkpnt_asks_for_jobs_that_can_be_checkpointed_and_refuses_others():
 
         def bchkpnt(*words):
             done = subprocess.run([str(script), *words], user=ALICE.pw_uid, group=ALICE.pw_gid, extra_groups=[], capture_output=True, text=True, timeout=60,
-                                  env={"PATH": f"{cluster.bin}:{os.environ['PATH']}", "CKPT_AGENT_SOCKET": str(cluster.agents["a"].socket)})
+                                  env={"PATH": f"{cluster.bin}:{os.environ['PATH']}", "CKPT_AGENT_SOCKET": str(cluster.agents["a"].socket),
+                                       "CKPT_ENDPOINTS": cluster.members[0].api})
             return done.returncode, done.stdout, done.stderr
         code, out, error = bchkpnt("job")
         assert code == 0 and out == "Job <job> is being checkpointed\n", (code, out, error)
@@ -147,9 +149,20 @@ def bchkpnt_asks_for_jobs_that_can_be_checkpointed_and_refuses_others():
         code, out, error = bchkpnt("never", "bobs", "job")
         assert code == 255 and out == "Job <job> is being checkpointed\n", (code, out, error)
         assert "Job <never>: " in error and "NOT_CHECKPOINTABLE: the allocation declared strategy none" in error and "Job <bobs>: " in error and "NOT_YOURS" in error, error
-        for words, said in (((), "no job is named"), (("-p", "5", "job"), "ckptctl update JOB --period"), (("-k", "job"), "ckpt-run migrate"), (("-x",), "-x is not known")):
+        for words, said in (((), "no job is named"), (("-p", "x", "job"), '-p is "x"'), (("-p", "00", "job"), '-p is "00"'), (("-p",), "-p wants the minutes"),
+                            (("-k",), "no job is named"), (("-f", "job"), "-f is not taken"), (("-x",), "-x is not known")):
             code, out, error = bchkpnt(*words)
             assert code == 255 and out == "" and said in error, (words, code, out, error)
+        for words, period_ms in ((("-p", "15"), 900000), (("-p20",), 1200000), (("-p", "0"), 0)):
+            wait_until("nothing is under way", lambda: cluster.allocation("job").active_checkpoint_id == 0, 20)
+            code, out, error = bchkpnt(*words, "job")
+            assert code == 0 and out == "Job <job> is being checkpointed\n" and cluster.allocation("job").spec.period_ms == period_ms, (words, out, error)
+        wait_until("nothing is under way", lambda: cluster.allocation("job").active_checkpoint_id == 0, 20)
+        code, out, error = bchkpnt("-k", "job")
+        assert code == 0 and out == "Job <job> is being checkpointed\n", (code, out, error)
+        wait_until("its last checkpoint is complete",
+                   lambda: [c.state for c in cluster.checkpoints("job") if c.after == common_pb2.AFTER_CHECKPOINT_KILL] == [COMPLETE], 20)
+        wait_until("it was killed", lambda: job.process.poll() is not None, 20)
         never.kill()
         job.process.kill()
 
