@@ -163,6 +163,8 @@ $(foreach kind,step state,$(eval $(call INTEGERS_RULE,$(kind))))
 GENERAL_REGS = $(if $(filter x86_64 aarch64,$(shell uname -m)),-mgeneral-regs-only)
 # loops of the decision model become vector instructions; these flags change no result
 $(BUILD)/src/eval/%.o: OPT += -O3 -fno-math-errno -fno-trapping-math
+# what a person starts computes next to nothing: a third of its compilation is what -O2 takes more
+$(BUILD)/src/cli/%.o $(BUILD)/src/agent/run/%.o: OPT := $(patsubst -O2,-O1,$(OPT))
 # libckptapp goes into programs and libraries of others: position-independent, and only the calls of its header are seen
 $(BUILD)/src/app/%.o: OPT += -fPIC -fvisibility=hidden
 # the simulator's own part of a run is small: what it runs is the product, optimised as it ships
