@@ -66,9 +66,9 @@ USE_agent = agent cli profile ask whatif eval client rpc backup dest fsm raft ne
 USE_app = app
 USE_cli = cli whatif eval client profile ask rpc backup dest net serve tls fsm proto base
 
-PROTOS = $(wildcard proto/ckpt/v1/*.proto proto/ckpt/log/v1/*.proto proto/ckpt/agent/v1/*.proto proto/grpc/health/v1/*.proto proto/grpc/reflection/v1alpha/*.proto)
+PROTOS = $(wildcard proto/ckpt/v1/*.proto proto/ckpt/log/v1/*.proto proto/ckpt/agent/v1/*.proto proto/criu/*.proto proto/grpc/health/v1/*.proto proto/grpc/reflection/v1alpha/*.proto)
 # what clients ask for by server reflection: not what an agent writes for itself
-PROTOS_TOLD = $(filter-out proto/ckpt/agent/%,$(PROTOS))
+PROTOS_TOLD = $(filter-out proto/ckpt/agent/% proto/criu/%,$(PROTOS))
 GEN_C = $(PROTOS:proto/%.proto=$(BUILD)/gen/%.pb-c.c)
 # what `ckptctl register --help` says of a field is its comment in the .proto
 SPEC_HELP = $(BUILD)/gen/ckpt/v1/allocation_spec_help.h
@@ -396,4 +396,4 @@ clean:                                          ## remove what was built
 help:                                           ## this list
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:[^#]*## */\t/' | expand -t 18
 
--include $(shell find $(BUILD) -name '*.d' -not -path '$(BUILD)/*san/*' 2>/dev/null)
+-include $(shell find $(BUILD) -path '$(BUILD)/roots' -prune -o -name '*.d' -not -path '$(BUILD)/*san/*' -print 2>/dev/null)
