@@ -20,7 +20,12 @@
     X(grpc, "grpc", 1)                                                                             \
     X(shm, "shm", 2)                                                                               \
     X(file, FSM_PROFILE_FILE, 2)                                                                   \
-    X(exec, "exec", 2)
+    X(exec, "exec", 2)                                                                             \
+    X(criu, "criu", 2)                                                                             \
+    X(dmtcp, "dmtcp", 2)
+
+/* Those that save the processes of one node: a job of several parts is refused. */
+#define FSM_PROFILES_OF_ONE_PART "criu", "dmtcp"
 
 /* The names in a text, each followed by ", ". */
 #define FSM_PROFILE_IN_TEXT(row, name, level) name ", "

@@ -259,7 +259,11 @@
       "leave the profile out, or name file")                                                       \
     X(97, ATTRIBUTES_MUTE, 3,                                                                      \
       "no attribute says that the job is told to save, or that it saves by itself",                \
-      "add WantCheckpointSignal=TRUE, WantFTOnCheckpoint=TRUE or checkpoint_exit_code=85")
+      "add WantCheckpointSignal=TRUE, WantFTOnCheckpoint=TRUE or checkpoint_exit_code=85")         \
+    X(98, PROFILE_ONE_PART, 3,                                                                     \
+      "the profile \"{t}\" saves the processes of one node, and the job has several parts",        \
+      "ask the program by its own way, as ckptctl profile list has it, or register the job with "  \
+      "one node")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

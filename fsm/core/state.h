@@ -672,7 +672,7 @@ void fsm_walk_messages(const ProtobufCMessage *message,
  * from, or makes, so many bytes at most. */
 /* A line for people is too long: INVALID_ARGUMENT with its length. */
 enum fsm_status fsm_check_detail(const char *text, struct fsm_outcome *outcome);
-void fsm_check_profile(const char *profile, struct fsm_outcome *outcome);
+void fsm_check_profile(const Ckpt__V1__AllocationSpec *spec, struct fsm_outcome *outcome);
 bool fsm_spec_text_is_id(const char *field);
 void fsm_check_attributes(const Ckpt__V1__AllocationSpec *spec, struct fsm_outcome *outcome);
 enum fsm_status fsm_validate_fields(const ProtobufCMessage *message, size_t packed_bytes,

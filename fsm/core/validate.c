@@ -128,7 +128,7 @@ static enum fsm_status validate_spec(const Ckpt__V1__AllocationSpec *spec,
         check_id_or_empty(spec->name, outcome);
     FSM_ALLOCATION_SPEC(ROW_SKIP, TEXT)
 #undef TEXT
-    fsm_check_profile(spec->profile, outcome);
+    fsm_check_profile(spec, outcome);
     fsm_check_attributes(spec, outcome);
     check_id_or_empty(spec->target_id, outcome);
 #define FIELD(type, name, highest)                                                                 \

@@ -4,10 +4,25 @@
 #include "fsm/core/state.h"
 #include "fsm/profiles.h"
 
+/* Tools that save from outside see the processes of one node, and not what is between nodes. */
+static void check_parts(const Ckpt__V1__AllocationSpec *spec, struct fsm_outcome *outcome)
+{
+    static const char *const alone[] = {FSM_PROFILES_OF_ONE_PART};
+
+    CHECK(outcome->status == FSM_OK);
+    for (size_t i = 0; i < ARRAY_COUNT(alone); i++) {
+        if (spec->n_nodes <= 1 || strcmp(alone[i], spec->profile) != 0)
+            continue;
+        fsm_outcome_found(outcome, spec->profile);
+        outcome->status = FSM_PROFILE_ONE_PART;
+    }
+}
+
 /* An agent that does not know the way of asking would fail every checkpoint; the scheduler hears at
  * the registration. */
-void fsm_check_profile(const char *profile, struct fsm_outcome *outcome)
+void fsm_check_profile(const Ckpt__V1__AllocationSpec *spec, struct fsm_outcome *outcome)
 {
+    const char *profile = spec->profile;
     static const char *const profiles[] = {
 #define X(row, name, level) name,
         FSM_PROFILES(X)
@@ -18,8 +33,10 @@ void fsm_check_profile(const char *profile, struct fsm_outcome *outcome)
     if (outcome->status != FSM_OK || profile[0] == '\0')
         return;
     for (size_t i = 0; i < ARRAY_COUNT(profiles); i++) {
-        if (strcmp(profiles[i], profile) == 0)
+        if (strcmp(profiles[i], profile) == 0) {
+            check_parts(spec, outcome);
             return;
+        }
     }
     outcome->status = FSM_PROFILE_UNKNOWN;
 }

@@ -76,7 +76,6 @@ const char *ask_profiles(char text[ASK_PROFILES_BYTES])
     text[0] = '\0';
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++)
         add(text, "%s%s (%s)", i == 0 ? "" : ", ", rows[i].profile, rows[i].ops->about);
-    add(text, "; criu and dmtcp are UNIMPLEMENTED in this version");
     return text;
 }
 

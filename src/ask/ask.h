@@ -9,7 +9,6 @@
  *          the node's functions: nothing here knows the agent. Callers never ask which way it is:
  *          each difference between ways is an operation, an event or a member of struct ask_ops.
  * Errors   preflight refusals carry one line for people; prepare and fire fail with struct err.
- * Absent   criu, dmtcp: attaching with such a profile is refused by name.
  */
 #ifndef CKPT_ASK_ASK_H
 #define CKPT_ASK_ASK_H

@@ -6,6 +6,7 @@
 
 #include "fsm/attributes.h"
 #include "src/agent/run/run_command.h"
+#include "src/agent/run/run_transparent.h"
 #include "src/base/check.h"
 #include "src/base/signal_name.h"
 
@@ -66,13 +67,15 @@ char *const *run_attributes_line(const struct run_options *options,
 {
     static char **line;
     static char *known;
-    char *const *command = run_command_line(options, ready->restore_dir);
+    char *const *command = run_command_line(options, ready->restore_dir, err);
     struct stand_in stand_in;
 
     if (ready->attributes[0] != '\0') {
         free(known);
         known = check_strdup(ready->attributes);
     }
+    if (err->text[0] == '\0' && run_transparent_is_on() && ready->parts > 1)
+        (void)run_transparent_refuse_parts(options, ready->parts, err);
     if (known == NULL || stand_in_wanted(&options->stand_in) || options->checkpoint_cmd != NULL)
         return command;
     if (run_attributes_read(known, &stand_in, err) != 0)

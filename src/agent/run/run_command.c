@@ -18,6 +18,7 @@
 #include "src/agent/run/run_erestart.h"
 #include "src/agent/run/run_reaper.h"
 #include "src/agent/run/run_say.h"
+#include "src/agent/run/run_transparent.h"
 #include "src/agent/run/words.h"
 #include "src/ask/sentinel.h"
 #include "src/base/buf.h"
@@ -44,7 +45,7 @@ enum command_state { COMMAND_IDLE, COMMAND_RUNNING, COMMAND_ENDING };
 
 static struct {
     enum command_state state;
-    const char *text; /* NULL: it is a site's echkpnt */
+    const char *text; /* NULL: it is a site's echkpnt, or a tool that saves from outside */
     const char *work_dir;
     struct rpc_server *server;
     struct rpc_call *call; /* RUNNING: whom its end is told */
@@ -94,13 +95,18 @@ static char *text_expand(const char *from, const char *folder, pid_t pid)
     return result;
 }
 
-char *const *run_command_line(const struct run_options *options, const char *restore_dir)
+char *const *run_command_line(const struct run_options *options, const char *restore_dir,
+                              struct err *err)
 {
     static char *line[4];
     static char shell[] = "/bin/sh", option[] = "-c";
 
     free(line[2]);
     line[2] = NULL;
+    if (run_transparent_is_on()) {
+        char *const *front = run_transparent_line(options, restore_dir, err);
+        return front == NULL ? options->command : front;
+    }
     if (options->echkpnt != NULL && restore_dir[0] != '\0')
         return run_erestart_command(options, command.work_dir, restore_dir);
     if (options->checkpoint_cmd != NULL && options->restart_cmd == NULL && restore_dir[0] != '\0')
@@ -160,6 +166,8 @@ static void answer_failed(int wait_status)
 
     if (run_echkpnt_is_on())
         (void)run_echkpnt_failure(wait_status, text, sizeof(text));
+    else if (run_transparent_is_on())
+        run_transparent_why(text, sizeof(text));
     else if (WIFSIGNALED(wait_status))
         snprintf(text, sizeof(text), "the checkpoint command was ended by signal %d (%s)",
                  WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
@@ -252,6 +260,18 @@ static void become_command(void *data)
     execl("/bin/sh", "sh", "-c", words->text, (char *)NULL);
 }
 
+static pid_t start_save(const Ckpt__V1__AppCheckpointRequest *request)
+{
+    const struct run_transparent_save save = {.folder = command.folder,
+                                              .application = command.application,
+                                              .stops = request->stops,
+                                              .deadline_ms = request->deadline_ms};
+
+    (void)unlink(command.label_file);
+    command.saved = run_application_look(command.group);
+    return run_transparent_save(&save);
+}
+
 /* A handler of this program that ran in the child would tell the loop of both. */
 static pid_t start_command(const Ckpt__V1__AppCheckpointRequest *request)
 {
@@ -292,7 +312,8 @@ static void on_cancel(struct rpc_call *call, void *data)
     command.call = NULL;
     command.state = COMMAND_ENDING;
     kill(command.pid, RUN_REAPER_TELL);
-    uv_timer_start(&command.kill_timer, kill_command, KILL_AFTER_MS, 0);
+    if (!run_transparent_is_on()) /* a tool that is killed may take the application along */
+        uv_timer_start(&command.kill_timer, kill_command, KILL_AFTER_MS, 0);
     assert_state();
 }
 
@@ -319,6 +340,11 @@ static void refuse_busy(struct rpc_call *call)
 
     if (command.state == COMMAND_RUNNING)
         snprintf(text, sizeof(text), "the checkpoint command of before still runs, as pid %d",
+                 (int)command.pid);
+    else if (run_transparent_is_on())
+        snprintf(text, sizeof(text),
+                 "a checkpoint that was not wanted any more is still being given up, by pid %d; "
+                 "then the next one can be taken",
                  (int)command.pid);
     else
         snprintf(text, sizeof(text),
@@ -351,7 +377,7 @@ static void take_request(struct rpc_call *call, const Ckpt__V1__AppCheckpointReq
         return;
     }
     snprintf(command.folder, sizeof(command.folder), "%s", request->directory);
-    pid = start_command(request);
+    pid = run_transparent_is_on() ? start_save(request) : start_command(request);
     if (pid < 0) {
         rpc_call_finish(call, RPC_UNAVAILABLE, "the checkpoint command cannot be started now");
         return;
@@ -417,15 +443,17 @@ int run_command_open(uv_loop_t *loop, const struct run_options *options, const c
     const struct rpc_server_config config = {.connections_max = 8, .allowed = peer_allowed};
     const size_t length = strlen(work_dir) + strlen("/" SOCKET_NAME);
 
-    if (options->checkpoint_cmd == NULL && options->echkpnt == NULL)
+    if (options->checkpoint_cmd == NULL && options->echkpnt == NULL &&
+        !run_transparent_wanted(options))
         return 0;
     if (length > PATH_MAX_BYTES)
-        return err_set(
-            err, ERR_INVALID,
-            "the work folder's path has %zu bytes; with --checkpoint-cmd or -k at most %zu, so "
-            "that a socket in it can be named: choose a shorter --work-dir",
-            strlen(work_dir), PATH_MAX_BYTES - strlen("/" SOCKET_NAME));
-    if (run_echkpnt_open(options, work_dir, err) != 0)
+        return err_set(err, ERR_INVALID,
+                       "the work folder's path has %zu bytes; with --checkpoint-cmd, -k or a tool "
+                       "at most %zu, so "
+                       "that a socket in it can be named: choose a shorter --work-dir",
+                       strlen(work_dir), PATH_MAX_BYTES - strlen("/" SOCKET_NAME));
+    if (run_echkpnt_open(options, work_dir, err) != 0 ||
+        run_transparent_open(options, work_dir, err) != 0)
         return -1;
     warn_of_folder(options->checkpoint_cmd);
     command.text = options->checkpoint_cmd;

@@ -33,8 +33,9 @@ const char *run_command_endpoint(void);
 /* The application that the command is to save; 0: none runs. */
 void run_command_of(pid_t pid);
 /* The command that starts it: with a checkpoint that of --restart-cmd, by a shell. Valid until the
- * next call. */
-char *const *run_command_line(const struct run_options *options, const char *restore_dir);
+ * next call. With err it cannot be started. */
+char *const *run_command_line(const struct run_options *options, const char *restore_dir,
+                              struct err *err);
 /* False: the child is none of a command. */
 bool run_command_reaped(pid_t pid, int wait_status);
 void run_command_close(void);

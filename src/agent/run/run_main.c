@@ -28,8 +28,8 @@
 #include "src/agent/run/run_child.h"
 #include "src/agent/run/run_comeback.h"
 #include "src/agent/run/run_command.h"
-#include "src/agent/run/run_erestart.h"
 #include "src/agent/run/run_folder.h"
+#include "src/agent/run/run_front.h"
 #include "src/agent/run/run_inherited.h"
 #include "src/agent/run/run_input.h"
 #include "src/agent/run/run_linger.h"
@@ -359,7 +359,7 @@ static void forward(uv_signal_t *handle, int number)
 /* The agent hears that it will not come: the allocation would be starting for ever. */
 static void cannot_run(int failure, const char *why, uint64_t run_number)
 {
-    const char *program = stand_in_program(run.options.command);
+    const char *program = run_front_program(run.options.command);
     struct end_note note = {.run = run_number, .wait_status = run_start_status(failure)};
 
     run_say_error("%s: %s", program, why);
@@ -389,7 +389,7 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
     struct proc_stat stat;
     struct err err = {0};
     char *const *command = run_attributes_line(&run.options, ready, &err);
-    int failure = run_start_prepare(stand_in_program(command), ready->shm, &err);
+    int failure = run_start_prepare(run_front_program(command), ready->shm, &err);
 
     run_note_drop();
     run_environment_take(&environment, ready);
@@ -763,8 +763,7 @@ int main(int argc, char **argv)
     struct err err;
     int code;
 
-    stand_in_run(argc, argv);
-    run_erestart_front(argc, argv);
+    run_front(argc, argv);
     start_program(&run.found);
     if (run_answered(argc, argv, &run.options, &code))
         return code;

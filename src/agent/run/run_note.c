@@ -5,6 +5,7 @@
 
 #include "src/agent/node/machine.h"
 #include "src/agent/run/run_erestart.h"
+#include "src/agent/run/run_transparent.h"
 
 static struct {
     struct machine_ops machine; /* for its files */
@@ -43,6 +44,8 @@ int run_note_leave(const struct end_note *note, char ret_text[END_NOTE_BYTES], s
 
     if (whole.pid != 0 && whole.wait_status != 0)
         run_erestart_why(notes.work_dir, (pid_t)whole.pid, whole.why, sizeof(whole.why));
+    if (whole.pid != 0 && whole.why[0] == '\0')
+        run_transparent_end_why(whole.wait_status, whole.why, sizeof(whole.why));
     length = end_note_format(&whole, ret_text);
     result = notes.machine.file_write(notes.machine.context, &file, ret_text, length, err);
 

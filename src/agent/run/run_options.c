@@ -9,6 +9,7 @@
 #include "src/agent/durable/ledger.h"
 #include "src/agent/run/run_lsf.h"
 #include "src/agent/run/run_profile.h"
+#include "src/agent/run/run_transparent.h"
 #include "src/ask/ask.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
@@ -557,7 +558,7 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options, st
         return -1;
     if (optind == argc)
         return err_set(err, ERR_INVALID, "the command is missing; it goes behind --");
-    return check_commands(ret_options, err);
+    return check_commands(ret_options, err) == 0 ? run_transparent_check(ret_options, err) : -1;
 }
 
 bool run_may_restart(const struct run_options *options)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "src/agent/run/run_say.h"
+#include "src/agent/transparent/tool.h"
 #include "src/ask/ask.h"
 #include "src/ask/sentinel.h"
 #include "src/base/buf.h"
@@ -120,6 +121,24 @@ int run_profile_take(struct run_options *options, char *const *command, run_prof
     return take_keys(&taken.profile, options, add, err);
 }
 
+/* Taken by nobody's word but the owner's: it writes all of the program's memory, and stops it
+ * meanwhile. */
+static void say_tools(void)
+{
+    char version[TOOL_VERSION_BYTES];
+    const struct tool *tool;
+    struct err why = {0};
+
+    for (size_t i = 0; (tool = tool_at(i)) != NULL; i++) {
+        if (tool->check(version, &why) != 0)
+            continue;
+        run_say("--profile %s would save it from outside, with all of its memory, where it has one "
+                "node and no connections (%s %s works on this node)",
+                tool->name, tool->name, version);
+        return;
+    }
+}
+
 void run_profile_say(void)
 {
     switch (taken.how) {
@@ -132,6 +151,7 @@ void run_profile_say(void)
             "--profile auto: no profile knows the command. Where it is registered without a way, "
             "the application shows one: it registers an address, opens the shared memory of "
             "CKPT_SHM, or catches SIGUSR1; --checkpoint-cmd saves one that does none of these");
+        say_tools();
         break;
     case TAKEN_KNOWN:
         run_say("%s is a program of the profile %s, which --profile auto would take: %s",

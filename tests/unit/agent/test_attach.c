@@ -363,7 +363,7 @@ static void the_registered_profile_counts(void **state)
                 {"signal-usr2", "signal-usr2", "signal-usr2", true, WAY_NAMED},
                 {"grpc", "signal", NULL, true, WAY_NAMED},
                 {"signal-usr2", "grpc", NULL, false, WAY_NAMED}, /* registered at level 1 */
-                {"dmtcp", "", NULL, true, WAY_NAMED}};
+                {"of-no-agent", "", NULL, true, WAY_NAMED}};
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         set_up(state);

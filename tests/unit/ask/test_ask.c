@@ -47,9 +47,9 @@ static void messages_name_all_profiles_and_those_that_register(void **state)
         if (ops->registers)
             strncat(registering, name, sizeof(registering) - strlen(registering) - 1);
     }
-    assert_memory_equal(ask_profiles(text), expected, strlen(expected));
+    assert_string_equal(ask_profiles(text), expected);
+    assert_true(strlen(text) < ASK_PROFILES_BYTES - 1);
     assert_non_null(strstr(text, "signal (SIGUSR1), signal-usr2 (SIGUSR2)"));
-    assert_non_null(strstr(text, "; criu and dmtcp are UNIMPLEMENTED in this version"));
     assert_string_equal(ask_profiles_registering(text), registering);
     assert_non_null(strstr(text, "grpc"));
 }

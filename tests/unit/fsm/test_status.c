@@ -21,6 +21,9 @@ static const struct row rows[] = {
     {"INVALID_ARGUMENT", {"register j1 nodes=n1 strategy=77"}},
     {"PROFILE_UNKNOWN", {"register j1 nodes=n1 profile=nonsense"}},
     {"OK", {"register j1 nodes=n1 profile=signal-usr2"}},
+    {"OK", {"register j1 nodes=n1 profile=criu"}},
+    {"PROFILE_ONE_PART", {"register j1 nodes=n1,n2 profile=criu"}},
+    {"PROFILE_ONE_PART", {"register j1 nodes=n1,n2,n3 profile=dmtcp"}},
     {"OK", {"register j1 nodes=n1 profile=file attributes=checkpoint_exit_code=85"}},
     {"ATTRIBUTE_WRONG", {"register j1 nodes=n1 profile=file attributes=checkpoint_exit_code=256"}},
     {"CHECKPOINT_EXIT_FINAL", /* S5-013 */

@@ -1,0 +1,149 @@
+/* The front of a program that is saved from outside. See front.h. */
+#include "src/agent/transparent/front.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "src/agent/transparent/save.h"
+#include "src/base/check.h"
+
+#define FRONT_SELF "/proc/self/exe"
+#define FRONT_VERB "transparent"
+
+enum { WORDS = 4, NOT_EXECUTABLE = 126, NOT_FOUND = 127 }; /* self, verb, tool, restore folder */
+
+char *const *front_line(const struct tool *tool, const struct tool_start *start)
+{
+    static char **words;
+    size_t count = 0;
+
+    while (start->command[count] != NULL)
+        count++;
+    CHECK(count > 0);
+    for (size_t i = 0; words != NULL && i < WORDS; i++)
+        free(words[i]);
+    free(words);
+    words = check_calloc(WORDS + count + 1, sizeof(*words));
+    words[0] = check_strdup(FRONT_SELF);
+    words[1] = check_strdup(FRONT_VERB);
+    words[2] = check_strdup(tool->name);
+    words[3] = check_strdup(start->restore_dir);
+    for (size_t i = 0; i < count; i++)
+        words[WORDS + i] = start->command[i];
+    return words;
+}
+
+static bool is_front(char *const *line)
+{
+    return line[0] != NULL && strcmp(line[0], FRONT_SELF) == 0 && line[1] != NULL &&
+           strcmp(line[1], FRONT_VERB) == 0 && line[2] != NULL && tool_find(line[2]) != NULL &&
+           line[3] != NULL && line[WORDS] != NULL;
+}
+
+const char *front_program(char *const *line)
+{
+    return is_front(line) ? line[WORDS] : line[0];
+}
+
+/* ---- its process ---- */
+
+static void take_no_notice(int number)
+{
+    (void)number;
+}
+
+/* The program hears them itself. A handler ends with exec(); an ignored signal would stay so. */
+static void hold_signals(void)
+{
+    static const int own[] = {SIGKILL, SIGSTOP, SIGCHLD, SIGTSTP, SIGTTIN, SIGTTOU,
+                              SIGSEGV, SIGBUS,  SIGILL,  SIGFPE,  SIGABRT};
+    const struct sigaction action = {.sa_handler = take_no_notice, .sa_flags = SA_RESTART};
+
+    for (int number = 1; number < NSIG; number++) {
+        struct sigaction before;
+        bool holds = sigaction(number, NULL, &before) == 0 && before.sa_handler != SIG_IGN;
+
+        for (size_t i = 0; i < ARRAY_COUNT(own); i++)
+            holds = holds && own[i] != number;
+        if (holds)
+            (void)sigaction(number, &action, NULL);
+    }
+}
+
+__attribute__((noreturn)) static void end_as(int wait_status)
+{
+    const struct rlimit none = {0, 0};
+
+    if (!WIFSIGNALED(wait_status))
+        _exit(WEXITSTATUS(wait_status));
+    (void)setrlimit(RLIMIT_CORE, &none); /* the program has left its own */
+    (void)signal(WTERMSIG(wait_status), SIG_DFL);
+    (void)raise(WTERMSIG(wait_status));
+    _exit(128 + WTERMSIG(wait_status));
+}
+
+__attribute__((noreturn)) static void wait_for(pid_t root)
+{
+    for (;;) {
+        int wait_status;
+        pid_t ended = waitpid(-1, &wait_status, 0);
+
+        if (ended == root)
+            end_as(wait_status);
+        CHECK(ended > 0 || errno == EINTR);
+    }
+}
+
+static pid_t start_program(const struct tool *tool, const struct tool_start *start)
+{
+    pid_t pid = fork();
+    int failure;
+
+    if (pid != 0)
+        return pid;
+    tool->become(start);
+    failure = errno;
+    fprintf(stderr, "ckpt-run: %s: %s\n", start->command[0], strerror(failure));
+    _exit(failure == ENOENT ? NOT_FOUND : NOT_EXECUTABLE);
+}
+
+__attribute__((noreturn)) static void fail_with(const char *work_dir, const struct err *err)
+{
+    char text[SAVE_WHY_BYTES];
+
+    snprintf(text, sizeof(text), FRONT_WHY "%.300s", err->text);
+    fprintf(stderr, "ckpt-run: %s\n", text);
+    save_leave_why(work_dir, text);
+    _exit(FRONT_FAILED);
+}
+
+void front_run(int argc, char **argv)
+{
+    struct tool_start start = {.work_dir = getenv("CKPT_DIR")};
+    struct err err = {0};
+    const struct tool *tool;
+    pid_t root = -1;
+
+    if (argc <= WORDS || !is_front(argv) || start.work_dir == NULL)
+        return;
+    tool = tool_find(argv[2]);
+    start.restore_dir = argv[3];
+    start.command = argv + WORDS;
+    (void)prctl(PR_SET_NAME, "ckpt-front");
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    hold_signals();
+    if (start.restore_dir[0] == '\0' || tool->restore == NULL)
+        root = start_program(tool, &start);
+    else if (tool->restore(&start, &root, &err) != 0)
+        fail_with(start.work_dir, &err);
+    if (root < 0)
+        fail_with(start.work_dir, &(struct err){.text = "no process can be made"});
+    wait_for(root);
+}

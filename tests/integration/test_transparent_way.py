@@ -1,0 +1,102 @@
+#!/usr/bin/python3
+"""Programs that are saved from outside (ckpt-run --profile criu, --profile dmtcp), with a real broker, agent and destination, and a stand-in for DMTCP's programs: a real criu
+is in tests/systems/test_transparent.py."""
+import os
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import BIN, Cluster, grpc, tap, wait_until  # noqa: E402
+from jobs import COMPLETE, FAILED, MIB, POLICY, TIMED_OUT, all_run, ends, ends_in, hint, says  # noqa: E402
+
+# It keeps its step in a file that the stand-in takes for its memory.
+COUNTER = """
+import os, sys, time
+site, last = sys.argv[1], int(sys.argv[2])
+step = int(open(site + "/memory").read()) if os.path.exists(site + "/memory") else 0
+print("counts from", step, flush=True)
+while step < last:
+    step += 1
+    with open(site + "/memory.new", "w") as file:
+        file.write(str(step))
+    os.rename(site + "/memory.new", site + "/memory")
+    time.sleep(0.002)
+sys.exit(3)
+"""
+LAUNCH = """#!/bin/sh
+while [ $# -gt 0 ]; do case $1 in -q|-j|--no-gzip) shift;; --ckptdir) echo $2 > $SITE/images; shift 2;; *) break;; esac; done
+echo "$@" > $SITE/line
+exec "$@"
+"""
+COORDINATOR = """#!/bin/sh
+[ "$1" = --version ] && { echo 'dmtcp_coordinator (DMTCP) 3.0.0'; exit; }
+while [ $# -gt 0 ]; do [ $1 = --port-file ] && echo 7779 > $2; shift; done
+"""
+COMMAND = """#!/bin/sh
+for last; do :; done
+[ $last = -s ] && { echo NUM_PEERS=1; echo RUNNING=yes; exit; }
+images=$(cat $SITE/images); cp $SITE/memory $images/ckpt_counter_1.dmtcp.temp && [ ! -e $SITE/lies ] && mv $images/ckpt_counter_1.dmtcp.temp $images/ckpt_counter_1.dmtcp
+exit 0
+"""
+RESTART = """#!/bin/sh
+for image; do :; done
+cp $image $SITE/memory
+exec $(cat $SITE/line)
+"""
+
+
+def begin(site=None):
+    """site: of the stand-in; without it nothing is found here but the system's own folders."""
+    cluster = Cluster(members=1, agents=("a",), policy={**POLICY, "checkpoint_timeout": "3s"})
+    os.environ["SITE"] = str(cluster.dir)
+    if site:
+        for name, text in (("launch", LAUNCH), ("coordinator", COORDINATOR), ("command", COMMAND), ("restart", RESTART)):
+            (cluster.dir / f"dmtcp_{name}").write_text(text)
+            (cluster.dir / f"dmtcp_{name}").chmod(0o755)
+        os.environ["PATH"] = f"{cluster.dir}:{os.environ['PATH']}"
+    return cluster
+
+
+def a_program_is_saved_and_restored_by_dmtcp():
+    """Killed, it goes on from its image; a tool that says 0 and writes nothing takes no checkpoint; its own status arrives."""
+    with begin(site=True) as cluster:
+        cluster.start()
+        assert "dmtcp 3.0.0" in wait_until("the node's tools", lambda: next((line for line in cluster.ctl("node", "a").stdout.splitlines() if "from outside" in line), None), 10)
+        (cluster.dir / "counter.py").write_text(COUNTER)
+        cluster.register("j", [("a", 1, MIB)])
+        job = cluster.run_job("a", "j", [sys.executable, str(cluster.dir / "counter.py"), str(cluster.dir), "1500"], ("--profile", "dmtcp", "--restart-on", "signal"))
+        all_run(cluster)
+        wait_until("it counts", (cluster.dir / "memory").exists, 10)
+        done = ends_in(cluster, "j", hint(cluster, "j"), (COMPLETE, FAILED, TIMED_OUT))
+        assert done.state == COMPLETE, done.detail
+        (cluster.dir / "lies").touch()
+        told = ends_in(cluster, "j", hint(cluster, "j"), (FAILED, TIMED_OUT)).detail
+        assert "DMTCP has written 0 of 1 images by the deadline" in told, told
+        (cluster.dir / "lies").unlink()
+        os.killpg(job.application_pid(), 9)
+        says(job, "from checkpoint")
+        assert ends(job, 30) == 3
+        starts = [int(line.split()[-1]) for line in job.log.read_text().splitlines() if line.startswith("counts from")]
+        assert len(starts) == 2 and 0 < starts[1] < 1500, starts
+
+
+def what_cannot_be_saved_from_outside_is_refused():
+    with begin() as cluster:
+        cluster.start()
+        try:
+            cluster.register("two", [("a", 1, MIB), ("b", 1, MIB)], profile="criu")
+            raise AssertionError("it was registered")
+        except grpc.RpcError as error:
+            assert "PROFILE_ONE_PART" in error.details() and "the job has several parts" in error.details() and "register the job with one node" in error.details(), error.details()
+        cluster.register("j", [("a", 1, MIB)])
+        environment = {**os.environ, "PATH": "/usr/bin:/bin"}
+        for options, told in ((("--profile", "dmtcp"), "there is no dmtcp_launch on this node: install DMTCP, or use --profile criu"),
+                              (("--profile", "criu", "--restore", "path"), "does not go with --restore path"), (("--profile", "criu", "--ranks", "2"), "--ranks 2 does not go"),
+                              (("--profile", "criu", "--checkpoint-cmd", "x"), "leave one of them out"), (("--profile", "criu", "--ask", "group"), "--ask and --ask-signal do not go")):
+            tried = subprocess.run([BIN / "ckpt-run", "--alloc", "j", "--socket", cluster.agents["a"].socket, *options, "--", "true"], capture_output=True, text=True, env=environment)
+            assert tried.returncode == 125 and told in tried.stderr, (options, tried.returncode, tried.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(tap([a_program_is_saved_and_restored_by_dmtcp, what_cannot_be_saved_from_outside_is_refused]))
