@@ -50,6 +50,11 @@ static void print_life(struct cli *cli, const Ckpt__V1__NodeStatus *node, uint32
     else
         fprintf(cli->out, "probe: %s%s%s\n", node->probe, node->probed[0] == '\0' ? "" : ", ",
                 node->probed);
+    for (size_t i = 0; i < node->n_tools; i++)
+        fprintf(cli->out, "%s%s", i == 0 ? "saves programs from outside by: " : "; ",
+                node->tools[i]);
+    if (node->n_tools > 0)
+        fputc('\n', cli->out);
 }
 
 static void job_row(struct output_table *table, const Ckpt__V1__NodeJob *job)

@@ -65,8 +65,10 @@ struct agent {
     const char *architecture, *os; /* of the node; "": not told (src/agent/node/platform.h) */
     const char *domain;            /* as configured; "": none */
     const char *node_probe;        /* likewise; "": port 22 */
-    const char *sysfs;             /* where sensors are read; "": nowhere */
-    struct cgroups cgroups;        /* where jobs get control groups */
+    char **tools;                  /* a line for each of transparent/tool.h */
+    size_t tool_count;
+    const char *sysfs;      /* where sensors are read; "": nowhere */
+    struct cgroups cgroups; /* where jobs get control groups */
     uint32_t cgroup_told;   /* why a job got none: each enum err_code is logged once, as a bit */
     const char *app_socket; /* the ranks' own; "": nobody listens there */
     uint64_t started_at_ms;

@@ -31,6 +31,7 @@
 #include "src/agent/node/adopt.h"
 #include "src/agent/node/memory_mount.h"
 #include "src/agent/node/platform.h"
+#include "src/agent/transparent/tool.h"
 #include "src/base/build.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
@@ -54,6 +55,8 @@ struct flags {
 
 struct daemon {
     struct agent_config config;
+    char tool_lines[TOOLS_MAX][TOOL_LINE_BYTES];
+    char *tools[TOOLS_MAX];
     struct flags flags;
     const char *name;
     char boot_id[64];
@@ -347,6 +350,17 @@ static int find_running(struct daemon *daemon, struct ledger *ledger, struct err
     return result;
 }
 
+/* Once, before anybody waits for this agent. */
+static void look_for_tools(struct daemon *daemon)
+{
+    daemon->agent.tool_count = tools_look(daemon->tool_lines);
+    daemon->agent.tools = daemon->tools;
+    for (size_t i = 0; i < daemon->agent.tool_count; i++) {
+        daemon->tools[i] = daemon->tool_lines[i];
+        log_info("tool", "text=\"%s\"", daemon->tool_lines[i]);
+    }
+}
+
 static int daemon_open(struct daemon *daemon, struct err *err)
 {
     struct agent *agent = &daemon->agent;
@@ -385,6 +399,7 @@ static int daemon_open(struct daemon *daemon, struct err *err)
     agent->architecture = daemon->platform.machine;
     agent->domain = daemon->config.domain;
     agent->node_probe = daemon->config.node_probe;
+    look_for_tools(daemon);
     agent->os = daemon->platform.os;
     if (restart_points_new(agent, daemon->config.brokers, &agent->restart_points, err) != 0)
         return -1;

@@ -270,6 +270,10 @@ static void send_heartbeat(struct session *session)
         attended_list(session, true, &heartbeat.n_beginning_allocation_ids);
     if (session->agent->feature_level >= PROBE_LEVEL)
         heartbeat.node_probe = text_message(session->agent->node_probe);
+    if (session->agent->feature_level >= PROBE_LEVEL) {
+        heartbeat.n_tools = session->agent->tool_count;
+        heartbeat.tools = session->agent->tools;
+    }
     up.body_case = CKPT__V1__AGENT_UP__BODY_HEARTBEAT;
     up.heartbeat = &heartbeat;
     session_send(session, &up);

@@ -13,6 +13,7 @@
 #include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/explain/translate.h"
 #include "src/broker/health/node_probe.h"
+#include "src/broker/health/nodes.h"
 #include "src/broker/health/telemetry.h"
 
 static const char *wanted_text(const struct fsm_node *node)
@@ -27,6 +28,18 @@ static const char *wanted_text(const struct fsm_node *node)
         break;
     }
     return "";
+}
+
+static void fill_tools(const struct broker *broker, uint32_t slot, struct scratch *scratch,
+                       Ckpt__V1__NodeStatus *item)
+{
+    const char *tool;
+
+    if (broker->nodes == NULL)
+        return;
+    item->tools = scratch_take(scratch, NODES_TOOLS_MAX, sizeof(*item->tools));
+    while ((tool = nodes_tool(broker->nodes, slot, item->n_tools)) != NULL)
+        item->tools[item->n_tools++] = translate_text(tool);
 }
 
 void nodes_fill(const struct broker *broker, const struct fsm_node *node, struct scratch *scratch,
@@ -54,6 +67,7 @@ void nodes_fill(const struct broker *broker, const struct fsm_node *node, struct
     ret_item->connected = broker->dispatcher != NULL &&
                           dispatcher_node_connected(broker->dispatcher, node->id, &age_ms);
     ret_item->last_heartbeat_age_ms = age_ms;
+    fill_tools(broker, node->slot, scratch, ret_item);
     telemetry_fill_node(broker, node->slot, scratch, ret_item);
 }
 

@@ -14,6 +14,7 @@
 #include "fsm/node_life.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/base/text.h"
 #include "src/broker/broker.h"
 #include "src/broker/explain/translate.h"
 #include "src/broker/health/node_health.h"
@@ -39,6 +40,7 @@ struct node_record {
     uint64_t gone_us;                     /* since_us when this leader last gave it up */
     uint32_t gpus;                        /* as it said; 0: it did not */
     char probe[NODE_PROBE_ADDRESS_BYTES]; /* where it is to be probed, by its agent; "": not said */
+    char tools[NODES_TOOLS_MAX][NODES_TOOL_BYTES]; /* likewise; "": no more */
 };
 
 struct nodes {
@@ -483,7 +485,18 @@ void nodes_heard(struct nodes *nodes, uint32_t node_slot, const Ckpt__V1__AgentH
         return;
     if (heartbeat->gpu_count > 0 && heartbeat->gpu_count <= FSM_GPUS_PER_NODE_MAX)
         record->gpus = heartbeat->gpu_count;
+    for (size_t i = 0; i < NODES_TOOLS_MAX; i++)
+        (void)text_shown(i < heartbeat->n_tools ? heartbeat->tools[i] : "", record->tools[i],
+                         NODES_TOOL_BYTES);
     node_health_heartbeat(nodes->health, node_slot, heartbeat);
+}
+
+const char *nodes_tool(const struct nodes *nodes, uint32_t node_slot, size_t i)
+{
+    const struct node_record *record = record_find(nodes, node_slot);
+
+    return record != NULL && i < NODES_TOOLS_MAX && record->tools[i][0] != '\0' ? record->tools[i]
+                                                                                : NULL;
 }
 
 uint32_t nodes_gpus(const struct nodes *nodes, uint32_t node_slot)

@@ -51,6 +51,9 @@ void nodes_heard(struct nodes *nodes, uint32_t node_slot,
                  const Ckpt__V1__AgentHeartbeat *heartbeat);
 /* Where members probe the node: its agent's setting, and the address of its stream's other end. */
 void nodes_reached(struct nodes *nodes, uint32_t node_slot, const char *setting, const char *peer);
+/* The i-th of its tools that save programs from outside, as its agent tells; NULL: no more. */
+enum { NODES_TOOLS_MAX = 4, NODES_TOOL_BYTES = 200 };
+const char *nodes_tool(const struct nodes *nodes, uint32_t node_slot, size_t i);
 /* No agent ever spoke for it, to any leader: a job, or an operator who drains it, named it. */
 bool nodes_unreported(const struct fsm_node *node);
 /* UINT64_MAX: not heard of by this leader. */
