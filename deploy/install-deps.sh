@@ -20,7 +20,7 @@ if [ "${1-}" = systems ]; then
     command -v node > /dev/null || packages+=(nodejs)
     command -v npm > /dev/null || packages+=(npm)
     packages+=(openmpi-bin libopenmpi-dev slurmctld slurmd slurm-client python3-torch python3-numpy
-        radosgw ceph-mon ceph-osd ceph-common awscli swift-proxy swift-account swift-container swift-object memcached)
+        radosgw ceph-mon ceph-osd ceph-common awscli swift-proxy swift-account swift-container swift-object memcached debootstrap)
 fi
 missing=()
 for package in "${packages[@]}"; do

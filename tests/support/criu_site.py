@@ -1,0 +1,52 @@
+"""A criu that runs on this kernel: the machine's own, or that of a later Debian, whose files are made once (build/roots) and run by their own loader."""
+import functools
+import os
+import platform
+import shutil
+import subprocess
+
+from cluster import BUILD
+
+RELEASE, FOLDER = "trixie", BUILD / "roots" / "trixie-criu"
+# its loader and libraries come from there, and nothing else of it is entered: the programs that are saved are this machine's
+WRAPPER = '#!/bin/sh\nexec "{root}/lib64/ld-linux-x86-64.so.2" --library-path "{root}/usr/lib/x86_64-linux-gnu" "{root}/usr/sbin/criu" "$@"\n'
+
+
+def checked(program):
+    return subprocess.run([program, "check"], capture_output=True).returncode == 0
+
+
+def made():
+    """None, or why there is no such root."""
+    if (FOLDER / "made").exists():
+        return None
+    if shutil.which("debootstrap") is None:
+        return "no criu here that runs on this kernel, and no debootstrap for a later one (deploy/install-deps.sh systems)"
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.parent.mkdir(exist_ok=True)
+    done = subprocess.run(["debootstrap", "--variant=minbase", "--include=criu", RELEASE, FOLDER], capture_output=True, text=True)
+    if done.returncode != 0:
+        return f"no Debian {RELEASE} from a mirror: {done.stdout.strip().splitlines()[-1:]}"
+    (FOLDER / "made").touch()
+    return None
+
+
+@functools.lru_cache
+def lacking():
+    """Why nothing can be saved by criu here, or None: it then is the first one in PATH."""
+    if os.geteuid() != 0:
+        return "criu needs root here"
+    own = shutil.which("criu", path=f"{os.environ['PATH']}:/usr/sbin")
+    if own is not None and checked(own):
+        return None
+    if platform.machine() != "x86_64":
+        return "the root of a later Debian is entered by its x86-64 loader alone"
+    reason = made()
+    if reason is not None:
+        return reason
+    folder = FOLDER / "wrapper"
+    folder.mkdir(exist_ok=True)
+    (folder / "criu").write_text(WRAPPER.format(root=FOLDER))
+    (folder / "criu").chmod(0o755)
+    os.environ["PATH"] = f"{folder}:{os.environ['PATH']}"
+    return None if checked("criu") else "criu check fails here with that of a later Debian as well"
