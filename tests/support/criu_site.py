@@ -50,3 +50,24 @@ def lacking():
     (folder / "criu").chmod(0o755)
     os.environ["PATH"] = f"{folder}:{os.environ['PATH']}"
     return None if checked("criu") else "criu check fails here with that of a later Debian as well"
+
+
+def for_others(folder):
+    """A criu in this folder that a user without rights may run: by capabilities of its file, where it is this root's of its loader. Why not, or None."""
+    reason = lacking()
+    if reason is not None:
+        return reason
+    if shutil.which("setcap") is None:
+        return "needs setcap"
+    own = shutil.which("criu", path=f"{os.environ['PATH']}:/usr/sbin")
+    foreign = own == str(FOLDER / "wrapper" / "criu")
+    program = folder / ("loader" if foreign else "criu")
+    shutil.copyfile(FOLDER / "lib64" / "ld-linux-x86-64.so.2" if foreign else own, program)
+    program.chmod(0o755)
+    if subprocess.run(["setcap", "cap_checkpoint_restore,cap_sys_ptrace,cap_setpcap+ep", program], capture_output=True).returncode != 0:
+        return "no capabilities of files in this folder"
+    if foreign:
+        (folder / "criu").write_text(WRAPPER.format(root=FOLDER).replace(f'"{FOLDER}/lib64/ld-linux-x86-64.so.2"', f'"{program}"'))
+        (folder / "criu").chmod(0o755)
+    tried = subprocess.run([folder / "criu", "check", "--unprivileged"], user=65534, group=65534, extra_groups=[], capture_output=True, text=True)
+    return None if tried.returncode == 0 else f"criu check --unprivileged: {tried.stderr.strip().splitlines()[-1:]}"

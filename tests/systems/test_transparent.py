@@ -13,7 +13,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import criu_site  # noqa: E402
-from cluster import Cluster, common_pb2, grpc, tap, wait_until  # noqa: E402
+from cluster import Cluster, application_of, common_pb2, grpc, tap, wait_until  # noqa: E402
 from jobs import COMPLETE, FAILED, MIB, POLICY, SUSPENDED, TIMED_OUT, all_run, allocation_in, ends, ends_in, hint, says  # noqa: E402
 
 SEED = int(os.environ.get("SEED", time.time_ns() % 10**6))
@@ -242,10 +242,46 @@ def a_file_that_has_become_shorter_is_named_and_nothing_begins():
         os.truncate(loop.out, 3)
         assert ends(loop.job, 30) == 125
         assert re.search(r"the application cannot be restored: it had written \d+ bytes of \S+/loop.out, which has 3 now: bring the file back", loop.job.log.read_text())
-        assert "which has 3 now" in cluster.ctl("job", "loop").stdout and loop.out.stat().st_size == 3
+        assert "which has 3 now" in cluster.ctl("events", "loop").stdout and loop.out.stat().st_size == 3
+    return None
+
+
+def a_user_without_rights_saves_by_the_capabilities_of_criu():
+    if criu_site.lacking() is not None:
+        return criu_site.lacking()
+    with begin() as cluster:
+        cluster.let_others_in()
+        programs, work = cluster.dir / "criu", cluster.dir / "nobody"
+        programs.mkdir()
+        programs.chmod(0o755)
+        work.mkdir()
+        os.chown(work, 65534, 65534)
+        reason = criu_site.for_others(programs)
+        if reason is not None:
+            return reason
+        cluster.start()
+        cluster.register("loop", [("a", 1, MIB)], owner="nobody")
+        (cluster.dir / "loop.py").write_text(IN_PYTHON)
+        (cluster.dir / "in").write_text("".join(f"{line}\n" for line in range(LINES)))
+        command = f"exec /usr/bin/python3 -B {cluster.dir}/loop.py {work}/out {work}/gaps 0 < {cluster.dir}/in"
+        with open(cluster.dir / "log", "ab") as log:
+            run = subprocess.Popen([cluster.bin / "ckpt-run", "--alloc", "loop", "--work-dir", work / "w", "--socket", cluster.agents["a"].socket, "--profile", "criu",
+                                    "--restart-on", "signal", "--", "sh", "-c", command], user=65534, group=65534, extra_groups=[], stdout=log, stderr=log, cwd=work,
+                                   env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"})
+        try:
+            wait_until("it steps", lambda: (work / "out").exists() and len((work / "out").read_text().split()) > 50, 30)
+            done = ends_in(cluster, "loop", hint(cluster, "loop"), (COMPLETE, FAILED, TIMED_OUT), 30)
+            assert done.state == COMPLETE, done.detail
+            os.killpg(application_of(run.pid), signal.SIGKILL)
+            assert run.wait(60) == 0, (cluster.dir / "log").read_text()
+        finally:
+            run.kill()
+            run.wait()
+        assert [int(total) for total in (work / "out").read_text().split()] == expected(), (cluster.dir / "log").read_text()
     return None
 
 
 if __name__ == "__main__":
     sys.exit(tap([a_loop_in_c_ends_with_the_result_of_an_undisturbed_run, a_loop_in_python_does_too, its_ckpt_run_is_killed_in_a_checkpoint_and_it_goes_on,
-                  what_criu_cannot_save_is_said_and_goes_on, one_that_stops_with_its_checkpoint_goes_on_later, a_file_that_has_become_shorter_is_named_and_nothing_begins]))
+                  what_criu_cannot_save_is_said_and_goes_on, one_that_stops_with_its_checkpoint_goes_on_later, a_file_that_has_become_shorter_is_named_and_nothing_begins,
+                  a_user_without_rights_saves_by_the_capabilities_of_criu]))
