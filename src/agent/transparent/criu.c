@@ -47,20 +47,6 @@ static int ask_version(uint32_t *ret_version, struct err *err)
     return 0;
 }
 
-/* The first error names the cause. */
-static const char *check_reason(char *output, char reason[REASON_BYTES])
-{
-    char *rest = output, *line;
-
-    while ((line = strsep(&rest, "\n")) != NULL) {
-        const char *error = strstr(line, "Error ("),
-                   *text = error == NULL ? NULL : strstr(error, "): ");
-        if (text != NULL)
-            return text_shown(text + strlen("): "), reason, REASON_BYTES);
-    }
-    return "it does not say why";
-}
-
 static int criu_check(char ret_version[TOOL_VERSION_BYTES], struct err *err)
 {
     char path[PATH_MAX], output[CHECK_OUTPUT_BYTES], reason[REASON_BYTES];
@@ -77,10 +63,19 @@ static int criu_check(char ret_version[TOOL_VERSION_BYTES], struct err *err)
         return -1;
     if (wait_status == 0)
         return 0;
+    criu_reason(output, reason, sizeof(reason));
+    if (reason[0] == '\0') /* of the log its first line is left */
+        (void)text_shown(output[0] == '\0' ? "it does not say why" : output, reason,
+                         sizeof(reason));
+    if (geteuid() == 0)
+        return err_set(err, ERR_REFUSED,
+                       "criu %s does not work here: %s; install a release that knows this kernel",
+                       ret_version, reason);
     return err_set(err, ERR_REFUSED,
-                   "criu %s does not work here: %s; install a release that knows this kernel, or "
-                   "as root: setcap cap_checkpoint_restore,cap_sys_ptrace,cap_setpcap+ep %.100s",
-                   ret_version, check_reason(output, reason), path);
+                   "criu %s does not work here: %s; as root: setcap "
+                   "cap_checkpoint_restore,cap_sys_ptrace,cap_setpcap+ep %.100s, or install a "
+                   "release that knows this kernel",
+                   ret_version, reason, path);
 }
 
 /* ---- save ---- */

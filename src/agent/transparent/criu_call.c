@@ -86,24 +86,37 @@ static const char *reason_of(const char *line)
 }
 
 /* Each function that gives up on the way out says so. */
-static bool is_consequence(const char *reason)
+static bool is_consequence(const char *line)
 {
-    return strstr(reason, " failed with ") != NULL || strstr(reason, "FAILED") != NULL;
+    static const char *const words[] = {" failed with ", " failed when ", "FAILED", "Failed to ",
+                                        "Could not initialize"};
+
+    for (size_t i = 0; i < ARRAY_COUNT(words); i++)
+        if (strstr(line, words[i]) != NULL)
+            return true;
+    return false;
 }
 
-/* The last error that is no consequence: the ones before may be of what criu can do without. */
+void criu_reason(char *log, char *ret_reason, size_t size)
+{
+    char *rest = log, *line;
+
+    ret_reason[0] = '\0';
+    while ((line = strsep(&rest, "\n")) != NULL)
+        if (reason_of(line) != NULL && !is_consequence(line))
+            (void)text_shown(reason_of(line), ret_reason, size);
+}
+
 static void read_reason(int work_fd, char ret_reason[REASON_BYTES])
 {
     int fd = work_fd < 0 ? -1 : openat(work_fd, CRIU_LOG_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    char *text = check_calloc(1, LOG_TAIL_BYTES), *rest = text, *line;
+    char *text = check_calloc(1, LOG_TAIL_BYTES);
     off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
 
-    ret_reason[0] = '\0';
     if (fd >= 0 && pread(fd, text, LOG_TAIL_BYTES - 1,
-                         size > LOG_TAIL_BYTES - 1 ? size - (LOG_TAIL_BYTES - 1) : 0) > 0)
-        while ((line = strsep(&rest, "\n")) != NULL)
-            if (reason_of(line) != NULL && !is_consequence(line))
-                (void)text_shown(reason_of(line), ret_reason, REASON_BYTES);
+                         size > LOG_TAIL_BYTES - 1 ? size - (LOG_TAIL_BYTES - 1) : 0) < 0)
+        text[0] = '\0';
+    criu_reason(text, ret_reason, REASON_BYTES);
     if (fd >= 0)
         close(fd);
     free(text);

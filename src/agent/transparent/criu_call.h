@@ -65,6 +65,9 @@ int criu_start(struct criu_process *ret_criu, struct err *err);
 int criu_ask(const struct criu_process *criu, const struct criu_request *request,
              struct criu_answer *ret_answer, struct err *err);
 void criu_end(struct criu_process *criu);
+/* The cause that a log of criu names: its last error that is no consequence of one before, for the
+ * first ones may be of what criu can do without. "": none. The log is taken apart. */
+void criu_reason(char *log, char *ret_reason, size_t size);
 /* criu_start(), criu_ask() and criu_end(). */
 int criu_call(const struct criu_request *request, struct criu_answer *ret_answer, struct err *err);
 

@@ -293,6 +293,30 @@ static void each_bad_answer_has_its_reason(void **state)
     assert_string_equal(err.text, "criu says pid 0 of what it has restored");
 }
 
+static void the_cause_is_found_among_its_errors(void **state)
+{
+    static const struct {
+        const char *log, *reason;
+    } rows[] = {
+        {"", ""},
+        {"Looks good.\n", ""},
+        {"Error (a.c:1)\nError without its place\n", ""},
+        {"Error (criu/util.c:642): exited, status=1\nError (criu/vdso.c:381): vdso: Unexpected rt "
+         "vDSO area bounds\nError (criu/vdso.c:613): vdso: Failed to fill self vdso "
+         "symtable\nError "
+         "(criu/kerndat.c:1615): kerndat_vdso_fill_symtable failed when initializing kerndat.\n"
+         "Error (criu/crtools.c:260): Could not initialize kernel features detection.\n",
+         "vdso: Unexpected rt vDSO area bounds"}};
+    char log[1024], reason[200];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        snprintf(log, sizeof(log), "%s", rows[i].log);
+        criu_reason(log, reason, sizeof(reason));
+        assert_string_equal(reason, rows[i].reason);
+    }
+}
+
 static void without_criu_the_next_step_is_said(void **state)
 {
     char *path = check_strdup(getenv("PATH"));
@@ -427,6 +451,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_step_that_says_no_takes_no_checkpoint),
         cmocka_unit_test(a_restore_tells_the_pid),
         cmocka_unit_test(each_bad_answer_has_its_reason),
+        cmocka_unit_test(the_cause_is_found_among_its_errors),
         cmocka_unit_test(without_criu_the_next_step_is_said),
         cmocka_unit_test(the_tool_saves_one_program_and_its_children),
     };
