@@ -51,6 +51,7 @@ struct service;
 struct watch;
 struct backup;
 struct backup_schedule;
+struct upgrades;
 struct disk_ops; /* raft/io_ops.h */
 
 /* Statuses of fsm/core/status.h are counted by their number below this. */
@@ -127,6 +128,7 @@ struct broker {
     struct accounting *accounting; /* NULL in tests and in the simulator */
     struct metrics *metrics;
     struct credentials *credentials; /* NULL without TLS */
+    struct upgrades *upgrades;       /* NULL in the simulator: nobody restarts it */
     struct http *http;               /* NULL when the member has no http address */
 };
 

@@ -96,6 +96,8 @@ extern const struct method service_operator_methods[];
 extern const size_t service_operator_method_count;
 extern const struct method service_members_methods[];
 extern const size_t service_members_method_count;
+extern const struct method service_upgrade_methods[];
+extern const size_t service_upgrade_method_count;
 
 /* A list of fields for a row's `own`. */
 #define OWN_FIELDS(...) ((const char *const[]){__VA_ARGS__, NULL})
@@ -118,6 +120,10 @@ enum fsm_status tenants_fill_put(const ProtobufCMessage *message, Ckpt__Log__V1_
 void undeleted_answer(struct request *request, struct scratch *scratch);
 void orphans_answer(struct request *request, struct scratch *scratch);
 uint64_t undeleted_count(const struct fsm *fsm, const char *allocation_id);
+
+/* service_upgrade.c: levels, the start of this process, its canary */
+void upgrade_fill_status(const struct broker *broker, struct scratch *scratch,
+                         Ckpt__V1__StatusReply *reply);
 
 /* status.c; status_targets returns how many */
 size_t status_targets(const struct broker *broker, struct scratch *scratch,

@@ -490,7 +490,8 @@ static const struct {
     const size_t *count;
 } tables[] = {{service_broker_methods, &service_broker_method_count},
               {service_operator_methods, &service_operator_method_count},
-              {service_members_methods, &service_members_method_count}};
+              {service_members_methods, &service_members_method_count},
+              {service_upgrade_methods, &service_upgrade_method_count}};
 
 unsigned service_roles(const char *path)
 {

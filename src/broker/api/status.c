@@ -715,7 +715,7 @@ void status_answer(struct request *request, struct scratch *scratch)
     status.state_ms = replica_state_ms(broker->replica);
     reply.version = translate_text(build_text);
     reply.passive_since_ms = fsm_passive_since_ms(replica_fsm(broker->replica));
-    reply.feature_level = fsm_level(replica_fsm(broker->replica));
+    upgrade_fill_status(broker, scratch, &reply);
     reply.loop_lag_max_ms = broker->counters.loop_lag_max_ms;
     reply.certificate_expires_ms = (uint64_t)broker->counters.tls_expiry_s * 1000;
     reply.ca_expires_ms = (uint64_t)broker->counters.tls_ca_expiry_s * 1000;

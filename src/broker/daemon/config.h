@@ -89,6 +89,7 @@ struct config {
     struct htcondor_names htcondor;
     char *unix_socket;        /* "": none */
     uint64_t connections_max; /* of the API; lowered when the process may not open so many files */
+    bool supervised;          /* somebody starts the process again when it ends */
     bool insecure;            /* addresses that are not loopback are bound without TLS */
     char *tls_ca, *tls_cert, *tls_key; /* PEM files, "{id}" is the member's id; "": no TLS */
     enum log_level log_level;

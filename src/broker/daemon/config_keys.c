@@ -158,6 +158,7 @@ static const struct settings_row rows[] = {
     ROOT(&settings_path, "restart_hook", restart_hook, 0, 1024, "")
     ROOT(&settings_path, "tenant_admins", tenant_admins, 0, 4096, "")
     ROOT(&settings_count, "connections_max", connections_max, 16, 1000000, "12000")
+    ROOT(&settings_yes_no, "supervised", supervised, 0, 0, "no")
     ROOT(&settings_yes_no, "insecure", insecure, 0, 0, "no")
     ROOT(&settings_level, "log_level", log_level, 0, 0, "info")
     TLS("ca", tls_ca)

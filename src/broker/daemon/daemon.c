@@ -25,6 +25,7 @@
 #include "src/broker/daemon/listen.h"
 #include "src/broker/daemon/metrics.h"
 #include "src/broker/daemon/process.h"
+#include "src/broker/daemon/upgrades.h"
 #include "src/broker/decide/evaluator.h"
 #include "src/broker/decide/hangs.h"
 #include "src/broker/decide/restarter.h"
@@ -86,6 +87,7 @@ struct daemon {
     uint64_t stalled_told_ms;   /* of peers that do not read; 0: never */
     uint64_t stalled_left_out;  /* not logged since then */
     uint64_t workers_until_ms;  /* until then killed workers may end */
+    int exit_code;              /* after a clean stop */
     bool stopping;
     char founding[CONSENSUS_FOUNDING_BYTES]; /* as it was logged */
 };
@@ -226,6 +228,8 @@ static void daemon_fatal(void *context, const struct err *err)
     else
         log_error("fatal", "code=%s text=\"%s\" next=\"%s\"", err_code_name(err->code), err->text,
                   repair_disk);
+    if (err->code != ERR_FULL && upgrades_failed(daemon->broker.upgrades, err->text))
+        _exit(DAEMON_EXIT_AGAIN);
     _exit(daemon_exit_code(err, DAEMON_EXIT_FATAL));
 }
 
@@ -254,13 +258,13 @@ static void daemon_await_workers(uv_timer_t *timer)
     if (accounting_active() > 0) {
         log_warning("accounting_left", "text=\"its disk hangs; the next start goes on with it\"");
         daemon_report_stop(daemon);
-        _exit(EXIT_SUCCESS);
+        _exit(daemon->exit_code);
     }
     if (worker_active() > 0) {
         log_warning("workers_left", "count=%zu text=\"they hang in the kernel; check the mounts\"",
                     worker_active());
         daemon_report_stop(daemon);
-        _exit(EXIT_SUCCESS);
+        _exit(daemon->exit_code);
     }
     process_lag_stop(&daemon->lag);
     supervisor_unwatch(&daemon->watchdog);
@@ -279,6 +283,7 @@ static void daemon_replica_closed(void *context)
     struct broker *broker = &daemon->broker;
 
     broker->replica = NULL;
+    upgrades_free(broker->upgrades);
     leader_watch_free(daemon->leader_watch);
     member_watch_free(daemon->member_watch);
     disk_watch_free(daemon->disk_watch);
@@ -387,6 +392,16 @@ static void daemon_stop(struct daemon *daemon)
     CHECK(uv_timer_start(&daemon->step, daemon_step, 0, DAEMON_STEP_MS) == 0);
 }
 
+/* Its supervisor starts it again, or ckptd-start the build before. */
+static void daemon_end_again(void *context)
+{
+    struct daemon *daemon = context;
+
+    if (!daemon->stopping)
+        daemon->exit_code = DAEMON_EXIT_AGAIN;
+    daemon_stop(daemon);
+}
+
 /* ---- signals ---- */
 
 /* Log level, certificates, object stores, telemetry and health can change without a restart. The
@@ -422,10 +437,12 @@ static void daemon_signal(uv_signal_t *handle, int number)
         log_info("reload_ignored", "text=\"this member is stopping\"");
     else if (number == SIGHUP)
         daemon_reload(daemon);
-    else if (number != SIGUSR2)
-        daemon_stop(daemon);
-    else if (daemon->broker.replica != NULL)
+    else if (number == SIGUSR2 && daemon->broker.replica != NULL)
         process_dump(&daemon->broker);
+    if (number != SIGTERM && number != SIGINT)
+        return;
+    daemon->exit_code = 0; /* also when it was about to be started again */
+    daemon_stop(daemon);
 }
 
 /* ---- starting ---- */
@@ -525,6 +542,7 @@ static void daemon_add_parts(struct daemon *daemon)
     rpc_server_add_reflection(broker->rpc, ckpt_descriptors,
                               (size_t)(ckpt_descriptors_end - ckpt_descriptors));
     broker->metrics = broker_metrics_new(broker);
+    broker->upgrades = upgrades_new(broker, daemon_end_again, daemon);
     credentials_watch(broker->credentials);
     broker->service = service_new(broker);
     broker->watch = watch_new(broker);
@@ -618,7 +636,7 @@ static void daemon_report_start(struct daemon *daemon)
 }
 
 int daemon_run(const struct config *config, const struct config_flags *flags,
-               enum daemon_start start, struct err *err)
+               enum daemon_start start, int *ret_exit_code, struct err *err)
 {
     struct daemon *daemon = check_calloc(1, sizeof(*daemon));
     struct broker *broker = &daemon->broker;
@@ -649,6 +667,7 @@ int daemon_run(const struct config *config, const struct config_flags *flags,
     uv_run(&daemon->loop, UV_RUN_DEFAULT);
     CHECK(daemon->stopping);
     CHECK(uv_loop_close(&daemon->loop) == 0);
+    *ret_exit_code = daemon->exit_code;
     free(daemon);
     return 0;
 }

@@ -10,7 +10,8 @@
  *          starting again cannot help, and a supervisor must not try. One that was removed from the
  *          cluster, or that begins anew where the others hold its cluster's data, ends with
  *          DAEMON_EXIT_REMOVED, likewise. One that meets what its build does not know ends with
- *          DAEMON_EXIT_NEWER: nothing is damaged, and another build goes on.
+ *          DAEMON_EXIT_NEWER: nothing is damaged, and another build goes on. One that was asked to
+ *          restart, or whose canary fails (upgrades.h), ends with DAEMON_EXIT_AGAIN.
  * When     daemon_run() once in a process: it installs signal handlers and owns the loop. The
  *          configuration must live as long as it runs.
  */
@@ -24,6 +25,7 @@ enum {
     DAEMON_EXIT_DATA = 4,
     DAEMON_EXIT_REMOVED = 5, /* likewise: no supervisor should start it again */
     DAEMON_EXIT_NEWER = 6,   /* of an older build than the cluster: may be tried again */
+    DAEMON_EXIT_AGAIN = 7,   /* asked to be started again, or to have the build before started */
     DAEMON_TRANSFER_MAX_MS = 3000,
     DAEMON_STALLED_MS = 5000, /* between two lines about peers that do not read */
     DAEMON_DRAIN_MS = 1000,
@@ -48,9 +50,9 @@ int daemon_exit_code(const struct err *err, int otherwise);
 void daemon_log_failure(const char *event, const struct config *config, enum daemon_start start,
                         const struct err *err);
 
-/* Returns when the process should end: 0 after a clean stop, -1 with err when it could not start.
- * flags are used again by SIGHUP. */
+/* Returns when the process should end: 0 after a clean stop, with the exit code; -1 with err when
+ * it could not start. flags are used again by SIGHUP. */
 int daemon_run(const struct config *config, const struct config_flags *flags,
-               enum daemon_start start, struct err *err);
+               enum daemon_start start, int *ret_exit_code, struct err *err);
 
 #endif

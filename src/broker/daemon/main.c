@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/message_level.h"
 #include "src/base/build.h"
 #include "src/base/check.h"
 #include "src/base/log_file.h"
@@ -193,7 +194,7 @@ static int parse_options(int argc, char **argv, struct options *options)
             options->print_config = true;
             break;
         case 'v':
-            printf("ckptd %s\n", build_text);
+            printf("ckptd %s\nfeature level %d\n", build_text, FSM_LEVEL_NEWEST);
             return EXIT_SUCCESS;
         case 'h':
             fputs(usage, stdout);
@@ -230,6 +231,7 @@ static int run_offline(const struct config *config, const struct options *option
 static int run_daemon(const struct config *config, const struct options *options)
 {
     enum daemon_start start = options->join ? DAEMON_JOIN : DAEMON_START;
+    int exit_code;
     struct err err;
 
     if (options->bootstrap)
@@ -249,8 +251,8 @@ static int run_daemon(const struct config *config, const struct options *options
         return EXIT_FAILURE;
     }
     fflush(stdout);
-    if (daemon_run(config, &options->flags, start, &err) == 0)
-        return EXIT_SUCCESS;
+    if (daemon_run(config, &options->flags, start, &exit_code, &err) == 0)
+        return exit_code;
     daemon_log_failure("start_failed", config, start, &err);
     return daemon_exit_code(&err, EXIT_FAILURE);
 }

@@ -95,6 +95,8 @@ static void the_matrix_is_what_the_readme_says(void **state)
         {"/ckpt.v1.OperatorService/DrainNode", "o"},
         {"/ckpt.v1.OperatorService/SetPolicy", "o"},
         {"/ckpt.v1.OperatorService/AddMember", "o"},
+        {"/ckpt.v1.OperatorService/RestartMember", "o"},
+        {"/ckpt.v1.OperatorService/StartCanary", "o"},
         {"/ckpt.v1.OperatorService/Backup", "o"},
         {"/ckpt.v1.OperatorService/StatusOfSomethingElse", ""},
         {"/ckpt.v2.BrokerService/RegisterAllocation", ""},

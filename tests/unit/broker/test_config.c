@@ -25,6 +25,7 @@ static void the_smallest_file_gets_defaults(void **state)
     assert_uint_equal(config->policy.hazard_forget_ms, UINT64_C(2592000000));
     assert_uint_equal(config->storage_watch.failures_down, 3);
     assert_false(config->insecure);
+    assert_false(config->supervised);
     assert_string_equal(config->data_dir, "/var/lib/ckpt");
     assert_string_equal(config->unix_socket, "");
     assert_int_equal(config->log_level, LOG_LEVEL_INFO);
@@ -224,6 +225,7 @@ static const struct refusal mistakes[] = {
     {HEAD ONE "policy: {}\npolicy: {}\n", {"line 5", "policy", "twice"}},
     {HEAD HEAD ONE, {"line 2", "cluster_id", "twice"}},
     {HEAD ONE "log_level: loud\n", {"line 4", "log_level", "loud", "debug, info"}},
+    {HEAD ONE "supervised: perhaps\n", {"line 4", "supervised", "perhaps", "yes or no"}},
     {HEAD ONE "insecure: flase\n", {"line 4", "insecure", "flase", "yes or no"}},
     {HEAD ONE "data_dir: relative\n", {"line 4", "data_dir", "absolute"}},
     {HEAD ONE "data_dir: /a/../b\n", {"line 4", "data_dir", "'..'"}},
