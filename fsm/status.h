@@ -209,8 +209,7 @@
     X(77, WRITES_FULL, 9, "{c} parts are being written to the target, its max_writes is {l}",      \
       "wait for running writers, or raise it: ckptctl target put TARGET --max-writes N")           \
     X(78, FEATURE_LEVEL, 9, "it needs feature level {c}, the cluster has {l}",                     \
-      "upgrade the members that are behind (ckptctl status), then ckptctl policy set "             \
-      "feature_level={c}")                                                                         \
+      "upgrade the members that are behind (ckptctl upgrade plan), then ckptctl upgrade finalize") \
     X(79, PASSIVE, 9,                                                                              \
       "the cluster began from a backup and is passive: it gives no orders and touches no target",  \
       "ckptctl cluster adopt, when no other cluster uses these nodes and targets")                 \

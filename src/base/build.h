@@ -10,4 +10,8 @@
  * the commit; the version alone where the folder was no checkout. At most 95 bytes. */
 extern const char build_text[];
 
+/* Releases, X(level, version), as the file RELEASES has them (the lint compares): the feature
+ * levels of builds that do not tell them. */
+#define BUILD_RELEASES(X) X(1, "0.1.0")
+
 #endif

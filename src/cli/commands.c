@@ -261,6 +261,9 @@ static const struct option_spec gc_orphans_options[] = {
 
 static const struct option_spec member_replace_options[] = {MEMBER_ADDRESSES, MEMBER_WAIT, {0}};
 
+static const struct option_spec finalize_options[] = {
+    COUNT("level", "N", "this level; without: the newest that a member knows", 2, 255), {0}};
+
 static const struct option_spec losses_options[] = {
     TEXT("tenant", "TENANT", "only this tenant"), STALE, {0}};
 
@@ -381,6 +384,13 @@ const struct command commands[] = {
     {"policy get", "", 0, 0, "the cluster's policy", command_policy_get, NULL, COMMAND_READS},
     {"policy set", "KEY=VALUE...", 1, CLI_ARGUMENTS_MAX,
      "change the policy: min_interval=5m max_victims=3", command_policy_set, NULL, COMMAND_CHANGES},
+    {"upgrade status", "", 0, 0, "builds and levels of members and agents, and who is behind",
+     command_upgrade_status, NULL, COMMAND_READS},
+    {"upgrade plan", "", 0, 0,
+     "the steps of an upgrade, what each costs, which guard does not hold", command_upgrade_plan,
+     NULL, COMMAND_READS},
+    {"upgrade finalize", "", 0, 0, "take what the new build brings: the cluster's level rises",
+     command_upgrade_finalize, finalize_options, COMMAND_CHANGES},
     {"transfer", "[MEMBER]", 0, 1, "hand leadership over", command_transfer, NULL, COMMAND_CHANGES},
     {"member list", "", 0, 0, "members, who votes, how far behind (any member)",
      command_member_list, NULL, COMMAND_READS},

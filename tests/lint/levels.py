@@ -69,6 +69,9 @@ def problems(texts):
     was = {key: value for key, value in was.items() if key[0].startswith("ckpt.")}
     yield from compare(was, now, level)
     newest = max([said for _, _, said in now.values()] + [level])
+    for released, release, _ in releases(texts["RELEASES"]):
+        if f'X({released}, "{release}")' not in texts["src/base/build.h"]:
+            yield f"src/base/build.h: BUILD_RELEASES has no X({released}, \"{release}\"), which RELEASES has"
     if not re.search(rf"\bFSM_LEVEL_NEWEST = {newest}\b", texts["fsm/message_level.h"]):
         yield f"fsm/message_level.h: FSM_LEVEL_NEWEST is not {newest}, the highest level of the .proto files"
 

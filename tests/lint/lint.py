@@ -65,7 +65,7 @@ MAY_INCLUDE = {
                     "src/tls/identity.h", "src/tls/watch.h", "src/base/"),
     "src/agent/": ("src/agent/", "src/ask/", "src/cli/owner.h", "src/dest/", "src/profile/", "src/rpc/", "src/net/network.h", "src/serve/", "fsm/attributes.h", "fsm/message_level.h", "fsm/names.h", "ckpt/v1/", "ckpt/agent/v1/", "criu/", "src/tls/context.h", "src/base/"),
     "src/app/": ("src/app/",),
-    "src/cli/": ("src/cli/", "src/whatif/", "src/client/", "src/profile/", "src/backup/", "src/dest/sha256.h", "fsm/names.h", "fsm/status.h", "fsm/records/", "ckpt/v1/",
+    "src/cli/": ("src/cli/", "src/whatif/", "src/client/", "src/profile/", "src/backup/", "src/dest/sha256.h", "fsm/names.h", "fsm/status.h", "fsm/records/", "ckpt/",
                  "src/tls/authority.h", "src/tls/context.h", "src/tls/watch.h", "src/base/"),
 }
 # the one place where consensus and state machine meet; the program chooses the tables of real disk and network for it
