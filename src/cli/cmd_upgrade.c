@@ -190,6 +190,10 @@ enum cli_exit command_upgrade_status(struct cli *cli)
         return code;
     if (cli_is_json(cli)) {
         output_json(cli, "upgrade", status_json(&upgrade));
+    } else if (cli->format == OUTPUT_NAME) {
+        for (size_t i = 0; i < upgrade.count; i++)
+            if (upgrade_behind(&upgrade, upgrade.rows[i].build))
+                output_name(cli, upgrade.rows[i].status->name);
     } else {
         fprintf(cli->out, "cluster level %u   newest build ", upgrade.cluster_level);
         output_safe(cli->out, upgrade.target);

@@ -264,6 +264,17 @@ static const struct option_spec member_replace_options[] = {MEMBER_ADDRESSES, ME
 static const struct option_spec finalize_options[] = {
     COUNT("level", "N", "this level; without: the newest that a member knows", 2, 255), {0}};
 
+static const struct option_spec restart_member_options[] = {
+    FLAG("all", "all members, one after the other, the leader last"),
+    DURATION("wait-for", "until each has come back and caught up, at most so long (2m)", 1000),
+    FLAG("accept-outage", "also when nothing can be decided meanwhile"),
+    {0}};
+
+static const struct option_spec canary_options[] = {
+    FLAG("no-wait", "the member watches by itself; upgrade status tells its verdict"),
+    FLAG("end", "end the watch under way: the build stays"),
+    {0}};
+
 static const struct option_spec losses_options[] = {
     TEXT("tenant", "TENANT", "only this tenant"), STALE, {0}};
 
@@ -389,8 +400,13 @@ const struct command commands[] = {
     {"upgrade plan", "", 0, 0,
      "the steps of an upgrade, what each costs, which guard does not hold", command_upgrade_plan,
      NULL, COMMAND_READS},
+    {"upgrade canary", "MEMBER TIME", 1, 2,
+     "a new build watches itself, and is put back when a check fails", command_upgrade_canary,
+     canary_options, COMMAND_CHANGES},
     {"upgrade finalize", "", 0, 0, "take what the new build brings: the cluster's level rises",
      command_upgrade_finalize, finalize_options, COMMAND_CHANGES},
+    {"restart-member", "[MEMBER]", 0, 1, "a member ends in good order and is started again",
+     command_restart_member, restart_member_options, COMMAND_CHANGES},
     {"transfer", "[MEMBER]", 0, 1, "hand leadership over", command_transfer, NULL, COMMAND_CHANGES},
     {"member list", "", 0, 0, "members, who votes, how far behind (any member)",
      command_member_list, NULL, COMMAND_READS},
