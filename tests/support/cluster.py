@@ -242,6 +242,7 @@ class Agent:
         self.process = None
         self.cgroup = "off"  # the one that tests run in is nobody's business either, and no two agents share one
         self.prefix = []  # command that starts the agent
+        self.program = None  # another ckpt-agentd than the cluster's
         self.sysfs = cluster.dir / "no-sysfs"  # the sensors of the machine that tests run on are nobody's business
 
     def start(self):
@@ -249,7 +250,7 @@ class Agent:
         self.config.write_text(self.cluster.agent_config.read_text().replace("{node}", self.name) + f'sysfs: "{self.sysfs}"\ncgroup: "{self.cgroup}"\n')
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                [*self.prefix, str(self.cluster.bin / "ckpt-agentd"), "--config", str(self.config), "--name", self.name,
+                [*self.prefix, str(self.program or self.cluster.bin / "ckpt-agentd"), "--config", str(self.config), "--name", self.name,
                  "--state-dir", str(self.state_dir), "--socket", str(self.socket)],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.cluster.dir)
         wait_until(f"agent {self.name} listens", lambda: self.socket.exists() or self.check_alive(), 15)
@@ -287,12 +288,13 @@ def application_of(pid):
 class Job:
     """One ckpt-run on one node."""
 
-    def __init__(self, cluster, agent, allocation, command, options=()):
+    def __init__(self, cluster, agent, allocation, command, options=(), program=None):
         self.cluster, self.agent, self.allocation = cluster, agent, allocation
         self.work_dir = cluster.dir / "work" / f"{allocation}.{agent.name}"
         self.work_dir.mkdir(parents=True, exist_ok=True)
         self.log = cluster.dir / f"job-{allocation}.{agent.name}.log"
-        self.arguments = [str(BIN / "ckpt-run"), "--alloc", allocation, "--work-dir", str(self.work_dir),
+        self.earlier = program is not None
+        self.arguments = [str(program or BIN / "ckpt-run"), "--alloc", allocation, "--work-dir", str(self.work_dir),
                           "--socket", str(agent.socket), *options, "--", *command]
         self.start()
 
@@ -319,7 +321,9 @@ class Job:
         return found
 
     def application_pid(self):
-        """The child of ckpt-run's keeper, or None between two starts."""
+        """The child of ckpt-run's keeper, or None between two starts. That of an earlier release is its own child."""
+        if self.earlier:
+            return next(iter(children(self.process.pid)), None)
         return application_of(self.process.pid) or self.kept_application()
 
     def kept_application(self):
@@ -511,8 +515,8 @@ class Cluster:
                 time.sleep(0.05)
         raise TimeoutError("no leader answered Watch")
 
-    def run_job(self, agent, allocation, command, options=()):
-        job = Job(self, self.agents[agent], allocation, command, options)
+    def run_job(self, agent, allocation, command, options=(), program=None):
+        job = Job(self, self.agents[agent], allocation, command, options, program)
         self.jobs.append(job)
         return job
 

@@ -1,15 +1,18 @@
 #!/usr/bin/python3
-"""U-001, U-002, V-013: members of the last release and of this build in one cluster, in both orders, under load. The release is built from the history (a minute
-of two cores, once); a build that is yet to come is this one with one field more."""
+"""U-001, U-002, U-003, V-013: members and agents of the last release and of this build in one cluster, in both orders, under load. The release is built from
+the history (a minute of two cores, once); a build that is yet to come is this one with one field more."""
+import json
+import os
 import pathlib
 import random
+import subprocess
 import sys
 import threading
 import time
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, broker_pb2, common_pb2, grpc, operator_pb2, tap, wait_until  # noqa: E402
+from cluster import BIN, ROOT, Cluster, broker_pb2, common_pb2, grpc, operator_pb2, tap, wait_until  # noqa: E402
 from jobs import MIB, POLICY, all_run, complete, heat  # noqa: E402
 from releases import patched_programs, release_programs, released  # noqa: E402
 
@@ -71,10 +74,13 @@ def caught_up(cluster, member):
     return any(one.name == member.name and one.reachable and (one.lag_entries < 100 or one.name == status.leader_name) for one in status.members)
 
 
-def begin(programs, agents=("a",)):
-    cluster = Cluster(members=3, agents=agents, policy=POLICY)
+def begin(programs, agents=("a",), old_agents=(), old=None):
+    """The old agents, and what runs under them, are of the release in the folder old."""
+    cluster = Cluster(members=3, agents=(*agents, *old_agents), policy=POLICY)
     for member, program in zip(cluster.members, programs):
         member.program = program
+    for name in old_agents:
+        cluster.agents[name].program = old / "ckpt-agentd"
     cluster.start()
     return cluster
 
@@ -85,42 +91,124 @@ def members_are_exchanged_one_by_one_under_load():
     if isinstance(old, str):
         return old
     print(f"# seed {SEED}", flush=True)
-    with begin([old / "ckptd"] * 3) as cluster:
+    with begin([old / "ckptd"] * 3, old_agents=("b",), old=old) as cluster:
         cluster.register("job", [("a", 1, MIB)], restart=0)  # the other build knows no such field
         cluster.run_job("a", "job", heat(cluster, "job.a"))
+        cluster.register("old", [("b", 1, MIB)], restart=0)
+        cluster.run_job("b", "old", heat(cluster, "old.b"), program=old / "ckpt-run")
         all_run(cluster)
         load = Load(cluster)
         load.start()
-        complete(cluster, "job")
+        both_complete(cluster)
         leader = cluster.wait_leader()
         followers = [member for member in cluster.members if member is not leader]
         exchange(cluster, followers[0], None)
-        refused = cluster.ctl("policy", "set", "feature_level=2", check=False)
-        assert refused.returncode != 0, "an old leader knows no levels"
+        refused = cluster.ctl("upgrade", "finalize", "--yes", check=False)
+        assert refused.returncode == 4 and "the leader itself is behind" in refused.stderr, refused.stderr
+        planned = cluster.ctl("upgrade", "plan", check=False)
+        assert planned.returncode == 0 and steps_of(planned) == ["agents", followers[1].name, leader.name, "ckptctl"], planned.stdout + planned.stderr
         exchange(cluster, followers[1], None)
         cluster.wait_leader().kill()  # one of the new ones leads an old one, or none is left
         for member in cluster.members:
             if not member.running():
                 member.start()
-        complete(cluster, "job")
+        both_complete(cluster)
         exchange(cluster, followers[0], old / "ckptd")  # and back
-        complete(cluster, "job")
+        both_complete(cluster)
         exchange(cluster, followers[0], None)
         cluster.client.operator("TransferLeadership", operator_pb2.MemberRequest(request_id=uuid.uuid4().hex, name=followers[0].name), timeout_s=30)
         wait_until("a new build leads", lambda: cluster.wait_leader() is not leader, 20)
-        refused = cluster.ctl("policy", "set", "feature_level=2", check=False)
+        refused = cluster.ctl("upgrade", "finalize", "--yes", check=False)
         assert refused.returncode == 4 and "FEATURE_LEVEL" in refused.stderr and f"behind: {leader.name}" in refused.stderr, refused.stderr
         exchange(cluster, leader, None)
         assert level(cluster) == 0
-        cluster.ctl("policy", "set", "feature_level=2")
+        both_complete(cluster)
+        told = cluster.ctl("upgrade", "finalize", "--yes").stderr
+        assert "rises 1 -> 2 for good" in told and "agents of 1 nodes are of a lower level" in told, told
         assert level(cluster) == 2
-        complete(cluster, "job")
+        both_complete(cluster)  # an agent of the release goes on
+        cluster.agents["b"].kill(15)
+        cluster.agents["b"].process.wait(30)
+        cluster.agents["b"].program = None
+        cluster.agents["b"].start()
+        wait_until("the new agent is heard", lambda: cluster.ctl("upgrade", "status", "-o", "json").stdout.count('"behind": true') == 0, 30)
+        both_complete(cluster)
         load.end()
         missing = [name for name in load.acknowledged if not known(cluster, name)]
         assert not missing, missing
         print(f"# {len(load.acknowledged)} jobs were registered meanwhile", flush=True)
         assert all(member.running() for member in cluster.members)
         cluster.debug_check()
+
+
+def both_complete(cluster):
+    """The job of an agent of this build, and that of one of the release."""
+    complete(cluster, "job")
+    complete(cluster, "old")
+
+
+def steps_of(planned):
+    """Whom each step of a plan is about."""
+    return [line.split()[1] for line in planned.stdout.splitlines() if line.strip()[:1].isdigit()]
+
+
+def each_member_goes_forth_and_back_before_finalize():
+    """U-003: until the level rises, all of them can run the release again, one by one, and then this build for good."""
+    old = release_programs(released()[-1][2])
+    if isinstance(old, str):
+        return old
+    with begin([old / "ckptd"] * 3, agents=(), old_agents=("b",), old=old) as cluster:
+        cluster.register("old", [("b", 1, MIB)], restart=0)
+        cluster.run_job("b", "old", heat(cluster, "old.b"), program=old / "ckpt-run")
+        all_run(cluster)
+        load = Load(cluster)
+        load.start()
+        for program in (None, old / "ckptd", None):
+            leader = cluster.wait_leader()
+            for member in sorted(cluster.members, key=lambda one: one is leader):
+                exchange(cluster, member, program)
+            complete(cluster, "old")
+            assert level(cluster) == 0
+        load.end()
+        missing = [name for name in load.acknowledged if not known(cluster, name)]
+        assert not missing, missing
+        cluster.ctl("upgrade", "finalize", "--yes")
+        complete(cluster, "old")
+        cluster.debug_check()
+
+
+def a_canary_is_put_back_to_the_release():
+    """By ckptd-start, when one of its checks fails; the member goes on with what the new build wrote."""
+    old = release_programs(released()[-1][2])
+    if isinstance(old, str):
+        return old
+    with begin([old / "ckptd"] * 3, agents=(), old_agents=("b",), old=old) as cluster:
+        cluster.register("old", [("b", 1, MIB)], restart=0)
+        cluster.run_job("b", "old", heat(cluster, "old.b"), program=old / "ckpt-run")
+        all_run(cluster)
+        canary = next(member for member in cluster.members if member is not cluster.wait_leader())
+        start, state = ROOT / "deploy" / "ckptd-start", cluster.dir / "start"
+        state.mkdir()
+        os.environ.update(CKPT_START_BUILDS=str(cluster.dir / "lib"), CKPT_START_STATE=str(state))
+        for folder in (old, BIN):
+            subprocess.run([str(start), "--install", str(folder)], check=True, stdout=subprocess.DEVNULL)
+        canary.prefix = [str(ROOT / "tests" / "support" / "supervise.py")]
+        exchange(cluster, canary, start)
+        cluster.ctl("upgrade", "canary", canary.name, "15m", "--no-wait")
+        complete(cluster, "old")
+        for _ in range(3):
+            for name in [member.name for member in cluster.members if member is not canary]:
+                cluster.ctl("transfer", name)
+        wait_until("the release runs again", lambda: version_of(cluster, canary).startswith(released()[-1][1]), 30)
+        assert "event=put_back" not in canary.log.read_text() and "event=canary_failed" in canary.log.read_text()
+        wait_until("it has caught up", lambda: caught_up(cluster, canary), 30, 0.1)
+        complete(cluster, "old")
+        cluster.debug_check()
+
+
+def version_of(cluster, member):
+    status = json.loads(cluster.ctl("upgrade", "status", "-o", "json").stdout)["upgrade"]
+    return next(one["build"] for one in status["members"] if one["name"] == member.name)
 
 
 def known(cluster, name):
@@ -157,7 +245,8 @@ def add_a_field(folder):
     proto = folder / "proto" / "ckpt" / "v1" / "common.proto"
     text = proto.read_text()
     proto.write_text(text.replace("  uint64 zeros = 60;", "  uint32 next_thing = 999 [(ckpt.v1.level) = 3];\n  uint64 zeros = 60;"))
-    header = folder / "fsm" / "level.h"
+    header = folder / "fsm" / "message_level.h"
+    assert "FSM_LEVEL_NEWEST = 2" in header.read_text()
     header.write_text(header.read_text().replace("FSM_LEVEL_NEWEST = 2", "FSM_LEVEL_NEWEST = 3"))
 
 
@@ -183,5 +272,6 @@ def a_member_that_is_behind_stops_and_is_told_what_it_needs():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([members_are_exchanged_one_by_one_under_load, a_cluster_that_both_found_begins_with_what_both_know],
-                 long=[a_member_that_is_behind_stops_and_is_told_what_it_needs]))
+    sys.exit(tap([members_are_exchanged_one_by_one_under_load, a_cluster_that_both_found_begins_with_what_both_know,
+                  each_member_goes_forth_and_back_before_finalize],
+                 long=[a_member_that_is_behind_stops_and_is_told_what_it_needs, a_canary_is_put_back_to_the_release]))

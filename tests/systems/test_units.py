@@ -25,8 +25,13 @@ def systemd_knows_each_line_of_the_units():
         copies = [folder / unit.name for unit in UNITS]
         for unit, copy in zip(UNITS, copies):
             copy.write_text(unit.read_text().replace("/usr/bin/", f"{BIN}/"))
+        (folder / "ckptd.service.d").mkdir()
+        drop_in = folder / "ckptd.service.d" / "start.conf"
+        drop_in.write_text((ROOT / "deploy" / "systemd" / "ckptd-start.conf").read_text().replace("/usr/lib/ckpt/", f"{ROOT}/deploy/"))
         verified = analyzed("verify", "--man=no", units=copies)
         assert verified.returncode == 0 and verified.stderr + verified.stdout == "", verified.stderr + verified.stdout
+        drop_in.write_text(drop_in.read_text().replace("[Service]", "[Service]\nNoSuchKey=yes"))
+        assert "NoSuchKey" in analyzed("verify", "--man=no", units=copies).stderr, "the drop-in is not read"
     finally:
         shutil.rmtree(folder)
 
