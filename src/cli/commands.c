@@ -444,10 +444,11 @@ const struct command commands[] = {
      command_tls_issue, tls_issue_options, COMMAND_LOCAL},
     {"tls show", "FILE", 1, 1, "what a certificate holds and when it ends (local)",
      command_tls_show, NULL, COMMAND_LOCAL},
-    {"completion", "bash", 1, 1, "print a completion script: source <(ckptctl completion bash)",
+    {"completion", "SHELL", 1, 1,
+     "print the completion script of bash, fish or zsh: source <(ckptctl completion bash)",
      command_completion, NULL, COMMAND_LOCAL},
-    {"help", "[COMMAND]", 0, 2, "this list, or one command with its options", command_help, NULL,
-     COMMAND_LOCAL},
+    {"help", "[COMMAND]", 0, 2, "this list (-o name: names alone), or one command with its options",
+     command_help, NULL, COMMAND_LOCAL},
     {"version", "", 0, 0, "version of this program", command_version, NULL, COMMAND_LOCAL},
     {0}};
 

@@ -1,7 +1,8 @@
-/* Help and completion, written from the table of commands. */
+/* Help, and the choice of a completion script; both are written from the table of commands. */
 #include <string.h>
 
 #include "src/cli/commands.h"
+#include "src/cli/completion/completion.h"
 #include "src/cli/human.h"
 #include "src/cli/option_tables.h"
 
@@ -98,6 +99,11 @@ enum cli_exit command_help(struct cli *cli)
     const struct command *command = NULL;
     size_t taken;
 
+    if (cli->format == OUTPUT_NAME && words[0] == NULL) {
+        for (const struct command *c = commands; c->name != NULL; c++)
+            fprintf(cli->out, "%s\n", c->name);
+        return CLI_OK;
+    }
     if (words[0] != NULL) {
         command = command_find(words, &taken);
         if (command == NULL && (words[1] != NULL || !command_is_group(words[0]))) {
@@ -111,108 +117,13 @@ enum cli_exit command_help(struct cli *cli)
     return CLI_OK;
 }
 
-static void print_option_words(FILE *stream, const struct option_spec *specs)
-{
-    for (; specs != NULL && specs->name != NULL; specs++)
-        fprintf(stream, " --%s", specs->name);
-}
-
-/* First words, each once: two-word commands follow one another in the table. */
-static void print_first_words(FILE *stream)
-{
-    for (const struct command *c = commands; c->name != NULL; c++) {
-        int length = (int)strcspn(c->name, " ");
-
-        if (c == commands || strncmp(c[-1].name, c->name, (size_t)length) != 0 ||
-            c[-1].name[length] != ' ')
-            fprintf(stream, " %.*s", length, c->name);
-    }
-}
-
-/* What the shell offers for a positional argument, by the word that the help shows. */
-static const char *argument_source(const struct command *command)
-{
-    if (strstr(command->arguments, "JOB") != NULL)
-        return "$(ckptctl jobs -o name -q 2>/dev/null)";
-    if (strstr(command->arguments, "CHECKPOINT") != NULL)
-        return "$(ckptctl checkpoints -o name -q 2>/dev/null)";
-    if (strstr(command->arguments, "NODE") != NULL)
-        return "$(ckptctl nodes -o name -q 2>/dev/null)";
-    return strstr(command->arguments, "bash") != NULL ? "bash" : "";
-}
-
-static void print_choices(FILE *stream, const struct option_spec *specs)
-{
-    char word[HUMAN_BYTES];
-
-    for (; specs != NULL && specs->name != NULL; specs++) {
-        if (specs->kind != OPTION_CHOICE)
-            continue;
-        fprintf(stream, "            --%s", specs->name);
-        if (specs->letter != 0)
-            fprintf(stream, "|-%c", specs->letter);
-        fprintf(stream, ") words=\"");
-        for (size_t i = 0; specs->words != NULL && specs->words[i] != NULL; i++)
-            fprintf(stream, "%s ", specs->words[i]);
-        for (unsigned i = 0; specs->choices != NULL && i < specs->choices->n_values; i++) {
-            human_enum(specs->choices, specs->choices->values[i].value, word);
-            fprintf(stream, "%s ", strcmp(word, "UNSPECIFIED") == 0 ? "" : word);
-        }
-        fprintf(stream, "\" ;;\n");
-    }
-}
-
-static void print_case(FILE *stream, const struct command *command)
-{
-    fprintf(stream, "    \"%s\")\n        case \"$previous\" in\n", command->name);
-    print_choices(stream, command->options);
-    print_choices(stream, global_options);
-    fprintf(stream, "            *) case \"$word\" in\n                -*) words=\"");
-    print_option_words(stream, command->options);
-    print_option_words(stream, command->kind == COMMAND_CHANGES ? mutation_options : NULL);
-    print_option_words(stream, global_options);
-    fprintf(stream,
-            "\" ;;\n                *) words=\"%s\" ;;\n            esac ;;\n        esac ;;\n",
-            argument_source(command));
-}
-
-static void print_second_words(FILE *stream)
-{
-    for (const struct command *c = commands; c->name != NULL; c++) {
-        const char *space = strchr(c->name, ' ');
-
-        if (space != NULL) {
-            fprintf(stream, "    %.*s) words=\"$words %s\" ;;&\n", (int)(space - c->name), c->name,
-                    space + 1);
-        }
-    }
-}
-
 enum cli_exit command_completion(struct cli *cli)
 {
-    if (strcmp(cli_argument(cli, 0), "bash") != 0)
-        return cli_fail(cli, CLI_USAGE, "ckptctl completion bash", "only bash is supported");
-    fprintf(cli->out, "# bash completion of ckptctl %s\n_ckptctl() {\n", CKPT_VERSION);
-    fprintf(
-        cli->out,
-        "    local word=\"${COMP_WORDS[COMP_CWORD]}\" previous=\"${COMP_WORDS[COMP_CWORD-1]}\"\n"
-        "    local one=\"\" two=\"\" words=\"\" i\n"
-        "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
-        "        [[ ${COMP_WORDS[i]} == -* ]] && continue\n"
-        "        if [[ -z $one ]]; then one=\"${COMP_WORDS[i]}\"\n"
-        "        elif [[ -z $two ]]; then two=\"${COMP_WORDS[i]}\"; fi\n"
-        "    done\n    local command=\"$one\"\n    case \"$one $two\" in\n");
-    for (const struct command *c = commands; c->name != NULL; c++)
-        if (strchr(c->name, ' ') != NULL)
-            fprintf(cli->out, "    \"%s\") command=\"%s\" ;;\n", c->name, c->name);
-    fprintf(cli->out, "    esac\n    case \"$command\" in\n    \"\") words=\"");
-    print_first_words(cli->out);
-    print_option_words(cli->out, global_options);
-    fprintf(cli->out, "\" ;;\n");
-    print_second_words(cli->out);
-    for (const struct command *c = commands; c->name != NULL; c++)
-        print_case(cli->out, c);
-    fprintf(cli->out, "    esac\n    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n}\n"
-                      "complete -F _ckptctl ckptctl\n");
-    return CLI_OK;
+    const char *shell = cli_argument(cli, 0);
+    char shown[HUMAN_BYTES];
+
+    if (completion_print(cli->out, shell, commands))
+        return CLI_OK;
+    return cli_fail(cli, CLI_USAGE, "ckptctl completion bash", "\"%s\" is not one of %s",
+                    human_safe(shell, shown, sizeof(shown)), completion_shells());
 }
