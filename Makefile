@@ -16,7 +16,7 @@ LDFLAGS_ALL = -pthread $(SAN) -Wl,-z,relro,-z,now,--as-needed
 VERSION = 0.2.0
 # commit and date of what is built, where this folder is a checkout; + where files were changed
 BUILD_ID := $(shell [ "$$(git rev-parse --show-toplevel 2>/dev/null)" = "$(CURDIR)" ] && git log -1 --abbrev=12 --format="%h$$(git diff-index --quiet HEAD -- 2>/dev/null || echo +), %cs" 2>/dev/null)
-# of libckptapp: what is installed, where, and the number in its shared library's name
+# where make install puts things; of libckptapp the number in its shared library's name
 PREFIX ?= /usr/local
 PYTHON_FOLDER ?= $(PREFIX)/lib/python3/dist-packages
 APP_ABI = 0
@@ -107,7 +107,7 @@ PARALLEL = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: FORCE all programs deps demo test systems systems-long lint unit golden golden-update fuzz-smoke fuzz fuzzers integration kills bench bench-data bench-policy bench-eval t asan ubsan tsan format tidy cover compdb docs clean help install-app
+.PHONY: FORCE all programs deps demo test systems systems-long lint unit golden golden-update fuzz-smoke fuzz fuzzers integration kills bench bench-data bench-policy bench-eval t asan ubsan tsan format tidy cover compdb docs clean help install-app install uninstall deb
 
 all: programs                                   ## build the programs (default)
 programs: $(PROGRAMS:%=$(BUILD)/bin/%) $(SUPPORT:%=$(BUILD)/bin/%) $(APP_FILES)
@@ -393,7 +393,8 @@ docs: programs                                  ## what is generated from catalo
 	tests/lint/docs.sh $(BUILD)
 clean:                                          ## remove what was built
 	rm -rf $(BUILD)
+include deploy/install.mk
 help:                                           ## this list
-	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:[^#]*## */\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*##' Makefile deploy/install.mk | sed -E 's/:[^#]*## */\t/' | expand -t 18
 
--include $(shell find $(BUILD) -path '$(BUILD)/roots' -prune -o -name '*.d' -not -path '$(BUILD)/*san/*' -print 2>/dev/null)
+-include $(shell find $(BUILD) \( -path '$(BUILD)/roots' -o -path '$(BUILD)/deb' \) -prune -o -name '*.d' -not -path '$(BUILD)/*san/*' -print 2>/dev/null)
