@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing to build, test and run on Debian 12; `bench`: also what make bench compares with; `systems`: also what make systems
+# Installs what is missing to build, test and run on Debian 12; `bench`: also what make bench compares with; `deb`: what make deb needs; `systems`: also what make systems
 # runs against: Node.js, and from npm, for Debian has no package of it, its gRPC (into build/node), OpenMPI, Slurm, PyTorch, Ceph and Swift. Does nothing (and needs no root) when
 # all is there.
 set -eu
@@ -16,6 +16,7 @@ packages=(
 )
 [ "${1-}" = bench ] && packages+=(etcd-server radosgw ceph-mon ceph-osd ceph-common awscli rclone
     golang-go golang-google-grpc-dev golang-goprotobuf-dev) # a gRPC client that is neither ours nor etcd's, for both
+[ "${1-}" = deb ] && packages+=(debhelper dh-python dpkg-dev fakeroot lintian debootstrap)
 if [ "${1-}" = systems ]; then
     command -v node > /dev/null || packages+=(nodejs)
     command -v npm > /dev/null || packages+=(npm)
