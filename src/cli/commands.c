@@ -247,6 +247,10 @@ static const struct option_spec try_options[] = {
 static const struct option_spec member_add_options[] = {
     MEMBER_ADDRESSES,
     MEMBER_WAIT,
+static const struct option_spec dev_options[] = {
+    TEXT("dir", "DIR", "its folder, made now and removed at the end; without: one below /tmp"),
+    {0}};
+
     FLAG("promote", "wait until it has caught up, then promote it"),
     {0}};
 
@@ -445,6 +449,9 @@ const struct command commands[] = {
     {"tls show", "FILE", 1, 1, "what a certificate holds and when it ends (local)",
      command_tls_show, NULL, COMMAND_LOCAL},
     {"completion", "SHELL", 1, 1,
+    {"dev", "", 0, 0,
+     "a cluster on this machine, with agents and jobs, until Ctrl-C: for trying out (local)",
+     command_dev, dev_options, COMMAND_LOCAL},
      "print the completion script of bash, fish or zsh: source <(ckptctl completion bash)",
      command_completion, NULL, COMMAND_LOCAL},
     {"help", "[COMMAND]", 0, 2, "this list (-o name: names alone), or one command with its options",

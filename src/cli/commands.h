@@ -92,6 +92,7 @@ enum cli_exit command_profile_check(struct cli *cli);
 enum cli_exit command_try(struct cli *cli);
 enum cli_exit command_version(struct cli *cli);
 enum cli_exit command_tls_init(struct cli *cli);
+enum cli_exit command_dev(struct cli *cli);
 enum cli_exit command_tls_issue(struct cli *cli);
 enum cli_exit command_tls_show(struct cli *cli);
 
