@@ -23,6 +23,7 @@ void help_print(FILE *stream, const struct command *command, const char *group);
 
 enum cli_exit command_status(struct cli *cli);
 enum cli_exit command_debug_check(struct cli *cli);
+enum cli_exit command_debug_bundle(struct cli *cli);
 enum cli_exit command_jobs(struct cli *cli);
 enum cli_exit command_node(struct cli *cli);
 enum cli_exit command_node_disable(struct cli *cli);
