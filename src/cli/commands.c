@@ -68,6 +68,9 @@ static const struct option_spec jobs_options[] = {
     STALE,
     {0}};
 
+static const struct option_spec top_options[] = {COUNT("count", "N", "so many jobs (20)", 1, 200),
+                                                 {0}};
+
 static const struct option_spec checkpoints_options[] = {
     CHOICE("state", "STATE", "only those in this state", checkpoint_state), STALE, {0}};
 
@@ -244,13 +247,13 @@ static const struct option_spec try_options[] = {
     TEXT("compare", "CMD", "runs it to its end, and asks this whether the result is right"),
     {0}};
 
-static const struct option_spec member_add_options[] = {
-    MEMBER_ADDRESSES,
-    MEMBER_WAIT,
 static const struct option_spec dev_options[] = {
     TEXT("dir", "DIR", "its folder, made now and removed at the end; without: one below /tmp"),
     {0}};
 
+static const struct option_spec member_add_options[] = {
+    MEMBER_ADDRESSES,
+    MEMBER_WAIT,
     FLAG("promote", "wait until it has caught up, then promote it"),
     {0}};
 
@@ -303,6 +306,8 @@ const struct command commands[] = {
      command_status, NULL, COMMAND_READS},
     {"jobs", "", 0, 0, "list jobs that have not ended; --all: all", command_jobs, jobs_options,
      COMMAND_READS},
+    {"top", "", 0, 0, "the running jobs that would lose most if they died now: --watch",
+     command_top, top_options, COMMAND_READS},
     {"job", "JOB", 1, 1, "one job with its nodes and checkpoints", command_job, stale_options,
      COMMAND_READS},
     {"checkpoints", "[JOB]", 0, 1, "list checkpoints", command_checkpoints, checkpoints_options,
@@ -432,18 +437,21 @@ const struct command commands[] = {
      command_backup_verify, NULL, COMMAND_LOCAL},
     {"debug check", "", 0, 0, "invariants and equal state hashes on all members",
      command_debug_check, NULL, COMMAND_READS},
+    {"debug bundle", "FILE", 1, 1,
+     "state, configuration, metrics and logs without secrets in a tar, for those who help",
+     command_debug_bundle, NULL, COMMAND_WRITES_FILE},
     {"profile list", "", 0, 0, "programs that ckpt-run --profile knows how to ask (local)",
      command_profile_list, NULL, COMMAND_LOCAL},
     {"profile show", "PROFILE", 1, 1, "the file of a profile (local)", command_profile_show, NULL,
      COMMAND_LOCAL},
     {"profile check", "FILE", 1, 1, "whether a file is a profile (local)", command_profile_check,
-    {"debug bundle", "FILE", 1, 1,
-     "state, configuration, metrics and logs without secrets in a tar, for those who help",
-     command_debug_bundle, NULL, COMMAND_WRITES_FILE},
      NULL, COMMAND_LOCAL},
     {"try", "COMMAND...", 1, CLI_ARGUMENTS_MAX,
      "whether a command, behind --, can be checkpointed; ckpt-run try --help (local)", command_try,
      try_options, COMMAND_LOCAL},
+    {"dev", "", 0, 0,
+     "a cluster on this machine, with agents and jobs, until Ctrl-C: for trying out (local)",
+     command_dev, dev_options, COMMAND_LOCAL},
     {"tls init", "", 0, 0, "make a CA for this site (local)", command_tls_init, tls_init_options,
      COMMAND_LOCAL},
     {"tls issue", "KIND NAME", 2, 2,
@@ -452,9 +460,6 @@ const struct command commands[] = {
     {"tls show", "FILE", 1, 1, "what a certificate holds and when it ends (local)",
      command_tls_show, NULL, COMMAND_LOCAL},
     {"completion", "SHELL", 1, 1,
-    {"dev", "", 0, 0,
-     "a cluster on this machine, with agents and jobs, until Ctrl-C: for trying out (local)",
-     command_dev, dev_options, COMMAND_LOCAL},
      "print the completion script of bash, fish or zsh: source <(ckptctl completion bash)",
      command_completion, NULL, COMMAND_LOCAL},
     {"help", "[COMMAND]", 0, 2, "this list (-o name: names alone), or one command with its options",

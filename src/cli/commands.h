@@ -25,6 +25,7 @@ enum cli_exit command_status(struct cli *cli);
 enum cli_exit command_debug_check(struct cli *cli);
 enum cli_exit command_debug_bundle(struct cli *cli);
 enum cli_exit command_jobs(struct cli *cli);
+enum cli_exit command_top(struct cli *cli);
 enum cli_exit command_node(struct cli *cli);
 enum cli_exit command_node_disable(struct cli *cli);
 enum cli_exit command_job(struct cli *cli);
@@ -91,9 +92,9 @@ enum cli_exit command_profile_list(struct cli *cli);
 enum cli_exit command_profile_show(struct cli *cli);
 enum cli_exit command_profile_check(struct cli *cli);
 enum cli_exit command_try(struct cli *cli);
+enum cli_exit command_dev(struct cli *cli);
 enum cli_exit command_version(struct cli *cli);
 enum cli_exit command_tls_init(struct cli *cli);
-enum cli_exit command_dev(struct cli *cli);
 enum cli_exit command_tls_issue(struct cli *cli);
 enum cli_exit command_tls_show(struct cli *cli);
 
