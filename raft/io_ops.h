@@ -51,6 +51,8 @@ struct disk_ops {
     int (*lock)(void *context, const char *path, struct disk_lock **ret_lock, struct err *err);
     void (*unlock)(void *context, struct disk_lock *lock);   /* NULL allowed */
     uint64_t (*free_bytes)(void *context, const char *path); /* UINT64_MAX: cannot tell */
+    /* Of the file system that has the path, free or not; 0: cannot tell. */
+    uint64_t (*total_bytes)(void *context, const char *path);
     /* New files are for this user alone. ERR_NOT_FOUND where the file must exist. */
     int (*open)(void *context, const char *path, enum disk_open_mode mode,
                 struct disk_file **ret_file, struct err *err);

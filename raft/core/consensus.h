@@ -295,7 +295,9 @@ struct consensus_status {
     uint64_t snapshot_index;
     uint64_t log_bytes;
     uint64_t disk_free_bytes;
-    bool accepts_writes; /* false while the disk is low */
+    uint64_t disk_total_bytes; /* 0: not known */
+    uint64_t snapshot_bytes;   /* content of the newest one; 0: there is none, or not known */
+    bool accepts_writes;       /* false while the disk is low */
     /* leader: in contact with a majority; follower: heard a leader within the election timeout */
     bool quorum;
     uint64_t leader_contact_age_ms;

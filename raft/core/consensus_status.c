@@ -163,6 +163,8 @@ void consensus_get_status(const struct consensus *consensus, struct consensus_st
         .snapshot_index = consensus->snapshot.index,
         .log_bytes = wal->log_bytes,
         .disk_free_bytes = consensus->folder.free_bytes,
+        .disk_total_bytes = consensus->folder.total_bytes,
+        .snapshot_bytes = consensus->snapshot_bytes,
         .accepts_writes = consensus->folder.accepts_writes,
         .proposals_in_flight = consensus->proposal_count,
         .leader_changes_total = consensus->leader_changes_total,

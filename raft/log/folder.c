@@ -311,6 +311,7 @@ void folder_set_reserve(struct folder *folder, uint64_t bytes)
 void folder_check_space(struct folder *folder)
 {
     folder->free_bytes = folder->disk->free_bytes(folder->disk->context, folder->path);
+    folder->total_bytes = folder->disk->total_bytes(folder->disk->context, folder->path);
     if (folder->reserve_bytes == 0)
         return;
     if (!atomic_load(&folder->reserve_present) && !folder->reserve_in_work &&

@@ -42,8 +42,9 @@ struct folder {
     uint64_t epoch_min;
     char cluster_id[ID_MAX_BYTES + 1];
     uint64_t member_id;
-    bool accepts_writes; /* room for changes is left; see folder_check_space() */
-    uint64_t free_bytes; /* at the last check */
+    bool accepts_writes;  /* room for changes is left; see folder_check_space() */
+    uint64_t free_bytes;  /* at the last check */
+    uint64_t total_bytes; /* of its file system, then; 0: not known */
     /* Size of the reserve; 0: none was asked for, and room is not looked at. */
     uint64_t reserve_bytes;
     uint64_t segment_bytes;      /* of log files; 0: WAL_SEGMENT_BYTES */

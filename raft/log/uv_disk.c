@@ -140,6 +140,17 @@ static uint64_t real_free_bytes(void *context, const char *path)
     return (uint64_t)stat.f_bavail * stat.f_frsize;
 }
 
+/* Without what is reserved for root, so that a disk that is full to us is full to its share. */
+static uint64_t real_total_bytes(void *context, const char *path)
+{
+    struct statvfs stat;
+
+    (void)context;
+    if (statvfs(path, &stat) != 0)
+        return 0;
+    return (uint64_t)(stat.f_blocks - stat.f_bfree + stat.f_bavail) * stat.f_frsize;
+}
+
 /* ---- files ---- */
 
 static int real_open(void *context, const char *path, enum disk_open_mode mode,
@@ -334,6 +345,7 @@ void disk_uv_ops(uv_loop_t *loop, struct disk_ops *ret_ops)
         .lock = real_lock,
         .unlock = real_unlock,
         .free_bytes = real_free_bytes,
+        .total_bytes = real_total_bytes,
         .open = real_open,
         .close = real_close,
         .size = real_size,

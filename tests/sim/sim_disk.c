@@ -289,6 +289,12 @@ static uint64_t sim_free_bytes(void *context, const char *path)
     return disk->filling && !disk->fills_unseen ? disk->room : disk->free_bytes;
 }
 
+static uint64_t sim_total_bytes(void *context, const char *path)
+{
+    (void)context, (void)path;
+    return UINT64_C(1) << 40;
+}
+
 static int sim_open(void *context, const char *path, enum disk_open_mode mode,
                     struct disk_file **ret_file, struct err *err)
 {
@@ -542,6 +548,7 @@ void sim_node_disk(struct sim *sim, unsigned node, struct disk_ops *ret_ops)
         .lock = sim_lock,
         .unlock = sim_unlock,
         .free_bytes = sim_free_bytes,
+        .total_bytes = sim_total_bytes,
         .open = sim_open,
         .close = sim_close,
         .size = sim_size,

@@ -52,6 +52,8 @@ struct broker;
       "Longest fdatasync of the log since the start.")                                             \
     X(RAFT_SNAPSHOT, GAUGE, "ckpt_raft_snapshot_duration_seconds", NULL, NULL,                     \
       "Duration of the last snapshot written here.")                                               \
+    X(RAFT_SNAPSHOT_BYTES, GAUGE, "ckpt_raft_snapshot_size_bytes", NULL, NULL,                     \
+      "Content of the newest snapshot here, before compression; 0: there is none.")                \
     X(RAFT_SNAPSHOTS, COUNTER, "ckpt_raft_snapshots_total", NULL, NULL,                            \
       "Snapshots written or installed here.")                                                      \
     X(RAFT_SNAPSHOT_FAILURES, COUNTER, "ckpt_raft_snapshot_failures_total", NULL, NULL,            \
@@ -73,6 +75,8 @@ struct broker;
      * on. */                                                                                      \
     X(DISK_FREE, GAUGE, "ckpt_disk_free_bytes", NULL, NULL,                                        \
       "Free space of the data folder's file system.")                                              \
+    X(DISK_TOTAL, GAUGE, "ckpt_disk_size_bytes", NULL, NULL,                                       \
+      "Size of that file system, without what is reserved for root; 0: not known.")                \
     X(DISK_ACCEPTS, GAUGE, "ckpt_disk_accepts_writes", NULL, NULL,                                 \
       "0 while proposals are refused because the disk is nearly full.")                            \
     X(CLOCK_OFFSET, GAUGE, "ckpt_clock_offset_seconds", NULL, NULL,                                \

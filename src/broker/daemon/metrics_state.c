@@ -257,6 +257,7 @@ static void read_raft(struct metrics *metrics, const struct broker *broker)
     set_value(metrics, METRIC_RAFT_FSYNCS, (double)status.fsync_count);
     set_value(metrics, METRIC_RAFT_FSYNC_SECONDS, (double)status.fsync_us_total / 1e6);
     set_value(metrics, METRIC_RAFT_FSYNC_MAX, (double)status.fsync_us_max / 1e6);
+    set_value(metrics, METRIC_RAFT_SNAPSHOT_BYTES, (double)status.snapshot_bytes);
     set_value(metrics, METRIC_RAFT_SNAPSHOTS, (double)status.snapshot_count);
     set_value(metrics, METRIC_RAFT_SNAPSHOT_FAILURES, (double)status.snapshot_failures_total);
     set_value(metrics, METRIC_RAFT_SNAPSHOT_UNREADABLE, (double)status.snapshot_unreadable_total);
@@ -265,6 +266,7 @@ static void read_raft(struct metrics *metrics, const struct broker *broker)
     set_value(metrics, METRIC_RAFT_LOG_BYTES, (double)status.log_bytes);
     set_value(metrics, METRIC_L_ENTRIES, (double)(status.last_index - status.snapshot_index));
     set_value(metrics, METRIC_DISK_FREE, (double)status.disk_free_bytes);
+    set_value(metrics, METRIC_DISK_TOTAL, (double)status.disk_total_bytes);
     set_value(metrics, METRIC_DISK_ACCEPTS, status.accepts_writes);
     set_value(metrics, METRIC_RAFT_FOUNDING, status.founding[0] != '\0');
     set_value(metrics, METRIC_RAFT_FOREIGN, (double)status.foreign_count);

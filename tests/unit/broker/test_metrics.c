@@ -33,6 +33,7 @@ static const char *const expected_names[] = {
     "ckpt_raft_proposals_pending",
     "ckpt_raft_commit_duration_seconds",
     "ckpt_raft_snapshot_duration_seconds",
+    "ckpt_raft_snapshot_size_bytes",
     "ckpt_raft_peer_lag_entries",
     "ckpt_evaluations_total",
     "ckpt_evaluation_duration_seconds",
@@ -48,6 +49,7 @@ static const char *const expected_names[] = {
     "ckpt_bandwidth_granted_ratio",
     "ckpt_agent_connected",
     "ckpt_disk_free_bytes",
+    "ckpt_disk_size_bytes",
     "ckpt_build_info",
 };
 
