@@ -1,4 +1,4 @@
-/* Logfmt lines on stderr. See log.h. */
+/* Lines on stderr. See log.h. */
 #include "src/base/log.h"
 
 #include <errno.h>
@@ -9,9 +9,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "src/base/log_json.h"
 #include "src/base/log_values.h"
 
 static enum log_level log_minimum = LOG_LEVEL_INFO;
+static enum log_format log_format;
 static char log_identity[160];
 static log_sink_fn *log_sink;
 
@@ -22,6 +24,7 @@ static struct log_kept {
 } log_kept[LOG_KEPT_LINES];
 static unsigned log_kept_next;
 
+static const char *const log_format_names[] = {"logfmt", "json"};
 static const char *const log_level_names[] = {"debug", "info", "warning", "error"};
 
 void log_set_level(enum log_level level)
@@ -38,6 +41,27 @@ int log_parse_level(const char *text, enum log_level *ret_level)
         }
     }
     return -1;
+}
+
+void log_set_format(enum log_format format)
+{
+    log_format = format;
+}
+
+int log_parse_format(const char *text, enum log_format *ret_format)
+{
+    for (int i = 0; i < 2; i++) {
+        if (strcmp(text, log_format_names[i]) == 0) {
+            *ret_format = (enum log_format)i;
+            return 0;
+        }
+    }
+    return -1;
+}
+
+const char *log_format_name(enum log_format format)
+{
+    return log_format_names[format];
 }
 
 void log_set_identity(const char *program, const char *name)
@@ -139,6 +163,19 @@ size_t log_line(char ret_line[LOG_LINE_BYTES], enum log_level level, const char 
     return length;
 }
 
+/* To the sink or stderr, in the format that was set. */
+static void log_out(const char *line, size_t length)
+{
+    char json[LOG_JSON_BYTES];
+
+    if (log_format == LOG_FORMAT_JSON) {
+        length = log_json(line, length, json);
+        line = json;
+    }
+    if (log_sink == NULL || !log_sink(line, length))
+        log_write(line, length);
+}
+
 void log_event(enum log_level level, const char *event, const char *format, ...)
 {
     char line[LOG_LINE_BYTES];
@@ -149,6 +186,6 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
     length = line_of(line, level, event, format, arguments);
     va_end(arguments);
     log_keep(line, length);
-    if (level >= log_minimum && (log_sink == NULL || !log_sink(line, length)))
-        log_write(line, length);
+    if (level >= log_minimum)
+        log_out(line, length);
 }

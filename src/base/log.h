@@ -1,4 +1,5 @@
-/* Logs: one logfmt line per event on stderr, "event=name key=value ...", units in the keys.
+/* Logs: one line per event on stderr, "event=name key=value ...", units in the keys; logfmt, or the
+ * same as JSON (log_json.h).
  *
  * Flow     programs log, libraries return struct err. The state machine never logs.
  * Shapes   one process-wide level; lines over LOG_LINE_BYTES are cut.
@@ -20,6 +21,12 @@ enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARNING, LOG_LEVEL_E
 void log_set_level(enum log_level level);
 /* Accepts debug, info, warning, error; -1 for anything else. */
 int log_parse_level(const char *text, enum log_level *ret_level);
+enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON };
+/* LOGFMT until then. Lines that log_dump() keeps stay logfmt. */
+void log_set_format(enum log_format format);
+/* Accepts logfmt and json; -1 for anything else. */
+int log_parse_format(const char *text, enum log_format *ret_format);
+const char *log_format_name(enum log_format format);
 /* Put on every line as program=... member=...; copied. */
 void log_set_identity(const char *program, const char *name);
 

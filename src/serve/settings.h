@@ -45,16 +45,17 @@ struct settings_kind {
     int (*check)(const char *value, struct err *err);
 };
 
-extern const struct settings_kind settings_id;      /* id_valid() */
-extern const struct settings_kind settings_address; /* host:port */
-extern const struct settings_kind settings_folder;  /* absolute, without ".." */
-extern const struct settings_kind settings_path;    /* any text or none */
-extern const struct settings_kind settings_url;     /* http:// or https:// */
-extern const struct settings_kind settings_count;   /* uint64_t, in the unit of the key's name */
-extern const struct settings_kind settings_count32; /* uint32_t, likewise */
-extern const struct settings_kind settings_yes_no;  /* bool */
-extern const struct settings_kind settings_switch;  /* int, as messages have it */
-extern const struct settings_kind settings_level;   /* enum log_level */
+extern const struct settings_kind settings_id;         /* id_valid() */
+extern const struct settings_kind settings_address;    /* host:port */
+extern const struct settings_kind settings_folder;     /* absolute, without ".." */
+extern const struct settings_kind settings_path;       /* any text or none */
+extern const struct settings_kind settings_url;        /* http:// or https:// */
+extern const struct settings_kind settings_count;      /* uint64_t, in the unit of the key's name */
+extern const struct settings_kind settings_count32;    /* uint32_t, likewise */
+extern const struct settings_kind settings_yes_no;     /* bool */
+extern const struct settings_kind settings_switch;     /* int, as messages have it */
+extern const struct settings_kind settings_level;      /* enum log_level */
+extern const struct settings_kind settings_log_format; /* enum log_format */
 
 /* A key. */
 struct settings_row {

@@ -202,3 +202,20 @@ static void show_level(const void *place, char *text, size_t size)
 }
 
 const struct settings_kind settings_level = {set_level, show_level, false, NULL};
+
+static int set_log_format(const struct settings_row *row, void *place, bool in_unit,
+                          const char *value, struct err *err)
+{
+    (void)row;
+    (void)in_unit;
+    if (log_parse_format(value, place) != 0)
+        return err_set(err, ERR_INVALID, "is '%.300s', must be logfmt or json", value);
+    return 0;
+}
+
+static void show_log_format(const void *place, char *text, size_t size)
+{
+    snprintf(text, size, "%s", log_format_name(*(const enum log_format *)place));
+}
+
+const struct settings_kind settings_log_format = {set_log_format, show_log_format, false, NULL};

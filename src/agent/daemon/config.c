@@ -42,6 +42,8 @@ static const struct settings_row rows[] = {
      0, WORKER_IDLE_MAX_MS, "30s"},
     {AGENT_ROOT, &settings_level, "log_level", offsetof(struct agent_config, log_level), 0, 0,
      "info"},
+    {AGENT_ROOT, &settings_log_format, "log_format", offsetof(struct agent_config, log_format), 0,
+     0, "logfmt"},
     TEXT(AGENT_TLS, "ca", tls_ca, ""),
     TEXT(AGENT_TLS, "cert", tls_cert, ""),
     TEXT(AGENT_TLS, "key", tls_key, ""),

@@ -56,6 +56,7 @@ struct agent_config {
     char *memory_path;
     uint64_t memory_max_bytes, memory_user_max_bytes;
     enum log_level log_level;
+    enum log_format log_format;
     struct s3_store_item stores[S3_STORES_MAX];
     size_t store_count;
     struct htcondor_names htcondor;

@@ -253,7 +253,8 @@ static void daemon_stop(uv_signal_t *handle, int number)
 static void warn_untaken(void *data, unsigned section, const char *key, const char *path)
 {
     (void)data;
-    if (section != AGENT_STORES && (section != AGENT_ROOT || strcmp(key, "log_level") != 0))
+    if (section != AGENT_STORES && (section != AGENT_ROOT || (strcmp(key, "log_level") != 0 &&
+                                                              strcmp(key, "log_format") != 0)))
         log_warning("reload_ignored_key", "key=%s text=\"it needs a restart\"", path);
 }
 
@@ -272,6 +273,7 @@ static void daemon_reload(uv_signal_t *handle, int number)
         log_error("reload_failed", "text=\"%s\"", err.text);
     else {
         log_set_level(config.log_level);
+        log_set_format(config.log_format);
         settings_compare(&daemon->config.settings, &config.settings, warn_untaken, NULL);
         log_info("reloaded", "text=\"log level, certificates and object stores were read\"");
     }
@@ -490,6 +492,7 @@ int main(int argc, char **argv)
     log_set_identity("ckpt-agentd", flags.name);
     check_set_hook(log_dump);
     log_set_level(daemon.config.log_level);
+    log_set_format(daemon.config.log_format);
     platform_boot_id(daemon.boot_id, sizeof(daemon.boot_id));
     read_platform(&daemon.config, &daemon.platform);
     return daemon_run(&daemon);

@@ -97,6 +97,7 @@ struct config {
 };
 
 /* What the command line sets. NULL: not given. */
+    enum log_format log_format;
 struct config_flags {
     const char *name; /* required */
     const char *data_dir;

@@ -162,6 +162,7 @@ static const struct settings_row rows[] = {
     ROOT(&settings_yes_no, "insecure", insecure, 0, 0, "no")
     ROOT(&settings_level, "log_level", log_level, 0, 0, "info")
     TLS("ca", tls_ca)
+    ROOT(&settings_log_format, "log_format", log_format, 0, 0, "logfmt")
     TLS("cert", tls_cert)
     TLS("key", tls_key)
     MEMBER(&settings_count, "id", id, 1, UINT32_MAX, NULL)

@@ -417,6 +417,7 @@ static void daemon_reload(struct daemon *daemon)
         return;
     }
     log_set_level(config->log_level);
+    log_set_format(config->log_format);
     telemetry_configure(daemon->broker.telemetry, config);
     if (credentials_open_stores(config, &err) != 0)
         log_error("s3_keys_failed", "text=\"%s; the stores of before stay in use\"", err.text);

@@ -240,6 +240,7 @@ static int run_daemon(const struct config *config, const struct options *options
     log_set_identity("ckptd", config->self->name);
     check_set_hook(log_dump);
     log_set_level(config->log_level);
+    log_set_format(config->log_format);
     if (config->htcondor.CKPT_SERVER_LOG[0] != '\0' &&
         log_file_open(config->htcondor.CKPT_SERVER_LOG, config->log_max_bytes, &err) != 0) {
         fprintf(stderr, "error: htcondor.CKPT_SERVER_LOG: %s\n", err.text);
