@@ -4,10 +4,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "src/base/check.h"
@@ -19,6 +21,7 @@ enum { NAME_BYTES = 256 };
 struct kept {
     char name[NAME_BYTES];
     uint64_t size_bytes;
+    bool stays;
 };
 
 /* ---- the new file ---- */
@@ -117,30 +120,102 @@ static void new_one_last(struct kept *files, size_t count, const char *name)
     }
 }
 
+/* ---- days, weeks and months ---- */
+
+enum { DAY_S = 86400, WEEK_DAYS = 7, MONDAY = 3, STAMP_DIGITS = 8 }; /* 1970 began on a Thursday */
+
+/* The day of a name behind its prefix, in days since 1970; false: it has none. */
+static bool day_of(const char *stamp, struct tm *ret_day, uint64_t *ret_days)
+{
+    const bool dated = strspn(stamp, "0123456789") == STAMP_DIGITS && stamp[STAMP_DIGITS] == 'T';
+    int year, month, day;
+    time_t seconds;
+
+    if (!dated || sscanf(stamp, "%4d%2d%2d", &year, &month, &day) != 3)
+        return false;
+    *ret_day = (struct tm){.tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = day};
+    seconds = timegm(ret_day);
+    if (seconds < 0)
+        return false;
+    *ret_days = (uint64_t)seconds / DAY_S;
+    return true;
+}
+
+enum period { PERIOD_DAY, PERIOD_WEEK, PERIOD_MONTH, PERIODS };
+
+/* A number that all files of one period have, and no others. */
+static bool period_of(const char *stamp, enum period period, uint64_t *ret_number)
+{
+    struct tm day;
+    uint64_t days;
+
+    if (!day_of(stamp, &day, &days))
+        return false;
+    if (period == PERIOD_DAY)
+        *ret_number = days;
+    else if (period == PERIOD_WEEK)
+        *ret_number = (days + MONDAY) / WEEK_DAYS;
+    else
+        *ret_number = (uint64_t)day.tm_year * 12 + (uint64_t)day.tm_mon;
+    return true;
+}
+
+/* The newest file of each of the newest `most` periods stays. files are sorted, oldest first. */
+static void keep_of_periods(struct kept *files, size_t count, size_t prefix_bytes,
+                            enum period period, uint64_t most)
+{
+    uint64_t last = UINT64_MAX, number;
+
+    for (size_t i = count; i > 0 && most > 0; i--) {
+        struct kept *file = &files[i - 1];
+
+        if (!period_of(file->name + prefix_bytes, period, &number) || number == last)
+            continue;
+        last = number;
+        file->stays = true;
+        most--;
+    }
+}
+
+static void choose_staying(struct kept *files, size_t count, const struct keep_request *request)
+{
+    const uint64_t most[PERIODS] = {request->keep_days, request->keep_weeks, request->keep_months};
+
+    for (size_t i = 0; i < count; i++)
+        files[i].stays = count - i <= request->keep;
+    for (unsigned period = 0; period < PERIODS; period++)
+        keep_of_periods(files, count, strlen(request->prefix), (enum period)period, most[period]);
+}
+
 /* Names sort by age, since they hold the time; the new one counts as the newest whatever it is
  * called. */
-static int remove_oldest(int folder, const struct keep_request *request,
+static int remove_others(int folder, const struct keep_request *request,
                          struct keep_summary *summary, struct err *err)
 {
     struct kept *files = NULL;
-    size_t count = 0, first = 0;
+    size_t count = 0;
     uint64_t bytes = 0;
     int status = 0;
 
     if (list_series(folder, request->prefix, &files, &count, err) != 0)
         return -1;
-    for (size_t i = 0; i < count; i++)
-        bytes += files[i].size_bytes;
     new_one_last(files, count, request->name);
-    while (status == 0 && first + 1 < count &&
-           (count - first > request->keep ||
-            (request->keep_bytes != 0 && bytes > request->keep_bytes))) {
-        if (unlinkat(folder, files[first].name, 0) != 0 && errno != ENOENT)
-            status = fault_set(err, "remove", files[first].name);
-        bytes -= files[first++].size_bytes;
+    choose_staying(files, count, request);
+    for (size_t i = 0; i < count; i++)
+        bytes += files[i].stays ? files[i].size_bytes : 0;
+    for (size_t i = 0; i + 1 < count && request->keep_bytes != 0 && bytes > request->keep_bytes;
+         i++) {
+        bytes -= files[i].stays ? files[i].size_bytes : 0;
+        files[i].stays = false;
     }
-    summary->removed = first;
-    summary->kept = count - first;
+    for (size_t i = 0; i < count && status == 0; i++) {
+        if (files[i].stays)
+            continue;
+        if (unlinkat(folder, files[i].name, 0) != 0 && errno != ENOENT)
+            status = fault_set(err, "remove", files[i].name);
+        summary->removed++;
+    }
+    summary->kept = count - summary->removed;
     free(files);
     return status;
 }
@@ -167,7 +242,7 @@ int keep_file(const struct keep_request *request, struct keep_summary *ret_summa
     if (status != 0)
         (void)unlinkat(folder, part, 0); /* its space is wanted back */
     else
-        status = remove_oldest(folder, request, &summary, err);
+        status = remove_others(folder, request, &summary, err);
     close(folder);
     if (status == 0)
         *ret_summary = summary;

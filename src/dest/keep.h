@@ -1,12 +1,14 @@
 /* One file more in a folder of numbered ones, and the oldest ones away: how a backup reaches the
  * disk where it is kept.
  *
- * Flow     copy to a hidden name, sync, read back and compare, rename, sync the folder; only then
- *          the oldest go, until at most `keep` files and `keep_bytes` are left. The newest always
- *          stays.
+ * Flow     copy to a hidden name, sync, read back and compare, rename, sync the folder. Only then
+ *          others go: all but the newest `keep`, and the newest one of each of so many days, weeks
+ *          and months. When these are more than `keep_bytes` together, the oldest of them go too.
+ *          The newest always stays.
  * Shapes   files of one series begin with the same prefix and sort by age: PREFIX followed by
- *          anything but a slash. Others are left alone, hidden ones of the same series (killed
- *          copies) are removed.
+ *          anything but a slash. Those of days, weeks and months have their UTC behind it
+ *          (20261120T143005Z). A week begins on Monday. Others are left alone, hidden
+ *          ones of the same series (killed copies) are removed.
  * Errors   nothing that was there is removed when the new file is not whole.
  */
 #ifndef CKPT_DEST_KEEP_H
@@ -23,6 +25,8 @@ struct keep_request {
     const char *prefix;
     uint64_t keep;       /* at least 1 */
     uint64_t keep_bytes; /* 0: no limit */
+    /* Of the newest so many that have a file; 0: none for the sake of them. */
+    uint64_t keep_days, keep_weeks, keep_months;
 };
 
 struct keep_summary {

@@ -362,7 +362,10 @@ static int run_keep(const struct request *request, FILE *out, struct err *err)
                                       .folder = request->values[TO],
                                       .name = request->values[NAME],
                                       .prefix = request->values[SERIES],
-                                      .keep = request->keep,
+                                      .keep = request->keep[0],
+                                      .keep_days = request->keep[1],
+                                      .keep_weeks = request->keep[2],
+                                      .keep_months = request->keep[3],
                                       .keep_bytes = request->keep_bytes};
     struct keep_summary summary;
 

@@ -70,8 +70,8 @@ const char verbs_usage[] =
     "       ckpt-worker collect --prefix P --path DIR [--as owner [--owner NAME]] [--wipe yes]\n"
     "       ckpt-worker scan    --prefix P --cluster MARK [--after PATH] [--min-age SECONDS]\n"
     "       ckpt-worker abandon --path DIR --part NAME [--prefix P]\n"
-    "       ckpt-worker keep    --source FILE --to DIR --name NAME --series PREFIX --keep N "
-    "[--keep-bytes B]\n"
+    "       ckpt-worker keep    --source FILE --to DIR --name NAME --series PREFIX\n"
+    "                           --keep N[,DAYS,WEEKS,MONTHS] [--keep-bytes B]\n"
     "       ckpt-worker user    --name NAME\n"
     "       ckpt-worker name    --uid UID\n"
     "       ckpt-worker look    --path PATH\n"
@@ -111,6 +111,25 @@ static int parse_number(const char *name, const char *text, uint64_t *ret_number
     return 0;
 }
 
+/* "N", or "N,DAYS,WEEKS,MONTHS" */
+static int parse_keep(const char *text, uint64_t ret_numbers[4], struct err *err)
+{
+    char words[80], *rest = words, *word;
+    size_t count = 0;
+
+    snprintf(words, sizeof(words), "%s", text);
+    for (; (word = strsep(&rest, ",")) != NULL; count++) {
+        if (count == 4)
+            break;
+        if (parse_number("--keep", word, &ret_numbers[count], err) != 0)
+            return -1;
+    }
+    return count == 1 || (count == 4 && word == NULL)
+               ? 0
+               : err_set(err, ERR_INVALID, "--keep \"%.64s\" is neither N nor N,DAYS,WEEKS,MONTHS",
+                         text);
+}
+
 static int parse_threads(const char *text, unsigned *ret_threads, struct err *err)
 {
     uint64_t threads;
@@ -133,7 +152,7 @@ static int parse_value(enum option option, const char *value, struct request *re
     case RATE:
         return parse_number("--rate", value, &request->how.rate_bytes_per_s, err);
     case KEEP:
-        return parse_number("--keep", value, &request->keep, err);
+        return parse_keep(value, request->keep, err);
     case KEEP_BYTES:
         return parse_number("--keep-bytes", value, &request->keep_bytes, err);
     case KEEP_FREE:

@@ -52,7 +52,9 @@ struct request {
     const char *values[OPTION_COUNT];
     struct destination_how how;
     struct mark_claim claim; /* of --cluster */
-    uint64_t keep, keep_bytes, keep_free, generations, min_age, bytes, most;
+    /* of --keep: the newest, of days, of weeks, of months */
+    uint64_t keep[4];
+    uint64_t keep_bytes, keep_free, generations, min_age, bytes, most;
 };
 
 /* Sets of options, by their bits. */

@@ -180,6 +180,7 @@ def backups(directory):
 
 
 def scheduled_backups_are_written_by_the_leader_kept_and_verify():
+    """B-003, B-004: the newest stay, and one is restored in memory by itself."""
     with Cluster() as cluster:
         directory = cluster.dir / "kept"
         directory.mkdir()
@@ -194,6 +195,9 @@ def scheduled_backups_are_written_by_the_leader_kept_and_verify():
         incarnation = f"{int(load_json(cluster.ctl('-o', 'json', 'status'))['status']['incarnation']):016x}"
         assert all(re.fullmatch(rf"ckpt-demo@{incarnation[:8]}-\d{{8}}T\d{{6}}Z-e1-i\d+\.ckptbackup", n) for n in names), names
         cluster.ctl("backup", "verify", str(directory / names[0]))
+        leader = cluster.wait_leader()
+        wait_until("one was verified by itself", lambda: "event=backup_verified" in leader.log.read_text(), 10)
+        assert metric(leader.http, "ckpt_backup_last_verified_timestamp_seconds") > 0
         leader = cluster.wait_leader()
         assert time.time() - metric(leader.http, "ckpt_backup_last_success_timestamp_seconds") < 10
         assert metric(leader.http, "ckpt_backup_interval_seconds") == 1

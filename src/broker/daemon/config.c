@@ -115,7 +115,9 @@ static int check_member(const struct config *config, size_t i, struct err *err)
  * notice. */
 static int check_backups(const struct config *config, struct err *err)
 {
-    static const char *const names[] = {"interval", "keep", "keep_bytes"};
+    static const char *const names[] = {"interval",       "keep",         "keep_daily",
+                                        "keep_weekly",    "keep_monthly", "keep_bytes",
+                                        "verify_interval"};
 
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
         if (config->backups.directory[0] == '\0' &&

@@ -56,8 +56,11 @@ struct config_storage_watch {
 struct config_backups {
     char *directory;      /* "": none are written */
     uint64_t interval_ms; /* between two of them */
-    uint64_t keep;        /* so many at most, the newest */
-    uint64_t keep_bytes;  /* and no more than this together; 0: no limit */
+    uint64_t keep;        /* the newest */
+    /* ... and the newest one of each of so many days, weeks and months */
+    uint64_t keep_daily, keep_weekly, keep_monthly;
+    uint64_t keep_bytes;         /* no more than this together; 0: no limit */
+    uint64_t verify_interval_ms; /* so often the one just written is restored in memory; 0: never */
 };
 
 /* Every value that was read, checked and completed with defaults. Strings are never NULL. */

@@ -287,6 +287,11 @@ struct broker;
       "Size of the last good scheduled backup.")                                                   \
     X(BACKUP_DURATION, GAUGE, "ckpt_backup_duration_seconds", NULL, NULL,                          \
       "Time that the last good scheduled backup took, its copy read back.")                        \
+    X(BACKUP_VERIFIED, GAUGE, "ckpt_backup_last_verified_timestamp_seconds", NULL, NULL,           \
+      "Unix time at which a backup of this member was last restored in memory and found "          \
+      "right; absent: none was.")                                                                  \
+    X(BACKUP_VERIFICATIONS, COUNTER, "ckpt_backup_verifications_total", "result", NULL,            \
+      "Backups restored in memory by schedule, by result: ok or failed.")                          \
     /* Accounting: each member writes the same records. */                                         \
     X(ACCOUNTING, COUNTER, "ckpt_accounting_records_total", "result", NULL,                        \
       "Accounting records of this member: written to its files; lost, as far as their number is "  \

@@ -14,6 +14,7 @@
 #include "src/broker/broker.h"
 #include "src/broker/daemon/metrics.h"
 #include "src/broker/keep/backup.h"
+#include "src/broker/keep/backup_verifier.h"
 #include "src/dest/worker.h"
 
 enum { NAME_BYTES = 256 };
@@ -32,6 +33,10 @@ struct backup_schedule {
     uint64_t told_ms;         /* monotonic, of the last line about a failure; 0: none */
     uint64_t failures_unsaid; /* since then */
     char failure[256];        /* "": the last one succeeded, or none was made */
+    char written[NAME_BYTES]; /* the one that a worker has, or the last one */
+    struct backup_verifier *verifier;
+    uint64_t verified_ms;     /* wall, of the last start; 0: this member has verified none */
+    char verify_failure[320]; /* "": the last one verified restores */
 };
 
 /* Lives until the worker is done, which may be after the schedule was freed. */
@@ -52,6 +57,47 @@ static void wait_ms(struct backup_schedule *schedule, uint64_t ms)
     if (schedule->serving)
         schedule->broker->clock.timer_start(schedule->timer, ms * 1000);
 }
+
+/* ---- whether it restores ---- */
+
+static void on_verified(void *data, const char *failure)
+{
+    struct backup_schedule *schedule = data;
+    struct broker *broker = schedule->broker;
+
+    if (failure == NULL) {
+        schedule->verify_failure[0] = '\0';
+        log_info("backup_verified", "directory=%s", broker->config->backups.directory);
+        metrics_set(broker->metrics, METRIC_BACKUP_VERIFIED, NULL, NULL,
+                    (double)broker_wall_ms(broker) / 1000);
+    } else {
+        snprintf(schedule->verify_failure, sizeof(schedule->verify_failure),
+                 "a backup does not restore: %s", failure);
+        log_error("backup_unverified", "directory=%s text=\"%s\"",
+                  broker->config->backups.directory, failure);
+        schedule->verified_ms = 0; /* the next one is tried at once */
+    }
+    metrics_add(broker->metrics, METRIC_BACKUP_VERIFICATIONS, failure == NULL ? "ok" : "failed",
+                NULL, 1);
+}
+
+/* The one just written. A new leader begins with its first one: nobody knows when another did. */
+static void verify_when_due(struct backup_schedule *schedule)
+{
+    const struct config_backups *backups = &schedule->broker->config->backups;
+    const uint64_t now_ms = broker_wall_ms(schedule->broker);
+    char path[2 * NAME_BYTES + 1024];
+
+    if (backups->verify_interval_ms == 0 ||
+        (schedule->verified_ms != 0 &&
+         now_ms < schedule->verified_ms + backups->verify_interval_ms))
+        return;
+    snprintf(path, sizeof(path), "%s/%s", backups->directory, schedule->written);
+    if (backup_verifier_start(schedule->verifier, path))
+        schedule->verified_ms = now_ms;
+}
+
+/* ---- its result ---- */
 
 /* Logged at most every BACKUP_FAILURE_LOG_MS; Status shows the last reason in any case. */
 static void schedule_failed(struct backup_schedule *schedule, const char *text)
@@ -91,6 +137,7 @@ static void schedule_succeeded(struct backup_schedule *schedule, const struct wo
     metrics_set(broker->metrics, METRIC_BACKUP_SIZE, NULL, NULL, strtod(size, NULL));
     metrics_set(broker->metrics, METRIC_BACKUP_DURATION, NULL, NULL, (double)took_ms / 1000);
     wait_ms(schedule, took_ms < interval_ms(schedule) ? interval_ms(schedule) - took_ms : 0);
+    verify_when_due(schedule);
 }
 
 /* ---- the worker ---- */
@@ -143,11 +190,13 @@ static void copy_out(struct backup_schedule *schedule, struct export_call *file)
 {
     const struct config_backups *backups = &schedule->broker->config->backups;
     struct copying *copying = check_calloc(1, sizeof(*copying));
-    char prefix[NAME_BYTES], name[NAME_BYTES], keep[32], keep_bytes[32];
+    char prefix[NAME_BYTES], name[NAME_BYTES], keep[96], keep_bytes[32];
     struct err err;
 
     name_of(schedule, prefix, name);
-    snprintf(keep, sizeof(keep), "%" PRIu64, backups->keep);
+    snprintf(schedule->written, sizeof(schedule->written), "%s", name);
+    snprintf(keep, sizeof(keep), "%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, backups->keep,
+             backups->keep_daily, backups->keep_weekly, backups->keep_monthly);
     snprintf(keep_bytes, sizeof(keep_bytes), "%" PRIu64, backups->keep_bytes);
     copying->schedule = schedule;
     copying->file = file;
@@ -235,6 +284,7 @@ struct backup_schedule *backup_schedule_new(struct broker *broker)
     CHECK(broker->disk != NULL);
     schedule = check_calloc(1, sizeof(*schedule));
     schedule->broker = broker;
+    schedule->verifier = backup_verifier_new(broker->loop, on_verified, schedule);
     schedule->timer = broker->clock.timer_new(broker->clock.context, on_timer, schedule);
     schedule->observer = (struct replica_observer){
         .context = schedule, .serving = on_serving, .not_serving = on_not_serving};
@@ -244,6 +294,8 @@ struct backup_schedule *backup_schedule_new(struct broker *broker)
     metrics_set(broker->metrics, METRIC_BACKUP_LAST, NULL, NULL, 0);
     metrics_add(broker->metrics, METRIC_BACKUPS, "ok", NULL, 0);
     metrics_add(broker->metrics, METRIC_BACKUPS, "failed", NULL, 0);
+    metrics_add(broker->metrics, METRIC_BACKUP_VERIFICATIONS, "ok", NULL, 0);
+    metrics_add(broker->metrics, METRIC_BACKUP_VERIFICATIONS, "failed", NULL, 0);
     return schedule;
 }
 
@@ -252,6 +304,7 @@ void backup_schedule_free(struct backup_schedule *schedule)
     if (schedule == NULL)
         return;
     schedule->broker->clock.timer_free(schedule->timer);
+    backup_verifier_free(schedule->verifier);
     if (schedule->copying != NULL) {
         schedule->copying->schedule = NULL;
         worker_cancel(schedule->copying->worker);
@@ -261,8 +314,10 @@ void backup_schedule_free(struct backup_schedule *schedule)
 
 const char *backup_schedule_failure(const struct backup_schedule *schedule, uint64_t *ret_since_ms)
 {
-    if (schedule == NULL || schedule->failure[0] == '\0')
+    if (schedule == NULL)
         return NULL;
     *ret_since_ms = schedule->last_good_ms;
-    return schedule->failure;
+    if (schedule->failure[0] != '\0')
+        return schedule->failure;
+    return schedule->verify_failure[0] != '\0' ? schedule->verify_failure : NULL;
 }

@@ -73,7 +73,7 @@ static void finish(struct fixture *f)
 static int keep(const struct fixture *f, const char *name, uint64_t most, uint64_t bytes,
                 struct keep_summary *summary)
 {
-    const struct keep_request request = {f->source, f->to, name, "ckpt-a@", most, bytes};
+    const struct keep_request request = {f->source, f->to, name, "ckpt-a@", most, bytes, 0, 0, 0};
     struct err err;
 
     return keep_file(&request, summary, &err);
@@ -103,6 +103,55 @@ static void the_newest_stay_and_other_series_are_left_alone(void **state)
     assert_true(there(&f, "ckpt-a-2@0") && there(&f, "notes") && there(&f, ".ckpt-b@4.part"));
     assert_false(there(&f, ".ckpt-a@4.part"));
     assert_uint_equal(count(&f), 6);
+    finish(&f);
+}
+
+static bool stays(const struct fixture *f, const char *stamp)
+{
+    char name[64];
+
+    snprintf(name, sizeof(name), "ckpt-a@%sT120000Z", stamp);
+    return there(f, name);
+}
+
+/* B-003: what is kept by day, week and month. 2026-11-30 is a Monday. */
+static void the_newest_of_days_weeks_and_months_stay(void **state)
+{
+    static const char *const stamps[] = {"20260815", "20260930", "20261031", "20261101", "20261115",
+                                         "20261122", "20261123", "20261128", "20261129"};
+    struct keep_summary summary;
+    struct keep_request request;
+    struct fixture f;
+    struct err err;
+
+    (void)state;
+    start(&f);
+    for (size_t i = 0; i < sizeof(stamps) / sizeof(stamps[0]); i++) {
+        char name[64];
+
+        snprintf(name, sizeof(name), "ckpt-a@%sT120000Z", stamps[i]);
+        write_file(f.to, name, 100);
+        snprintf(name, sizeof(name), "ckpt-a@%sT080000Z", stamps[i]); /* earlier of that day */
+        write_file(f.to, name, 100);
+    }
+    write_file(f.to, "ckpt-a@nodate", 100); /* sorts behind all: among the newest alone */
+    request =
+        (struct keep_request){f.source, f.to, "ckpt-a@20261130T120000Z", "ckpt-a@", 2, 0, 3, 3, 3};
+    assert_int_equal(keep_file(&request, &summary, &err), 0);
+    assert_true(stays(&f, "20261130") && there(&f, "ckpt-a@nodate")); /* the newest two */
+    assert_true(stays(&f, "20261129") && stays(&f, "20261128"));      /* days */
+    assert_true(stays(&f, "20261122"));                               /* a week before */
+    assert_true(stays(&f, "20261031") && stays(&f, "20260930"));      /* months */
+    assert_false(stays(&f, "20261123") || stays(&f, "20261115") || stays(&f, "20261101"));
+    assert_false(stays(&f, "20260815") || there(&f, "ckpt-a@20261129T080000Z"));
+    assert_uint_equal(summary.kept, 7);
+    assert_uint_equal(summary.removed, 13);
+    assert_uint_equal(count(&f), 7);
+    /* the limit of bytes is above them all, oldest first */
+    request.name = "ckpt-a@20261130T130000Z";
+    request.keep_bytes = 1000 + 250;
+    assert_int_equal(keep_file(&request, &summary, &err), 0);
+    assert_true(there(&f, request.name) && stays(&f, "20261129") && !stays(&f, "20260930"));
     finish(&f);
 }
 
@@ -144,7 +193,8 @@ static void what_was_just_written_stays_whatever_its_name_says(void **state)
 
 static void what_cannot_be_written_costs_no_old_one(void **state)
 {
-    const struct keep_request missing = {"/nonexistent/file", NULL, "ckpt-a@9", "ckpt-a@", 1, 0};
+    const struct keep_request missing = {
+        "/nonexistent/file", NULL, "ckpt-a@9", "ckpt-a@", 1, 0, 0, 0, 0};
     struct keep_request request;
     struct keep_summary summary;
     struct fixture f;
@@ -175,6 +225,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_newest_stay_and_other_series_are_left_alone),
+        cmocka_unit_test(the_newest_of_days_weeks_and_months_stay),
         cmocka_unit_test(a_limit_of_bytes_leaves_at_least_the_newest),
         cmocka_unit_test(what_was_just_written_stays_whatever_its_name_says),
         cmocka_unit_test(what_cannot_be_written_costs_no_old_one),
