@@ -70,8 +70,9 @@ struct broker_counters {
     uint64_t mutations_total; /* proposed for a caller; service.c */
     uint64_t reads_total;     /* linearizable ones */
     uint64_t stale_reads_total;
-    uint64_t not_leader_total; /* answered with a redirect */
-    uint64_t full_total;       /* answered with push-back */
+    uint64_t not_leader_total;   /* answered with a redirect */
+    uint64_t full_total;         /* answered with push-back */
+    uint64_t rate_limited_total; /* of users who ask too often; rate.h */
     uint64_t undecodable_total;
     uint64_t outcomes_total[BROKER_OUTCOMES_MAX]; /* of callers' mutations by enum fsm_status */
     uint64_t watchers;                            /* open Watch calls; watch.c */

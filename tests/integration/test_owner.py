@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import pwd
+import re
 import shutil
 import signal
 import subprocess
@@ -16,7 +17,8 @@ import uuid
 import grpc
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import ROOT as ROOT_FOLDER, Client, broker_pb2, checkpoint_text, common_pb2, operator_pb2, operator_pb2_grpc, wait_until  # noqa: E402
+from cluster import ROOT as ROOT_FOLDER, Client, broker_pb2, checkpoint_text, common_pb2, metric, operator_pb2, operator_pb2_grpc  # noqa: E402
+from cluster import wait_until  # noqa: E402
 from isolate import main  # noqa: E402
 from small_store import SmallStore  # noqa: E402
 from test_recover import s3_section  # noqa: E402
@@ -135,7 +137,7 @@ def asked(call, fields, metadata=()):
 
 
 def an_agent_speaks_for_users_of_its_own_node_and_says_for_whom():
-    """N-005: what an agent's certificate may ask is somebody's of its node, with the fields of an owner; an operator stays what it was."""
+    """N-005, K-007: what an agent's certificate may ask is somebody's of its node, with the fields of an owner; an operator stays what it was."""
     with Users(owners_register="yes", tls=True) as cluster:
         cluster.start()
         leader_is_there(cluster)
@@ -174,6 +176,12 @@ def an_agent_speaks_for_users_of_its_own_node_and_says_for_whom():
         assert asked(operators.GetLosses, operator_pb2.GetLossesRequest(), word)[0] == none
         assert asked(operators.GetLosses, operator_pb2.GetLossesRequest(tenant="t"), word)[0] == denied
         assert cluster.allocation("job").spec.owner == ALICE.pw_name
+        # who asks in a loop is told the limit and when to ask again, and nobody else is held up
+        told = [asked(stub.GetAllocation, get, word) for _ in range(200)]
+        limited = [text for code, text in told if code == grpc.StatusCode.RESOURCE_EXHAUSTED]
+        assert limited and re.search(r"RATE_LIMITED: .* 600 times a minute.* ask again in \d+ ms", limited[0]), told[-1]
+        assert asked(stub.GetAllocation, get, said(owner=BOB.pw_name, owner_uid=str(BOB.pw_uid)))[0] == none
+        assert metric(cluster.leader().http, "ckpt_rate_limited_total") == len(limited)
 
 
 def what_a_user_forges_changes_nobody_elses_jobs():

@@ -4,6 +4,7 @@
  * (mutation_done), or after the turn of the call has come (request_answer). */
 #include "src/broker/api/service.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +12,12 @@
 #include "fsm/core/unpack.h"
 #include "src/base/build.h"
 #include "src/base/check.h"
+#include "src/base/id.h"
 #include "src/base/spare.h"
 #include "src/broker/api/hold.h"
 #include "src/broker/api/methods.h"
 #include "src/broker/api/own.h"
+#include "src/broker/api/rate.h"
 #include "src/broker/api/texts.h"
 
 /* What a method's entry in the table comes to when it is registered. */
@@ -40,6 +43,7 @@ struct service {
     struct service_memory memory;
     struct spare requests;
     struct hold *hold;
+    struct rate *rate; /* of users; NULL: no limit */
     struct replica_observer observer;
     struct service_method *methods;
     size_t method_count;
@@ -313,6 +317,28 @@ static void request_start(struct service_method *state, struct request *request,
 
 /* ---- from the server ---- */
 
+/* False: the call is ended, and says when the user may ask again. */
+static bool rate_takes(struct service *service, struct rpc_call *call)
+{
+    const char *user = rpc_call_metadata(call, OWN_NAME_METADATA);
+    char text[ANSWER_TEXT_BYTES];
+    uint64_t wait_ms;
+
+    if (user == NULL || !id_valid(user) ||
+        rate_allow(service->rate, user, broker_monotonic_ms(service->broker), &wait_ms))
+        return true;
+    service->broker->counters.rate_limited_total++;
+    snprintf(text, sizeof(text), "%" PRIu64, wait_ms);
+    rpc_call_trailer(call, "grpc-retry-pushback-ms", text);
+    snprintf(text, sizeof(text),
+             "RATE_LIMITED: %s asks more often than %" PRIu64
+             " times a minute, which is the limit of each user (user_requests_per_minute of "
+             "ckptd); ask again in %" PRIu64 " ms",
+             user, rate_per_minute(service->rate), wait_ms);
+    rpc_call_finish(call, RPC_RESOURCE_EXHAUSTED, text);
+    return false;
+}
+
 /* Of what a user asks: whether it goes on; else the call is ended. A read looks at the job's owner
  * when it is answered. A change looks before it is proposed: an owner never changes, and the
  * leader's state has all that was acknowledged. */
@@ -328,6 +354,8 @@ static bool owner_may(const struct service_method *state, struct rpc_call *call,
         rpc_call_finish(call, RPC_PERMISSION_DENIED, text);
         return false;
     }
+    if (!rate_takes(state->service, call))
+        return false;
     if (method->kind != METHOD_MUTATION)
         return true;
     if (!replica_serving(replica)) {
@@ -516,6 +544,7 @@ struct service *service_new(struct broker *broker)
     CHECK(broker->rpc != NULL && broker->replica != NULL);
     service->broker = broker;
     service->hold = hold_new(broker, request_go_on);
+    service->rate = rate_new(broker->config->user_requests_per_minute);
     spare_init(&service->requests, SERVICE_SPARE_MAX_BYTES);
     for (size_t table = 0; table < ARRAY_COUNT(tables); table++)
         count += *tables[table].count;
@@ -541,6 +570,7 @@ void service_free(struct service *service)
     if (service == NULL)
         return;
     hold_free(service->hold);
+    rate_free(service->rate);
     spare_close(&service->requests);
     free(service->methods);
     free(service);

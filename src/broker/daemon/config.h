@@ -90,17 +90,18 @@ struct config {
     size_t store_count;
     struct node_health_config health;
     struct htcondor_names htcondor;
-    char *unix_socket;        /* "": none */
+    char *unix_socket;                 /* "": none */
+    uint64_t user_requests_per_minute; /* of each user of the nodes; 0: no limit */
     uint64_t connections_max; /* of the API; lowered when the process may not open so many files */
     bool supervised;          /* somebody starts the process again when it ends */
     bool insecure;            /* addresses that are not loopback are bound without TLS */
     char *tls_ca, *tls_cert, *tls_key; /* PEM files, "{id}" is the member's id; "": no TLS */
     enum log_level log_level;
+    enum log_format log_format;
     uint64_t log_max_bytes; /* of the file htcondor.CKPT_SERVER_LOG */
 };
 
 /* What the command line sets. NULL: not given. */
-    enum log_format log_format;
 struct config_flags {
     const char *name; /* required */
     const char *data_dir;

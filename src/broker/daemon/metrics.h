@@ -347,6 +347,8 @@ struct broker;
       "Outcomes of callers' mutations by name.")                                                   \
     X(NOT_LEADER, COUNTER, "ckpt_not_leader_total", NULL, NULL,                                    \
       "Requests answered with a redirect to the leader.")                                          \
+    X(RATE_LIMITED, COUNTER, "ckpt_rate_limited_total", NULL, NULL,                                \
+      "Requests of users refused because the user asks too often.")                                \
     X(PUSHED_BACK, COUNTER, "ckpt_pushed_back_total", NULL, NULL,                                  \
       "Requests refused because a queue was full.")                                                \
     /* The same things under the names that another scheduler's dashboards know. Each is set       \
