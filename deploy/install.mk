@@ -24,6 +24,9 @@ install: programs $(BUILD)/manual/done install-app ## all of it: make install [P
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/lib/sysusers.d $(DESTDIR)$(PREFIX)/lib/tmpfiles.d
 	for unit in deploy/systemd/*.service; do \
 		sed 's,/usr/bin/,$(BINDIR)/,;s,/etc/ckpt/,$(SYSCONFDIR)/ckpt/,' $$unit > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$(basename $$unit) || exit 1; done
+	install -d $(DESTDIR)$(PREFIX)/lib/ckpt $(DESTDIR)$(SHAREDIR)/ckpt/systemd
+	install -m 755 deploy/ckptd-start $(DESTDIR)$(PREFIX)/lib/ckpt
+	sed 's,/usr/lib/ckpt/,$(PREFIX)/lib/ckpt/,;s,/etc/ckpt/,$(SYSCONFDIR)/ckpt/,' deploy/systemd/ckptd-start.conf > $(DESTDIR)$(SHAREDIR)/ckpt/systemd/ckptd-start.conf
 	install -m 644 deploy/systemd/sysusers.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/ckpt.conf
 	install -m 644 deploy/systemd/tmpfiles.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/ckpt.conf
 	@# what a site has written stays
@@ -49,7 +52,7 @@ uninstall:                                      ## what make install has put the
 	rm -f $(DESTDIR)$(PREFIX)/include/ckptapp.h $(DESTDIR)$(PREFIX)/include/ckptshm.h $(DESTDIR)$(PREFIX)/lib/pkgconfig/ckptapp.pc
 	rm -f $(DESTDIR)$(PREFIX)/lib/libckptapp.a $(DESTDIR)$(PREFIX)/lib/libckptapp.so $(DESTDIR)$(PREFIX)/lib/libckptapp.so.$(APP_ABI)
 	rm -f $(DESTDIR)$(PYTHON_FOLDER)/ckptapp.py $(DESTDIR)$(PYTHON_FOLDER)/ckptshm.py
-	rm -rf $(DESTDIR)$(SHAREDIR)/ckpt $(DESTDIR)$(DOCDIR)
+	rm -rf $(DESTDIR)$(SHAREDIR)/ckpt $(DESTDIR)$(PREFIX)/lib/ckpt $(DESTDIR)$(DOCDIR)
 
 deb:                                            ## Debian packages, into $(BUILD)/deb
 	deploy/install-deps.sh deb

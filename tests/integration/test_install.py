@@ -32,7 +32,7 @@ def all_is_installed_and_nothing_is_missing_in_what_tells_of_it():
         make("install", f"DESTDIR={folder}", "PREFIX=/usr")
         installed = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
         for name in ("bin/ckptd", "bin/ckpt-worker-s3", "include/ckptapp.h", "lib/pkgconfig/ckptapp.pc", "lib/python3/dist-packages/ckptapp.py",
-                     "lib/systemd/system/ckpt-agentd.service", "lib/sysusers.d/ckpt.conf", "lib/tmpfiles.d/ckpt.conf", "share/ckpt/profiles/vasp.yaml",
+                     "lib/systemd/system/ckpt-agentd.service", "lib/ckpt/ckptd-start", "share/ckpt/systemd/ckptd-start.conf", "lib/sysusers.d/ckpt.conf", "lib/tmpfiles.d/ckpt.conf", "share/ckpt/profiles/vasp.yaml",
                      "share/ckpt/lsf/bchkpnt", "share/man/man5/ckptd.yaml.5", "share/bash-completion/completions/ckpt-run"):
             assert f"usr/{name}" in installed, f"{name} is not in {sorted(installed)}"
         for program, sources in READ_BY.items():
