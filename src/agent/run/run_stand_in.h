@@ -70,7 +70,7 @@ bool stand_in_wanted(const struct stand_in *stand_in);
 /* Whether these options go together. */
 int stand_in_check(const struct stand_in *stand_in, const char *profile, uint32_t ranks,
                    struct err *err);
-/* The command with the stand-in before it; on the heap. */
+/* The command with the stand-in before it: one block of the heap, which the caller frees. */
 char **stand_in_command(const struct stand_in *stand_in, char *const *command);
 /* The program that such a command names; of another command its own. */
 const char *stand_in_program(char *const *command);

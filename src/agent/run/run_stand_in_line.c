@@ -186,23 +186,23 @@ static int check_lengths(const struct stand_in *stand_in, struct err *err)
     return 0;
 }
 
-/* NULL: it has the default, and needs no word. */
-static char *word_format(const struct word *word, const struct stand_in *stand_in)
+/* Returns its length. 0: it has the default, and needs no word. */
+static int word_format(const struct word *word, const struct stand_in *stand_in,
+                       char text[WORD_BYTES])
 {
     const void *value = (const char *)stand_in + word->at;
-    char text[WORD_BYTES];
-    int length = -1;
+    int length = 0;
 
     if (word->kind == WORD_TEXT && *(const char *const *)value != NULL)
-        length = snprintf(text, sizeof(text), "%s%s", word->key, *(const char *const *)value);
+        length = snprintf(text, WORD_BYTES, "%s%s", word->key, *(const char *const *)value);
     else if (word->kind == WORD_FLAG && *(const bool *)value)
-        length = snprintf(text, sizeof(text), "%s1", word->key);
+        length = snprintf(text, WORD_BYTES, "%s1", word->key);
     else if (word->kind == WORD_INT && *(const int *)value != 0)
-        length = snprintf(text, sizeof(text), "%s%d", word->key, *(const int *)value);
+        length = snprintf(text, WORD_BYTES, "%s%d", word->key, *(const int *)value);
     else if (word->kind == WORD_NUMBER && *(const uint64_t *)value != 0)
-        length = snprintf(text, sizeof(text), "%s%" PRIu64, word->key, *(const uint64_t *)value);
-    CHECK(length < (int)sizeof(text));
-    return length < 0 ? NULL : check_strdup(text);
+        length = snprintf(text, WORD_BYTES, "%s%" PRIu64, word->key, *(const uint64_t *)value);
+    CHECK(length >= 0 && length < WORD_BYTES);
+    return length;
 }
 
 static void word_take(const struct word *word, char *text, struct stand_in *stand_in)
@@ -226,23 +226,50 @@ static void word_take(const struct word *word, char *text, struct stand_in *stan
     CHECK_UNREACHABLE("word_kind");
 }
 
+/* The words before the command, each behind the one before; NULL: only their bytes are counted. */
+struct words_made {
+    char **line;
+    char *text;
+    size_t used, bytes;
+};
+
+static void word_add(struct words_made *made, const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+
+    if (made->line != NULL) {
+        made->line[made->used] = memcpy(made->text + made->bytes, text, bytes);
+        CHECK(made->used + 1 < WORDS_MAX);
+    }
+    made->used++;
+    made->bytes += bytes;
+}
+
+static void words_add(struct words_made *made, const struct stand_in *stand_in)
+{
+    char text[WORD_BYTES];
+
+    word_add(made, STAND_IN_PROGRAM);
+    word_add(made, STAND_IN_VERB);
+    for (size_t i = 0; i < ARRAY_COUNT(words); i++)
+        if (word_format(&words[i], stand_in, text) > 0)
+            word_add(made, text);
+    word_add(made, STAND_IN_END);
+}
+
 char **stand_in_command(const struct stand_in *stand_in, char *const *command)
 {
-    size_t count = 0, used = 0;
-    char **line, *word;
+    struct words_made counted = {.line = NULL}, made = {.line = NULL};
+    size_t count = 0;
 
     while (command[count] != NULL)
         count++;
-    line = check_calloc(WORDS_MAX + count + 1, sizeof(*line));
-    line[used++] = check_strdup(STAND_IN_PROGRAM);
-    line[used++] = check_strdup(STAND_IN_VERB);
-    for (size_t i = 0; i < ARRAY_COUNT(words); i++)
-        if ((word = word_format(&words[i], stand_in)) != NULL)
-            line[used++] = word;
-    line[used++] = check_strdup(STAND_IN_END);
-    CHECK(used < WORDS_MAX);
-    memcpy(line + used, command, count * sizeof(*line));
-    return line;
+    words_add(&counted, stand_in);
+    made.line = check_calloc(1, (counted.used + count + 1) * sizeof(*made.line) + counted.bytes);
+    made.text = (char *)(made.line + counted.used + count + 1);
+    words_add(&made, stand_in);
+    memcpy(made.line + made.used, command, count * sizeof(*made.line));
+    return made.line;
 }
 
 /* The place of the command behind the words; 0: they are none of a stand-in. */

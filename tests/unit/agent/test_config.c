@@ -363,11 +363,13 @@ static void paths_must_be_absolute_and_fit_a_socket(void **state)
 #include <getopt.h>
 
 static struct run_options options;
+static char **made; /* the stand-in's line of the options */
 
 static int run(int count, const char *const *arguments)
 {
     static char texts[16][64];
     static char *argv[17];
+    int result;
 
     for (int i = 0; i < count; i++) {
         snprintf(texts[i], sizeof(texts[i]), "%s", arguments[i]);
@@ -376,7 +378,12 @@ static int run(int count, const char *const *arguments)
     argv[count] = NULL;
     optind = 0; /* start over */
     opterr = 0;
-    return run_options_parse(count, argv, &options, &err);
+    free(made);
+    result = run_options_parse(count, argv, &options, &err);
+    made = options.command != NULL && stand_in_wanted(&options.stand_in) && result == 0
+               ? options.command
+               : NULL;
+    return result;
 }
 #define RUN(...)                                                                                   \
     run((int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)),                             \

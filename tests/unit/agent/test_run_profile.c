@@ -11,15 +11,20 @@
 static struct run_options options;
 static struct err err;
 
+/* The line of the options before is a block of the heap where a stand-in stands in it. */
 static int take_line(const char *const *words)
 {
-    int argc = 0;
+    static char **made;
+    int argc = 0, result;
 
     while (words[argc] != NULL)
         argc++;
     optind = 0;
+    free(made);
     memset(&options, 0, sizeof(options));
-    return run_options_parse(argc, (char **)(uintptr_t)words, &options, &err);
+    result = run_options_parse(argc, (char **)(uintptr_t)words, &options, &err);
+    made = result == 0 && stand_in_wanted(&options.stand_in) ? options.command : NULL;
+    return result;
 }
 #define LINE(...) take_line((const char *const[]){"ckpt-run", "--alloc", "j", __VA_ARGS__, NULL})
 

@@ -196,8 +196,6 @@ static void the_program_of_a_command_is_found(void **state)
     (void)state;
     assert_string_equal(stand_in_program(words), "vasp");
     assert_string_equal(stand_in_program(plain), "vasp");
-    for (size_t i = 0; words[i] != NULL && words[i] != plain[0]; i++)
-        free(words[i]);
     free(words);
 }
 

@@ -181,13 +181,6 @@ static void a_value_that_is_too_long_is_named(void **state)
     free(text);
 }
 
-static void free_words(char **words, char *const *command)
-{
-    for (size_t i = 0; words[i] != NULL && words[i] != command[0]; i++)
-        free(words[i]);
-    free(words);
-}
-
 /* Each option in words, and back, in front of whatever command. */
 static void its_words_say_the_options(void **state)
 {
@@ -233,7 +226,7 @@ static void its_words_say_the_options(void **state)
     assert_int_equal(read.kill_signal, 34);
     assert_int_equal(read.quiet_ms, 500);
     assert_false(stand_in_read((char **)(uintptr_t)command, &read, &found));
-    free_words(words, command);
+    free(words);
 }
 
 /* A registration's attributes become the same options. S5-004, S5-005, S5-006, S5-010. */

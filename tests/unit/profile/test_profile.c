@@ -45,6 +45,12 @@ static const char *put_file(const char *name, const char *text, size_t length)
     return path;
 }
 
+static int open_anew(const char *word)
+{
+    profile_close(&profile);
+    return profile_open(&profile, word, &err);
+}
+
 static int parse(const char *text)
 {
     profile_close(&profile);
@@ -204,14 +210,12 @@ static void built_in_profiles_are_well(void **state)
         assert_true(names[i].built_in);
         assert_true(i == 0 || strcmp(names[i - 1].name, names[i].name) < 0);
         assert_null(ask_find(names[i].name)); /* a way of asking would hide it */
-        profile_close(&profile);
-        assert_int_equal(profile_open(&profile, names[i].name, &err), 0);
+        assert_int_equal(open_anew(names[i].name), 0);
         assert_true(strlen(profile.about) > 0);
     }
-    assert_int_equal(profile_open(&profile, "vasp", &err), 0);
+    assert_int_equal(open_anew("vasp"), 0);
     assert_string_equal(profile.text, "LSTOP = .TRUE.");
-    profile_close(&profile);
-    assert_int_equal(profile_open(&profile, "quantum-espresso", &err), 0);
+    assert_int_equal(open_anew("quantum-espresso"), 0);
     assert_uint_equal(profile.exit_status, 255);
 }
 
@@ -230,7 +234,7 @@ static void a_site_adds_profiles_and_replaces_some(void **state)
     for (size_t i = 0; i < count; i++)
         ours += !names[i].built_in;
     assert_uint_equal(ours, 2);
-    assert_int_equal(profile_open(&profile, "vasp", &err), 0);
+    assert_int_equal(open_anew("vasp"), 0);
     assert_string_equal(profile.way, "shm");
     assert_contains(profile.settings.path, folder);
 }
@@ -240,26 +244,26 @@ static void what_is_no_profile_is_named(void **state)
     char big[PROFILE_FILE_BYTES + 2], path[256], longer[200];
 
     (void)state;
-    assert_int_equal(profile_open(&profile, "quantum_espresso", &err), -1);
+    assert_int_equal(open_anew("quantum_espresso"), -1);
     assert_int_equal(err.code, ERR_NOT_FOUND);
     assert_contains(err.text, "the nearest is quantum-espresso");
-    assert_int_equal(profile_open(&profile, "./none.yaml", &err), -1);
+    assert_int_equal(open_anew("./none.yaml"), -1);
     assert_int_equal(err.code, ERR_NOT_FOUND);
-    assert_int_equal(profile_open(&profile, "a b", &err), -1);
+    assert_int_equal(open_anew("a b"), -1);
     assert_contains(err.text, "1 to 128 characters");
     memset(longer, 'x', sizeof(longer) - 1);
     longer[sizeof(longer) - 1] = '\0';
-    assert_int_equal(profile_open(&profile, longer, &err), -1);
+    assert_int_equal(open_anew(longer), -1);
     memset(big, '#', sizeof(big));
-    assert_int_equal(profile_open(&profile, put_file("big.yaml", big, sizeof(big)), &err), -1);
+    assert_int_equal(open_anew(put_file("big.yaml", big, sizeof(big))), -1);
     assert_contains(err.text, "larger than 65536 bytes");
-    assert_int_equal(profile_open(&profile, folder, &err), -1);
+    assert_int_equal(open_anew(folder), -1);
     assert_contains(err.text, "no regular file");
     snprintf(path, sizeof(path), "%s/pipe.yaml", folder);
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_int_equal(profile_open(&profile, path, &err), -1);
+    assert_int_equal(open_anew(path), -1);
     assert_contains(err.text, "no regular file");
-    assert_int_equal(profile_open(&profile, put_file("nul.yaml", "about: \0", 8), &err), -1);
+    assert_int_equal(open_anew(put_file("nul.yaml", "about: \0", 8)), -1);
 }
 
 static void a_command_is_known_by_its_program(void **state)
