@@ -181,12 +181,12 @@ static void add_command(struct buf *text, char *const *command)
     }
 }
 
-char *run_profile_restart(const char *restart_command, char *const *command)
+const char *run_profile_restart(const char *restart_command, char *const *command)
 {
     static const char place[] = "{command}";
+    static char *made; /* of the command line: a process has one, or a test one after the other */
     const char *at;
     struct buf text;
-    char *result;
 
     buf_init(&text);
     while ((at = strstr(restart_command, place)) != NULL) {
@@ -195,7 +195,8 @@ char *run_profile_restart(const char *restart_command, char *const *command)
         restart_command = at + strlen(place);
     }
     buf_append(&text, restart_command, strlen(restart_command) + 1);
-    result = check_strdup((const char *)text.bytes);
+    free(made);
+    made = check_strdup((const char *)text.bytes);
     buf_close(&text);
-    return result;
+    return made;
 }

@@ -23,7 +23,8 @@ int run_profile_take(struct run_options *options, char *const *command, run_prof
 /* By which profile, and why; nothing where the line named one. For a line that says nothing, the
  * profile that it could name. */
 void run_profile_say(void);
-/* A restart command with {command} replaced by the line's, quoted for a shell; on the heap. */
-char *run_profile_restart(const char *restart_command, char *const *command);
+/* A restart command with {command} replaced by the line's, quoted for a shell. It
+ * lasts until the next call. */
+const char *run_profile_restart(const char *restart_command, char *const *command);
 
 #endif

@@ -119,13 +119,12 @@ static void unknown_profiles_are_refused(void **state)
 static void a_restart_command_has_the_command(void **state)
 {
     static const char *const command[] = {"a b", "", "it's", "$x", NULL};
-    char *text = run_profile_restart("cd x && exec {command}; {comman} {command}",
-                                     (char *const *)(uintptr_t)command);
+    const char *text = run_profile_restart("cd x && exec {command}; {comman} {command}",
+                                           (char *const *)(uintptr_t)command);
 
     (void)state;
     assert_string_equal(text, "cd x && exec 'a b' '' 'it'\\''s' '$x'; {comman} 'a b' '' "
                               "'it'\\''s' '$x'");
-    free(text);
 }
 
 int main(void)
