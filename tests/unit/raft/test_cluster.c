@@ -547,12 +547,12 @@ static void committed_entries_survive_crashes_and_partitions(void **state)
 {
     uint64_t seed = test_seed(), acked = 0;
     const char *runs = getenv("RUNS");
-    int count = runs != NULL ? atoi(runs) : (int)test_often(4, 8);
+    int count = runs != NULL ? atoi(runs) : (int)test_often(2, 8);
 
     (void)state;
     for (int i = 0; i < count; i++) {
         print_message("run %d SEED=%" PRIu64 "\n", i, seed + (uint64_t)i);
-        chaos_run(seed + (uint64_t)i, i % 4 == 3 ? 5 : 3, 10, &acked);
+        chaos_run(seed + (uint64_t)i, i % 2 == 1 ? 5 : 3, 10, &acked);
     }
     print_message("%" PRIu64 " acknowledged\n", acked);
     assert_true(acked > 100);
