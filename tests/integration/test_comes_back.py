@@ -94,6 +94,7 @@ def a_job_without_progress_ends_with_its_own_status():
         runs = [cluster.run_job(node, "job", ["sh", "-c", "sleep .3; exit 7"], RESTARTS) for node in "ab"]
         for run in runs:
             assert run.process.wait(60) == 7, run.log.read_text()
+            assert "the application ended with status 7" in run.log.read_text(), run.log.read_text()
         allocation = cluster.allocation("job")
         assert allocation.state == ENDED_FAILED and allocation.restarts_without_progress == 1 and allocation.requeues_used == 1, allocation
         assert "as often as it may, 1 of 1 (max_requeue); ckptctl restart job --from-scratch begins anew" in cluster.ctl("job", "job").stdout
@@ -226,7 +227,7 @@ def who_cannot_begin_again_leaves_with_the_first_cause():
     """Input from a pipe is not given again. The peer of a rank that ended with 7 was killed by the cluster, or ended with an error of its own: it says
     what the rank did, nothing begins on its node any more, and it does not wait for a restart."""
     with site("ab", restart_wait="60s") as cluster:
-        for name, peer in (("killed", "sleep 600"), ("fails", "until [ -e $OUT ]; do sleep .05; done; exit 1")):
+        for name, peer in (("killed", "sleep 600"), ("fails", "until [ -e $OUT ]; do sleep .05; done; sleep 1; exit 1")):
             out = cluster.dir / f"{name}.out"
             command = ["sh", "-c", f"OUT={out}; [ $CKPT_PART = 1 ] || {{ sleep 1; touch $OUT; exit 7; }}; {peer}"]
             cluster.register(name, [("a", 1, MIB), ("b", 1, MIB)], restart=AUTO)

@@ -22,7 +22,7 @@ while [ "$n" -lt {STEPS} ]; do sleep 0.02; n=$((n + 1))
 CP2K = f"""read n < "$2"; echo begins at $n
 while [ "$n" -lt {STEPS} ]; do sleep 0.02; n=$((n + 1))
 [ ! -e EXIT ] || {{ echo $n > job-1.restart; echo w$n > job.wfn; exit 0; }}; done; echo $n > result"""
-GROMACS = f"""trap 'echo $n > state.cpt; exit 0' TERM; n=0; [ "$2" != -cpi ] || read n < state.cpt; echo begins at $n
+GROMACS = f"""trap 'echo $n > state.cpt; exit 1' TERM; n=0; [ "$2" != -cpi ] || read n < state.cpt; echo begins at $n
 while [ "$n" -lt {STEPS} ]; do sleep 0.02; n=$((n + 1)); done; echo $n > result"""
 PROGRAMS = {"gromacs": ("gmx", GROMACS, ("mdrun",), {}), "vasp": ("vasp_std", VASP, (), {"POSCAR": "0"}), "quantum-espresso": ("pw.x", ESPRESSO, (), {"job.in": "restart_mode = 'from_scratch'"}),
             "cp2k": ("cp2k.psmp", CP2K, ("-i", "job.inp"), {"job.inp": "0"})}

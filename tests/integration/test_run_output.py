@@ -57,7 +57,7 @@ def what_is_typed_wrongly_is_said_alone():
     for words, verb, said in ((("statsu",), "", 'unknown verb "statsu"; the nearest is ckpt-run status'),
                               (("checkpoint-s",), "", 'unknown verb "checkpoint-s"; the nearest is ckpt-run checkpoints'),
                               (("python3", "train.py"), "", 'unknown verb "python3"; a command stands behind the job: ckpt-run --alloc ID -- python3'),
-                              ((), "", "--alloc ID is missing, the job's id"), (("--aloc", "a"), "", "unknown option --aloc; the nearest is --alloc"),
+                              ((), "", "--alloc ID is missing, the job's id; without a cluster: --standalone"), (("--aloc", "a"), "", "unknown option --aloc; the nearest is --alloc"),
                               (("--alloc", "a b", "--", "true"), "", '--alloc: "a b" is not 1 to 128 characters of A-Z a-z 0-9 . _ - (it has 3 bytes)'),
                               (("--alloc", "a"), "", "the command is missing; it goes behind --"), (("status", "--al"), "status", "--alloc needs a value"),
                               (("register", "--tenent", "t"), "register", "unknown option --tenent; the nearest is --tenant"),

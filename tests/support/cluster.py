@@ -419,7 +419,7 @@ class Cluster:
             return "" if not values else f"{name}: {{{', '.join(f'{k}: {v}' for k, v in values.items())}}}\n"
         target = {"id": "scratch", "kind": "posix", "prefix": f'"{self.scratch}"', "write_bytes_per_s": 1000000000,
                   "staging_share_ppm": 300000, "default": "yes", **target}
-        storage_watch = {"interval_ms": 1000, "timeout_ms": 2000, "failures_down": 2, "successes_up": 2, **storage_watch}
+        storage_watch = {"interval_ms": 2500, "timeout_ms": 2000, "failures_down": 2, "successes_up": 2, **storage_watch}
         timers = {"election_ms": 1000, "heartbeat_ms": 100, **timers}
         text = f"cluster_id: demo\ndata_dir: \"{self.dir}/data\"\nmembers:\n"
         for m in self.members:

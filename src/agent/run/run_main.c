@@ -272,9 +272,8 @@ static void application_changed(int wait_status)
         run_terminal_changed(wait_status);
         return;
     }
-    if (WIFSIGNALED(wait_status) && !run.options.once)
-        run_say("the application was ended by signal %d (%s)", WTERMSIG(wait_status),
-                strsignal(WTERMSIG(wait_status)));
+    if (!run.options.once)
+        run_say_ended(wait_status);
     run_news_stop();
     run_linger_begin(run.child.keeper, wait_status, application_ended);
 }

@@ -5,6 +5,8 @@
 
 #include "src/base/check.h"
 
+enum { UNPROVEN_SHARES = 64 /* of a budget: less is too little for one that may hang */ };
+
 static uint64_t smaller_of(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -44,6 +46,25 @@ static uint64_t unproven_room(const struct grant_target *target)
     return what_is_left(half > 0 ? half : 1, target->unproven_bytes_per_s);
 }
 
+/* Each of them takes half of that at most: the next one begins beside it, although it may hang until
+ * its timeout. */
+static uint64_t unproven_share(const struct grant_target *target)
+{
+    return unproven_room(target) / 2 + unproven_room(target) % 2;
+}
+
+/* A smaller share is not worth starting with: with it, it would not write within its timeout. */
+static uint64_t unproven_least(const struct grant_candidate *candidate,
+                               const struct grant_target *target)
+{
+    uint64_t least = target->budget_bytes_per_s / UNPROVEN_SHARES;
+    uint64_t in_time = candidate->size_bytes / (candidate->timeout_ms / 1000 + 1);
+
+    if (in_time > least)
+        least = in_time;
+    return smaller_of(worthwhile_rate(candidate, target), least > 0 ? least : 1);
+}
+
 /* Likewise, of half of the places: one of its kind may have more, but not beside others. */
 static bool unproven_has_places(const struct grant_candidate *candidate,
                                 const struct grant_target *target)
@@ -59,7 +80,7 @@ static bool waits_for_unproven(const struct grant_candidate *candidate,
                                const struct grant_target *target)
 {
     return candidate->unproven && !candidate->bypass &&
-           (unproven_room(target) < worthwhile_rate(candidate, target) ||
+           (unproven_share(target) < unproven_least(candidate, target) ||
             !unproven_has_places(candidate, target));
 }
 
@@ -80,10 +101,11 @@ static uint64_t rate_for(const struct grant_candidate *candidate, const struct g
     *ret_over_budget = false;
     if (!has_places(candidate, target))
         return 0;
-    if (candidate->unproven && !candidate->bypass)
-        left = smaller_of(left, unproven_room(target));
-    if (left >= least && (!target->full || candidate->bypass))
+    if (left >= least && (!target->full || candidate->bypass)) {
+        if (candidate->unproven && !candidate->bypass)
+            left = smaller_of(left, unproven_share(target));
         return smaller_of(candidate->wanted_bytes_per_s, left);
+    }
     if (!candidate->bypass)
         return 0;
     *ret_over_budget = left < least;

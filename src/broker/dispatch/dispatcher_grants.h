@@ -5,8 +5,9 @@
  * Shapes   per target: strict order. A checkpoint takes a place per part, all at once; one that has
  *          more parts than there are places goes when nothing else is written. The first that does
  *          not fit holds back all after it, except those that bypass. Half of a budget and half of
- *          the places at most are for jobs of which nothing tells that they answer; one that has
- *          more parts than that goes when no other of its kind is written. Who waits for such ones
+ *          the places at most are for jobs of which nothing tells that they answer, and each takes
+ *          half of what is left of that budget; one that has more parts than that goes when no
+ *          other of its kind is written. Who waits for such ones
  *          alone holds back nobody, so that a few applications that hang do not stop the
  *          checkpoints of all others until their time is over.
  * Units    bytes per second, milliseconds.

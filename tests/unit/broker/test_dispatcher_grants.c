@@ -111,15 +111,30 @@ static void applications_that_may_hang_leave_half_to_the_others(void **state)
                                            candidate(3, 9 * GB), candidate(4, 9 * GB)};
     struct grant_target target = {.budget_bytes_per_s = 8 * GB};
     struct grant grants[4];
+    unsigned begun = 0;
 
     (void)state;
     for (int i = 0; i < 3; i++)
         candidates[i].unproven = true;
-    assert_uint_equal(grants_pack(candidates, 4, &target, grants), 2);
-    assert_uint_equal(grants[0].bytes_per_s, 4 * GB);
-    assert_uint_equal(grants[1].checkpoint_id, 4); /* past those that wait for the first */
-    assert_uint_equal(grants[1].bytes_per_s, 4 * GB);
+    candidates[1].size_bytes = 2 * GB * (candidates[1].timeout_ms / 1000 + 1);
+    assert_uint_equal(grants_pack(candidates, 4, &target, grants), 3);
+    assert_uint_equal(grants[0].bytes_per_s, 2 * GB);
+    assert_uint_equal(grants[1].checkpoint_id,
+                      3); /* the second would not write within its timeout */
+    assert_uint_equal(grants[1].bytes_per_s, GB);
+    assert_uint_equal(grants[2].checkpoint_id, 4); /* past the one that waits for its kind */
+    assert_uint_equal(grants[2].bytes_per_s, 5 * GB);
     assert_false(target.full);
+    target = (struct grant_target){.budget_bytes_per_s = 8 * GB};
+    candidates[0].size_bytes = GB;
+    for (uint64_t i = 0; i < 8; i++) { /* one after the other asks, and hangs */
+        candidates[0].checkpoint_id = i + 1;
+        if (grants_pack(candidates, 1, &target, grants) == 0)
+            break;
+        begun++;
+    }
+    assert_uint_equal(begun, 5);
+    assert_true(target.unproven_bytes_per_s < 4 * GB);
 }
 
 /* It is not passed over for ever by those that are known to answer. */
@@ -138,7 +153,7 @@ static void one_that_may_hang_waits_in_line_for_the_others(void **state)
     assert_uint_equal(grants[0].bytes_per_s, 2 * GB);
     target = (struct grant_target){.budget_bytes_per_s = 8 * GB,
                                    .granted_bytes_per_s = 7 * GB,
-                                   .unproven_bytes_per_s = 3 * GB};
+                                   .unproven_bytes_per_s = 4 * GB};
     assert_uint_equal(grants_pack(candidates, 2, &target, grants), 1);
     assert_uint_equal(grants[0].checkpoint_id, 2);
     candidates[0].bypass = true; /* a deadline is not held back by any of this */
