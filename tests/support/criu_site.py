@@ -1,13 +1,14 @@
-"""A criu that runs on this kernel: the machine's own, or that of a later Debian, whose files are made once (build/roots) and run by their own loader."""
+"""A criu that runs on this kernel: the machine's own, or that of a later Debian, whose files are kept (roots.py) and run by their own loader."""
 import functools
 import os
+import pathlib
 import platform
 import shutil
 import subprocess
 
-from cluster import BUILD
+from roots import kept_root
 
-RELEASE, FOLDER = "trixie", BUILD / "roots" / "trixie-criu"
+RELEASE = "trixie"
 # its loader and libraries come from there, and nothing else of it is entered: the programs that are saved are this machine's
 WRAPPER = '#!/bin/sh\nexec "{root}/lib64/ld-linux-x86-64.so.2" --library-path "{root}/usr/lib/x86_64-linux-gnu" "{root}/usr/sbin/criu" "$@"\n'
 
@@ -16,19 +17,9 @@ def checked(program):
     return subprocess.run([program, "check"], capture_output=True).returncode == 0
 
 
-def made():
-    """None, or why there is no such root."""
-    if (FOLDER / "made").exists():
-        return None
-    if shutil.which("debootstrap") is None:
-        return "no criu here that runs on this kernel, and no debootstrap for a later one (deploy/install-deps.sh systems)"
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    FOLDER.parent.mkdir(exist_ok=True)
-    done = subprocess.run(["debootstrap", "--variant=minbase", "--include=criu", RELEASE, FOLDER], capture_output=True, text=True)
-    if done.returncode != 0:
-        return f"no Debian {RELEASE} from a mirror: {done.stdout.strip().splitlines()[-1:]}"
-    (FOLDER / "made").touch()
-    return None
+@functools.lru_cache
+def later_root():
+    return kept_root("criu", RELEASE, ["criu"])
 
 
 @functools.lru_cache
@@ -41,12 +32,12 @@ def lacking():
         return None
     if platform.machine() != "x86_64":
         return "the root of a later Debian is entered by its x86-64 loader alone"
-    reason = made()
-    if reason is not None:
-        return reason
-    folder = FOLDER / "wrapper"
+    root, reason = later_root()
+    if root is None:
+        return f"no criu here that runs on this kernel, and none of a later Debian: {reason}"
+    folder = root / "wrapper"
     folder.mkdir(exist_ok=True)
-    (folder / "criu").write_text(WRAPPER.format(root=FOLDER))
+    (folder / "criu").write_text(WRAPPER.format(root=root))
     (folder / "criu").chmod(0o755)
     os.environ["PATH"] = f"{folder}:{os.environ['PATH']}"
     return None if checked("criu") else "criu check fails here with that of a later Debian as well"
@@ -60,14 +51,15 @@ def for_others(folder):
     if shutil.which("setcap") is None:
         return "needs setcap"
     own = shutil.which("criu", path=f"{os.environ['PATH']}:/usr/sbin")
-    foreign = own == str(FOLDER / "wrapper" / "criu")
+    root = pathlib.Path(own).parents[1]
+    foreign = pathlib.Path(own).parent.name == "wrapper"
     program = folder / ("loader" if foreign else "criu")
-    shutil.copyfile(FOLDER / "lib64" / "ld-linux-x86-64.so.2" if foreign else own, program)
+    shutil.copyfile(root / "lib64" / "ld-linux-x86-64.so.2" if foreign else own, program)
     program.chmod(0o755)
     if subprocess.run(["setcap", "cap_checkpoint_restore,cap_sys_ptrace,cap_setpcap+ep", program], capture_output=True).returncode != 0:
         return "no capabilities of files in this folder"
     if foreign:
-        (folder / "criu").write_text(WRAPPER.format(root=FOLDER).replace(f'"{FOLDER}/lib64/ld-linux-x86-64.so.2"', f'"{program}"'))
+        (folder / "criu").write_text(WRAPPER.format(root=root).replace(f'"{root}/lib64/ld-linux-x86-64.so.2"', f'"{program}"'))
         (folder / "criu").chmod(0o755)
     tried = subprocess.run([folder / "criu", "check", "--unprivileged"], user=65534, group=65534, extra_groups=[], capture_output=True, text=True)
     return None if tried.returncode == 0 else f"criu check --unprivileged: {tried.stderr.strip().splitlines()[-1:]}"

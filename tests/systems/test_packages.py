@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """The Debian packages of make deb: lintian finds nothing, and in a fresh Debian 12 they install, serve a whole cluster by their own autopkgtest,
-upgrade and go. The root of that Debian is made once (build/roots) and copied."""
+upgrade and go. The root of that Debian is kept (roots.py) and copied."""
 import os
 import pathlib
 import shutil
@@ -10,6 +10,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import BUILD, ROOT, tap  # noqa: E402
+from roots import kept_root  # noqa: E402
 
 RELEASE = "bookworm"
 # what the packages depend on: installed with the root, so that nothing is fetched later
@@ -34,19 +35,13 @@ def run(*words, **options):
 
 
 def fresh_root():
-    """None: no Debian can be fetched from here."""
-    kept = BUILD / "roots" / RELEASE
-    if not (kept / "made").exists():
-        shutil.rmtree(kept, ignore_errors=True)
-        kept.parent.mkdir(exist_ok=True)
-        made = subprocess.run(["debootstrap", "--variant=minbase", f"--include={DEPENDS}", RELEASE, kept], capture_output=True, text=True)
-        if made.returncode != 0:
-            print("# " + made.stdout.strip().split("\n")[-1])
-            return None
-        (kept / "made").touch()
+    """A copy of a kept one, or None and why."""
+    kept, reason = kept_root("packages", RELEASE, DEPENDS.split(","))
+    if kept is None:
+        return None, reason
     folder = pathlib.Path(tempfile.mkdtemp(prefix="packages-"))
     run("cp", "-a", f"{kept}/.", folder / "root")
-    return folder
+    return folder, None
 
 
 def within(root, *words):
@@ -70,9 +65,9 @@ def packages_install_serve_upgrade_and_go():
     if reason is not None:
         return reason
     found = packages()
-    folder = fresh_root()
+    folder, reason = fresh_root()
     if folder is None:
-        return f"no {RELEASE} from a mirror"
+        return reason
     root = folder / "root"
     try:
         for package in found:
