@@ -46,8 +46,8 @@ static uint64_t unproven_room(const struct grant_target *target)
     return what_is_left(half > 0 ? half : 1, target->unproven_bytes_per_s);
 }
 
-/* Each of them takes half of that at most: the next one begins beside it, although it may hang until
- * its timeout. */
+/* Each of them takes half of that at most: the next one begins beside it, although it may hang
+ * until its timeout. */
 static uint64_t unproven_share(const struct grant_target *target)
 {
     return unproven_room(target) / 2 + unproven_room(target) % 2;
