@@ -132,8 +132,8 @@ int fsync(int fd)
 
 /* ---- where it is read from ---- */
 
-/* In place of the system's library. */
-static uint64_t past_cache_bytes, cached_bytes;
+/* In place of the system's library, in several threads. */
+static _Atomic uint64_t past_cache_bytes, cached_bytes;
 static bool direct_refused;
 
 ssize_t pread(int fd, void *bytes, size_t length, off_t offset)
