@@ -94,7 +94,6 @@ def a_job_without_progress_ends_with_its_own_status():
         runs = [cluster.run_job(node, "job", ["sh", "-c", "sleep .3; exit 7"], RESTARTS) for node in "ab"]
         for run in runs:
             assert run.process.wait(60) == 7, run.log.read_text()
-            assert "the application ended with status 7" in run.log.read_text(), run.log.read_text()
         allocation = cluster.allocation("job")
         assert allocation.state == ENDED_FAILED and allocation.restarts_without_progress == 1 and allocation.requeues_used == 1, allocation
         assert "as often as it may, 1 of 1 (max_requeue); ckptctl restart job --from-scratch begins anew" in cluster.ctl("job", "job").stdout

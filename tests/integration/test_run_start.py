@@ -170,7 +170,7 @@ def the_same_line_with_other_streams_is_no_start_on_other_work():
             wait_until("it goes on", lambda job=job, pid=pid: f"goes on with pid {pid}" in job.log.read_text(), 20)
             (job.work_dir / "go").touch()
             if name in ("same", "emptied"):
-                wait_until("it is started again", lambda job=job: "restart 1 of 1" in job.log.read_text(), 20)
+                wait_until("it is started again", lambda job=job: "restart 1 of 1: the application ended with status 3" in job.log.read_text(), 20)
                 (job.work_dir / "go").touch()
             assert job.process.wait(20) == 3, job.log.read_text()
             text, log = out.read_text(), job.log.read_text()

@@ -272,8 +272,9 @@ static void application_changed(int wait_status)
         run_terminal_changed(wait_status);
         return;
     }
-    if (!run.options.once)
-        run_say_ended(wait_status);
+    if (WIFSIGNALED(wait_status) && !run.options.once)
+        run_say("the application was ended by signal %d (%s)", WTERMSIG(wait_status),
+                strsignal(WTERMSIG(wait_status)));
     run_news_stop();
     run_linger_begin(run.child.keeper, wait_status, application_ended);
 }
@@ -600,7 +601,7 @@ static void next_run(void)
         leave(run_exit_code(run.wait_status));
     run_child_done(&run.child);
     run.restart_count++;
-    run_say_restart(run.restart_count, run.options.restarts_max);
+    run_say_restart(run.restart_count, run.options.restarts_max, run.wait_status);
     run_say_over();
     run.pid = 0;
     run.state = RUN_ATTACHING;

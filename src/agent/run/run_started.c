@@ -1,7 +1,6 @@
 /* The lines by which ckpt-run tells of a start of its application. See run_started.h. */
 #include "src/agent/run/run_started.h"
 
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -38,19 +37,15 @@ static void say_lost(const Ckpt__V1__AttachReady *ready, const struct run_starte
 
 static uint32_t parts; /* of the last start */
 
-void run_say_restart(uint32_t number, uint32_t most)
+void run_say_restart(uint32_t number, uint32_t most, int wait_status)
 {
-    if (parts <= 1)
+    if (parts > 1)
+        return;
+    if (WIFEXITED(wait_status))
+        run_say("restart %u of %u: the application ended with status %d", number, most,
+                WEXITSTATUS(wait_status));
+    else
         run_say("restart %u of %u", number, most);
-}
-
-void run_say_ended(int wait_status)
-{
-    if (WIFSIGNALED(wait_status))
-        run_say("the application was ended by signal %d (%s)", WTERMSIG(wait_status),
-                strsignal(WTERMSIG(wait_status)));
-    else if (WEXITSTATUS(wait_status) != 0)
-        run_say("the application ended with status %d", WEXITSTATUS(wait_status));
 }
 
 void run_say_started(const Ckpt__V1__AttachReady *ready, const struct run_started *started)

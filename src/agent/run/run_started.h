@@ -20,11 +20,10 @@ struct run_started {
 
 /* From which checkpoint, and how much work was lost. */
 void run_say_started(const Ckpt__V1__AttachReady *ready, const struct run_started *started);
-/* How it ended, where that was not with 0. */
-void run_say_ended(int wait_status);
-/* It is started again in place. Nothing is said of one of several parts: all begin again, or none,
+/* It is started again in place, and how it ended, where it was not by a signal, which was told.
+ * Nothing is said of one of several parts: all begin again, or none,
  * as the cluster says. */
-void run_say_restart(uint32_t number, uint32_t most);
+void run_say_restart(uint32_t number, uint32_t most, int wait_status);
 uint64_t run_wall_ms(void);
 
 #endif
