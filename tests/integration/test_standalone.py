@@ -230,6 +230,7 @@ def a_second_ckpt_run_is_refused_and_a_damaged_checkpoint_is_passed_over(root):
     alone.says("started pid", 2)
     said = alone.said()
     assert f"checkpoint {newest.name} is passed over, it is damaged" in said and f"({older.name}, step " in said, said
+    wait_until("that is remembered", lambda: "damaged=1" in (newest / ".standalone").read_text(), 10, 0.02)
     alone.process.terminate()
     assert alone.ends() == 143 and "the same line goes on from the newest checkpoint" in alone.said(), alone.said()
 

@@ -17,6 +17,9 @@
 
 enum { HOST_BYTES = 65, NOTE_BYTES = 160 };
 
+#define NOTE_DAMAGED "\ndamaged=1"
+#define NOTE_LABEL   "\nlabel="
+
 /* ---- the lock ---- */
 
 /* The kernel knows the process of this node, the file that of another one. */
@@ -88,8 +91,9 @@ static int note_store(const char *path, const char *text, size_t length)
 int alone_note_write(const char *path, const struct alone_checkpoint *checkpoint, struct err *err)
 {
     char hidden[ALONE_PATH_BYTES + 32], name[ALONE_PATH_BYTES + 16], text[NOTE_BYTES];
-    int length = snprintf(text, sizeof(text), "taken_ms=%" PRIu64 "\nlabel=%s\n",
-                          checkpoint->taken_ms, checkpoint->label);
+    int length = snprintf(text, sizeof(text), "taken_ms=%" PRIu64 "%s\nlabel=%s\n",
+                          checkpoint->taken_ms, checkpoint->damaged ? NOTE_DAMAGED : "",
+                          checkpoint->label);
 
     CHECK(length > 0 && (size_t)length < sizeof(text));
     snprintf(name, sizeof(name), "%s/" ALONE_NOTE, path);
@@ -106,15 +110,18 @@ static void note_read(int folder, struct alone_checkpoint *checkpoint)
     char text[NOTE_BYTES] = "", label[LABEL_MAX_BYTES + 1] = "";
     int fd = openat(folder, ALONE_NOTE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     ssize_t length = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+    const char *at;
     uint64_t taken_ms;
 
     if (fd >= 0)
         close(fd);
     text[length > 0 ? length : 0] = '\0';
-    if (sscanf(text, "taken_ms=%" SCNu64 "\nlabel=%64s", &taken_ms, label) < 1)
+    if (sscanf(text, "taken_ms=%" SCNu64, &taken_ms) < 1)
         return;
     checkpoint->taken_ms = taken_ms;
-    if (label_valid(label))
+    checkpoint->damaged = strstr(text, NOTE_DAMAGED "\n") != NULL;
+    at = strstr(text, NOTE_LABEL);
+    if (at != NULL && sscanf(at, NOTE_LABEL "%64s", label) == 1 && label_valid(label))
         snprintf(checkpoint->label, sizeof(checkpoint->label), "%s", label);
 }
 
@@ -196,6 +203,11 @@ static int read_checkpoint(const char *path, struct alone_checkpoint *ret_checkp
         note_read(folder, ret_checkpoint);
     }
     close(folder);
+    if (result == 0 && ret_checkpoint->damaged)
+        return err_set(err, ERR_CORRUPT,
+                       "%s was found so at a start before; rm -r frees its room, and where its "
+                       "storage was at fault, rm %s/" ALONE_NOTE " has it looked at again",
+                       path, path);
     return result;
 }
 

@@ -1,17 +1,18 @@
 /* The folder of a job without a cluster: its checkpoints, their notes, and its one writer.
  *
  * Flow     alone_folder_lock() by ckpt-run for its life; alone_folder_read() once for each life of
- *          the agent below it; alone_note_write() beside each checkpoint that was verified.
+ *          the agent below it; alone_note_write() beside each checkpoint that was verified, or found damaged.
  *
  *              {folder}/.ckpt-run.lock      locked by the ckpt-run that writes here
  *              {folder}/standalone/checkpoints/{id}/part-0000/   as of a job of a cluster
- *              {folder}/standalone/checkpoints/{id}/.standalone  its note: label and instant
+ *              {folder}/standalone/checkpoints/{id}/.standalone  its note: label and instant, and
+ *                                                                that a start found it damaged
  *
  * Shapes   a checkpoint without its note is whole: it has no label, and is as old as its MANIFEST.
  *          The lock is the kernel's for a process (fcntl), so it goes with ckpt-run and not with
  *          what that has begun, and holds on NFS too.
- * Errors   ERR_LOCKED names the other ckpt-run. A checkpoint whose MANIFEST is missing or damaged
- *          comes back as damaged; one that had a MANIFEST is told as well.
+ * Errors   ERR_LOCKED names the other ckpt-run. A checkpoint whose MANIFEST is missing or damaged,
+ *          or whose note says so, comes back as damaged; one that had a MANIFEST is told as well.
  */
 #ifndef CKPT_AGENT_ALONE_FOLDER_H
 #define CKPT_AGENT_ALONE_FOLDER_H

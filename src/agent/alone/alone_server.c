@@ -145,15 +145,15 @@ static void take_report(struct alone_server *server, const Ckpt__V1__AgentReport
 {
     Ckpt__V1__AgentDown down = CKPT__V1__AGENT_DOWN__INIT;
     Ckpt__V1__ReportAck ack = CKPT__V1__REPORT_ACK__INIT;
-    const struct alone_checkpoint *verified;
+    const struct alone_checkpoint *noted;
 
     if (!server->welcomed)
         return;
     if (report->sequence > server->acknowledged) {
-        verified = alone_take(server->alone, report, now_ms(server),
-                              server->clock.wall_ms(server->clock.context));
-        if (verified != NULL)
-            note_begin(server, verified);
+        noted = alone_take(server->alone, report, now_ms(server),
+                           server->clock.wall_ms(server->clock.context));
+        if (noted != NULL)
+            note_begin(server, noted);
         server->acknowledged = report->sequence;
     }
     ack.sequence = server->acknowledged;

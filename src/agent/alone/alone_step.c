@@ -87,12 +87,15 @@ const char *alone_path(const struct alone *alone, uint64_t id, char path[ALONE_P
     return path;
 }
 
-/* A damaged one is not counted, and goes with those that are older than all that are kept. */
+/* A damaged one is not counted, and goes with those that are older than all that are kept. One that
+ * was begun from is known to be whole, the newer ones are not: it stays. */
 static bool checkpoint_surplus(const struct alone *alone, size_t at)
 {
     uint32_t better = 0;
 
     CHECK(at < alone->count);
+    if (alone->running && alone->checkpoints[at].id == alone->began_from)
+        return false;
     for (size_t i = at + 1; i < alone->count; i++)
         better += !alone->checkpoints[i].damaged;
     return better >= alone->settings.keep;
@@ -315,18 +318,25 @@ static void take_start(struct alone *alone, const Ckpt__V1__AgentReport *report,
     alone->due_ms = now_ms + alone->settings.every_ms;
 }
 
-static void take_of_known(struct alone *alone, const Ckpt__V1__AgentReport *report)
+static const struct alone_checkpoint *take_damaged(struct alone *alone,
+                                                   const Ckpt__V1__AgentReport *report)
 {
-    struct alone_checkpoint *checkpoint = checkpoint_find(
-        alone, report->kind == REPORT(RESTART_DAMAGED) ? report->restored_checkpoint_id
-                                                       : report->checkpoint_id);
+    struct alone_checkpoint *checkpoint = checkpoint_find(alone, report->restored_checkpoint_id);
+
+    CHECK(report->kind == REPORT(RESTART_DAMAGED));
+    if (checkpoint != NULL)
+        checkpoint->damaged = true;
+    return checkpoint;
+}
+
+static void take_removal(struct alone *alone, const Ckpt__V1__AgentReport *report)
+{
+    struct alone_checkpoint *checkpoint = checkpoint_find(alone, report->checkpoint_id);
 
     CHECK(checkpoint == NULL || checkpoint->id != 0);
     if (checkpoint == NULL)
         return;
-    if (report->kind == REPORT(RESTART_DAMAGED)) {
-        checkpoint->damaged = true;
-    } else if (report->kind == REPORT(COLLECTED)) {
+    if (report->kind == REPORT(COLLECTED)) {
         checkpoint_forget(alone, checkpoint);
     } else {
         checkpoint->removals++;
@@ -337,25 +347,26 @@ static void take_of_known(struct alone *alone, const Ckpt__V1__AgentReport *repo
 const struct alone_checkpoint *alone_take(struct alone *alone, const Ckpt__V1__AgentReport *report,
                                           uint64_t now_ms, uint64_t wall_ms)
 {
-    const struct alone_checkpoint *verified = NULL;
+    const struct alone_checkpoint *noted = NULL;
 
     check_alone(alone);
     if (report->kind == REPORT(SHARD_VERIFIED) && report->checkpoint_id != 0)
-        verified = take_verified(alone, report, wall_ms);
+        noted = take_verified(alone, report, wall_ms);
     if (report->kind == REPORT(APPLICATION_STARTED))
         take_start(alone, report, now_ms);
     else if (report->kind == REPORT(APPLICATION_EXITED) || report->kind == REPORT(TERMINATED) ||
              report->kind == REPORT(WALLTIME_KILLED))
         take_end(alone, report, now_ms);
-    else if (report->kind == REPORT(RESTART_DAMAGED) || report->kind == REPORT(COLLECTED) ||
-             report->kind == REPORT(COLLECT_FAILED))
-        take_of_known(alone, report);
+    else if (report->kind == REPORT(RESTART_DAMAGED))
+        noted = take_damaged(alone, report);
+    else if (report->kind == REPORT(COLLECTED) || report->kind == REPORT(COLLECT_FAILED))
+        take_removal(alone, report);
     else if (alone->phase == ALONE_ASKED && report->checkpoint_id == alone->attempt.id &&
              report->attempt == alone->attempt.number)
         take_of_attempt(alone, report, now_ms);
     alone->index++;
     check_alone(alone);
-    return verified;
+    return noted;
 }
 
 /* ---- orders, derived ---- */

@@ -13,8 +13,10 @@
  *
  * Shapes   one job of one part, one checkpoint at a time, ALONE_CHECKPOINTS_MAX that are known.
  *          Orders are derived from this state, as everywhere, and nothing here is stored. The
- *          folder has all that must survive: the checkpoints themselves. An epoch is one life of
- *          the agent, so that ids only grow.
+ *          folder has all that must survive: the checkpoints themselves, and which of them were
+ *          found damaged. An epoch is one life of the agent, so that ids only grow. The one
+ *          that the application began from stays while it runs, beside those that are kept: the
+ *          newer ones may be damaged, which their MANIFESTs do not tell.
  * Units    milliseconds of a monotonic clock; taken_ms is wall time.
  * Source   S4-007.
  */
@@ -109,7 +111,8 @@ void alone_know(struct alone *alone, const struct alone_checkpoint *checkpoint);
 /* The highest epoch of what is known. */
 uint64_t alone_epoch(const struct alone_checkpoint *checkpoints, size_t count);
 
-/* The agent's fact; wall_ms: at this moment. The checkpoint that it completes, or NULL. */
+/* The agent's fact; wall_ms: at this moment. The checkpoint whose note is to be written: it is
+ * complete, or was found to be damaged. NULL: none. */
 const struct alone_checkpoint *alone_take(struct alone *alone, const Ckpt__V1__AgentReport *report,
                                           uint64_t now_ms, uint64_t wall_ms);
 /* UINT64_MAX: nothing is due. */

@@ -143,6 +143,31 @@ static void damaged_and_unfinished_ones_are_known_as_such(void **state)
     assert_string_equal(part, path_of("1-1", "/part-0000"));
 }
 
+/* Each hash of its MANIFEST may be right, and its files other ones. */
+static void damage_that_a_start_found_is_remembered_with_label_and_instant(void **state)
+{
+    struct alone_checkpoint noted = {.taken_ms = 99, .label = "step-7", .damaged = true};
+    char part[ALONE_PATH_BYTES], label[LABEL_MAX_BYTES + 1];
+    struct err err;
+
+    (void)state;
+    (void)shard_put("1-1");
+    (void)shard_put("1-2");
+    assert_int_equal(alone_note_write(path_of("1-2", ""), &noted, &err), 0);
+    folder_read();
+    assert_true(found[1].damaged && !found[0].damaged);
+    assert_uint_equal(found[1].taken_ms, 99);
+    assert_string_equal(found[1].label, "step-7");
+    assert_contains(told, "1-2 was found so at a start before");
+    assert_true(alone_folder_newest(root, part, label));
+    assert_string_equal(part, path_of("1-1", "/part-0000"));
+    noted.label[0] = '\0';
+    assert_int_equal(alone_note_write(path_of("1-2", ""), &noted, &err), 0);
+    folder_read();
+    assert_true(found[1].damaged);
+    assert_string_equal(found[1].label, "");
+}
+
 static void a_torn_note_counts_as_none(void **state)
 {
     FILE *file;
@@ -212,6 +237,7 @@ int main(void)
         TEST(a_new_folder_has_none),
         TEST(what_was_put_is_found_by_rising_id_with_its_hash_and_note),
         TEST(damaged_and_unfinished_ones_are_known_as_such),
+        TEST(damage_that_a_start_found_is_remembered_with_label_and_instant),
         TEST(a_torn_note_counts_as_none),
         TEST(a_second_writer_is_refused_with_the_pid_of_the_first),
         TEST(a_folder_that_takes_no_lock_is_refused_with_its_name),

@@ -321,7 +321,7 @@ static void a_damaged_one_is_passed_over_for_the_one_before(void **state)
     assert_uint_equal(messages.point.checkpoint_id, id_of(1, 3));
     damaged = report_of(REPORT(RESTART_DAMAGED));
     damaged.restored_checkpoint_id = id_of(1, 3);
-    (void)take(&damaged);
+    assert_uint_equal(take(&damaged)->id, id_of(1, 3)); /* its note is to say so */
     alone_point(&alone, &messages);
     assert_uint_equal(messages.point.checkpoint_id, id_of(1, 2));
     assert_uint_equal(messages.point.part->restart_checkpoint_id, id_of(1, 2));
@@ -329,6 +329,28 @@ static void a_damaged_one_is_passed_over_for_the_one_before(void **state)
     assert_null(order_of(ORDER(COLLECT)));
     (void)checkpoint_completes("");
     assert_uint_equal(order_of(ORDER(COLLECT))->checkpoint_id, id_of(1, 1));
+}
+
+/* Also when the next agent holds the newer ones, which were passed over, for whole. */
+static void what_the_application_began_from_stays_while_it_runs(void **state)
+{
+    const struct alone_found found = {run_make(2, 5), true, id_of(1, 2)};
+    Ckpt__V1__AgentReport gone;
+
+    (void)state;
+    alone_begin(&alone, &settings, EPOCH, &found, clock_ms);
+    for (uint64_t number = 1; number <= 4; number++)
+        alone_know(&alone, &(struct alone_checkpoint){.id = id_of(1, number)});
+    gone = report_of(REPORT(COLLECTED));
+    gone.checkpoint_id = order_of(ORDER(COLLECT))->checkpoint_id;
+    assert_uint_equal(gone.checkpoint_id, id_of(1, 1));
+    (void)take(&gone);
+    assert_null(order_of(ORDER(COLLECT)));
+    (void)checkpoint_completes("");
+    assert_uint_equal(order_of(ORDER(COLLECT))->checkpoint_id, id_of(1, 3));
+    application_ends(true);
+    application_starts(alone_newest(&alone)->id);
+    assert_uint_equal(order_of(ORDER(COLLECT))->checkpoint_id, id_of(1, 2));
 }
 
 static void whoever_asks_gets_one_at_once_unless_one_is_under_way(void **state)
@@ -409,6 +431,7 @@ static void any_reports_leave_sound_orders(void **state)
         if (order != NULL) {
             assert_non_null(alone_newest(&alone));
             assert_true(order->checkpoint_id < alone_newest(&alone)->id);
+            assert_true(order->checkpoint_id != alone.began_from);
         }
     }
 }
@@ -428,6 +451,7 @@ int main(void)
         TEST(a_deferral_and_the_one_extension_lengthen_the_time),
         TEST(the_newest_stay_and_what_is_older_goes_while_the_application_runs),
         TEST(a_damaged_one_is_passed_over_for_the_one_before),
+        TEST(what_the_application_began_from_stays_while_it_runs),
         TEST(whoever_asks_gets_one_at_once_unless_one_is_under_way),
         TEST(ids_are_above_all_that_lie_there),
         TEST(of_more_than_it_can_know_the_oldest_are_forgotten),
