@@ -187,7 +187,7 @@ def each_way_is_killed_at_random_moments_and_ends_as_if_undisturbed(root):
             (Alone(root, "words", [str(BIN / "shm_app"), "--output", str(root / "words"), "--steps", "1200", "--delay-us", "2000"],
                    ("--max-restarts", "99", "--profile", "auto")), words_to(1200), root / "words.0"),
             (Alone(root, "ends", ["/usr/bin/python3", "-c", ENDS, "ends.dir/state", "250", str(root / "ends")],
-                   ("--max-restarts", "99", "--checkpoint-exit", "85", "--checkpoint-files", "ends.dir/state")), ends_to(250), root / "ends")]
+                   ("--max-restarts", "99", "--checkpoint-exit", "85", "--checkpoint-files", "ends.d*")), ends_to(250), root / "ends")]
     failures = []
 
     def run(index):
@@ -204,6 +204,7 @@ def each_way_is_killed_at_random_moments_and_ends_as_if_undisturbed(root):
         raise failures[0]
     for alone, _, _ in jobs:
         assert len(alone.checkpoints()) <= 4, alone.checkpoints()
+        assert all(not list((p / "part-0000").glob("*.d")) for p in alone.checkpoints()), "no checkpoint has the folder of checkpoints"
         wait_until("nothing runs on", lambda a=alone: not any(a.below().values()), 10)
     assert jobs[0][0].said().count(f" {len(LINES)}\n") == jobs[0][0].said().count("begins at"), "each start has read all of its input"
 

@@ -53,6 +53,22 @@ static int folder_make(const char *wanted, struct err *err)
     return 0;
 }
 
+/* A stand-in saves all in the folder of the program, and leaves that of the checkpoints out. */
+static int folder_refuse_own(const struct run_options *options, struct err *err)
+{
+    char own[PATH_MAX];
+
+    CHECK(job.folder[0] == '/');
+    if (!stand_in_wanted(&options->stand_in) || realpath(".", own) == NULL ||
+        strcmp(own, job.folder) != 0)
+        return 0;
+    return err_set(err, ERR_INVALID,
+                   "--dir %s is the folder in which the program runs, and no checkpoint has what "
+                   "lies in the folder of the checkpoints; name one below it, as --dir ckpt, or "
+                   "elsewhere",
+                   options->alone.folder);
+}
+
 /* Of the folder's name: nothing in it has that, so it may be moved. */
 static void job_name(void)
 {
@@ -70,8 +86,10 @@ int run_alone_prepare(struct run_options *options, struct err *err)
     if (!options->alone.wanted)
         return 0;
     CHECK(options->alone.keep > 0 && options->alone.every_ms > 0);
-    if (folder_make(options->alone.folder, err) != 0 || alone_folder_lock(job.folder, err) < 0)
+    if (folder_make(options->alone.folder, err) != 0 || folder_refuse_own(options, err) != 0 ||
+        alone_folder_lock(job.folder, err) < 0)
         return -1;
+    CHECK(setenv(STAND_IN_CHECKPOINTS, job.folder, 1) == 0);
     job_name();
     job.options = options;
     options->allocation_id = job.allocation_id;

@@ -57,6 +57,24 @@ static bool is_left_out(const struct stat *stat)
     return false;
 }
 
+/* The file, or a folder that its name leads through. */
+static bool lies_left_out(const char *path)
+{
+    char part[PATH_MAX];
+    struct stat stat_of;
+    size_t length = 0;
+
+    CHECK(path[0] != '\0');
+    while (left_out.count > 0 && path[length] != '\0') {
+        length += strspn(path + length, "/");
+        length += strcspn(path + length, "/");
+        snprintf(part, sizeof(part), "%.*s", (int)length, path);
+        if (lstat(part, &stat_of) == 0 && is_left_out(&stat_of))
+            return true;
+    }
+    return false;
+}
+
 static bool is_known(const char *path)
 {
     for (size_t i = 0; i < search.earlier; i++)
@@ -123,8 +141,9 @@ static void find_pattern(const char *pattern)
     search.earlier = search.files->count;
     if (glob(pattern, 0, NULL, &found) == 0) {
         for (size_t i = 0; i < found.gl_pathc; i++)
-            (void)nftw(found.gl_pathv[i], visit_found, WALK_DESCRIPTORS,
-                       FTW_PHYS | FTW_ACTIONRETVAL);
+            if (!lies_left_out(found.gl_pathv[i]))
+                (void)nftw(found.gl_pathv[i], visit_found, WALK_DESCRIPTORS,
+                           FTW_PHYS | FTW_ACTIONRETVAL);
     }
     globfree(&found);
 }
@@ -235,6 +254,8 @@ static int bring_back(const char *path, const struct stat *stat, int kind, struc
     if (kind != FTW_F)
         return 0;
     name += strspn(name, "/");
+    if (lies_left_out(name)) /* saved by a release that did not leave it out */
+        return 0;
     if (snprintf(new_name, sizeof(new_name), "%s.ckpt-new", name) >= PATH_MAX)
         return err_set(coming.err, ERR_INVALID, "the path of %.128s is too long", name);
     if (copy_file(path, new_name, coming.err) != 0)

@@ -32,7 +32,8 @@ struct saved_files {
     char unmatched[SAVED_PATTERN_BYTES]; /* the first pattern that no file matches; "": none */
 };
 
-/* Neither that file nor anything of that folder is found, whatever the patterns say; up to 8. */
+/* Neither that file nor anything of that folder is found or brought back, whatever the patterns
+ * say; up to 8. */
 void saved_files_leave_out(int descriptor);
 void saved_files_find(const char *patterns, const struct timespec *newer_than,
                       struct saved_files *ret_files);

@@ -575,10 +575,15 @@ static void bring_files_back(void)
     _exit(125);
 }
 
-/* Output that goes to a file goes on there: an older version must not take its place. */
+/* Output that goes to a file goes on there: an older version must not take its place. A checkpoint
+ * with all earlier ones in it would grow without end, and bring back those that had gone. */
 static void leave_out(void)
 {
+    const char *checkpoints = getenv(STAND_IN_CHECKPOINTS);
+
     saved_files_leave_out(open(self.work_dir, O_PATH | O_CLOEXEC));
+    if (checkpoints != NULL)
+        saved_files_leave_out(open(checkpoints, O_PATH | O_CLOEXEC));
     for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++)
         saved_files_leave_out(stream);
 }

@@ -63,6 +63,8 @@ struct stand_in {
 };
 
 #define STAND_IN_ALL_FILES "*"
+/* In its environment: the folder of the checkpoints, where the program may see it (--dir). */
+#define STAND_IN_CHECKPOINTS "CKPT_STANDALONE_DIR"
 enum { STAND_IN_QUIET_MS = 2000, STAND_IN_REQUEUED = 85 };
 
 /* Some option asks for one. */

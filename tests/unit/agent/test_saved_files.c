@@ -186,6 +186,42 @@ static void a_copy_that_cannot_be_written_is_an_error(void **state)
     saved_files_free(&files);
 }
 
+/* Neither found, nor brought back from a checkpoint that has it. */
+static void a_folder_that_is_left_out_is_neither_saved_nor_written(void **state)
+{
+    struct saved_files files;
+    struct err err = {0};
+    char text[8] = "";
+    int own, file;
+
+    (void)state;
+    assert_int_equal(mkdir("d", 0700), 0);
+    assert_int_equal(mkdir("d/standalone", 0700), 0);
+    assert_int_equal(mkdir("old", 0700), 0);
+    put_file("d/.ckpt-run.lock", "own", 3000);
+    put_file("d/standalone/MANIFEST", "1", 3000);
+    put_file("top", "4", 3000);
+    files = found("*", 1, 0); /* of a release that did not leave it out */
+    assert_int_equal(saved_files_copy(&files, "old", &err), 0);
+    saved_files_free(&files);
+    own = open("d", O_PATH | O_CLOEXEC);
+    saved_files_leave_out(own);
+    files = found("* d/* */*/MANIFEST", 1, 0);
+    for (size_t i = 0; i < files.count; i++)
+        assert_int_not_equal(strncmp(files.paths[i], "d/", 2), 0);
+    saved_files_free(&files);
+    put_file("d/.ckpt-run.lock", "new", 4000);
+    assert_int_equal(unlink("d/standalone/MANIFEST"), 0);
+    assert_int_equal(saved_files_bring_back("old", &err), 0);
+    assert_int_equal(access("d/standalone/MANIFEST", F_OK), -1);
+    assert_int_equal(access("top", F_OK), 0);
+    file = open("d/.ckpt-run.lock", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(read(file, text, sizeof(text)), 3);
+    assert_string_equal(text, "new");
+    close(file);
+    close(own);
+}
+
 /* A command with a stand-in names its program; another one itself. */
 static void the_program_of_a_command_is_found(void **state)
 {
@@ -210,7 +246,9 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_copy_that_cannot_be_written_is_an_error, set_up,
                                         tear_down),
-        cmocka_unit_test(the_program_of_a_command_is_found)};
+        cmocka_unit_test(the_program_of_a_command_is_found),
+        cmocka_unit_test_setup_teardown(a_folder_that_is_left_out_is_neither_saved_nor_written,
+                                        set_up, tear_down)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
