@@ -98,7 +98,7 @@ static struct alone_found run_found(const struct ledger *ledger)
 static void orders_begin(const struct ledger *ledger)
 {
     const struct alone_found found = run_found(ledger);
-    uint64_t epoch = alone_epoch(process.found, process.found_count);
+    uint64_t epoch = alone_folder_epoch(process.settings.folder);
 
     if (epoch < ledger_fence(ledger).epoch)
         epoch = ledger_fence(ledger).epoch;

@@ -134,9 +134,22 @@ static int compare_ids(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+/* Its last file is there, or was once. */
+static bool was_completed(int all, const char *name)
+{
+    char path[PATH_MAX];
+    char part[PART_NAME_BYTES];
+
+    snprintf(path, sizeof(path), "%s/%s/" MANIFEST_NAME, name, part_name_format(0, part));
+    if (faccessat(all, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return true;
+    snprintf(path, sizeof(path), "%s/" ALONE_NOTE, name);
+    return faccessat(all, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 /* The ids of the folders with such a name, rising; the caller frees them. NULL: it cannot be
  * read. */
-static uint64_t *read_ids(const char *path, size_t *ret_count)
+static uint64_t *read_ids(const char *path, bool failed_too, size_t *ret_count)
 {
     DIR *entries = opendir(path);
     size_t count = 0, room = 64;
@@ -149,7 +162,8 @@ static uint64_t *read_ids(const char *path, size_t *ret_count)
     while ((entry = readdir(entries)) != NULL) {
         uint64_t id;
 
-        if (checkpoint_id_parse(entry->d_name, &id) != 0 || id == 0)
+        if (checkpoint_id_parse(entry->d_name, &id) != 0 || id == 0 ||
+            (!failed_too && !was_completed(dirfd(entries), entry->d_name)))
             continue;
         if (count == room)
             ids = check_realloc(ids, room *= 2, sizeof(*ids));
@@ -220,7 +234,7 @@ int alone_folder_read(const char *folder, struct alone_checkpoint *ret_checkpoin
     uint64_t *ids;
 
     snprintf(all, sizeof(all), "%.*s/" ALONE_PLACE, PATH_MAX - 1, folder);
-    ids = read_ids(all, &id_count);
+    ids = read_ids(all, false, &id_count);
     if (ids == NULL && errno != ENOENT)
         return err_set(err, ERR_IO, "%s: %s", all, strerror(errno));
     for (size_t i = id_count > ALONE_CHECKPOINTS_MAX ? id_count - ALONE_CHECKPOINTS_MAX : 0;
@@ -232,14 +246,26 @@ int alone_folder_read(const char *folder, struct alone_checkpoint *ret_checkpoin
         snprintf(path, sizeof(path), "%s/%s", all, checkpoint_id_format(ids[i], name));
         if (read_checkpoint(path, checkpoint, &why) != 0) {
             checkpoint->damaged = true;
-            if (why.code != ERR_NOT_FOUND) /* else an attempt that was given up */
-                damaged(data, why.text);
+            damaged(data, why.text);
         }
         count++;
     }
     free(ids);
     *ret_count = count;
     return 0;
+}
+
+uint64_t alone_folder_epoch(const char *folder)
+{
+    char all[ALONE_PATH_BYTES];
+    size_t count = 0;
+    uint64_t epoch, *ids;
+
+    snprintf(all, sizeof(all), "%.*s/" ALONE_PLACE, PATH_MAX - 1, folder);
+    ids = read_ids(all, true, &count);
+    epoch = ids == NULL || count == 0 ? 0 : run_epoch(ids[count - 1]);
+    free(ids);
+    return epoch;
 }
 
 static void pass_over(void *data, const char *text)

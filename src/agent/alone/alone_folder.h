@@ -27,9 +27,13 @@
 int alone_folder_lock(const char *folder, struct err *err);
 
 typedef void alone_damaged_fn(void *data, const char *text);
-/* The newest ALONE_CHECKPOINTS_MAX, by rising id. A folder without any is none: 0. */
+/* The newest ALONE_CHECKPOINTS_MAX, by rising id. A folder with neither MANIFEST nor note is an
+ * attempt that failed, and no checkpoint. A folder without any is none: 0. */
 int alone_folder_read(const char *folder, struct alone_checkpoint *ret_checkpoints,
                       size_t *ret_count, alone_damaged_fn *damaged, void *data, struct err *err);
+
+/* The highest epoch of all that lies there, also of attempts that failed. */
+uint64_t alone_folder_epoch(const char *folder);
 
 /* The folder of the only part of the newest that is whole as far as its MANIFEST tells. True: there
  * is one. */

@@ -21,17 +21,6 @@ static void check_alone(const struct alone *alone)
 
 /* ---- known checkpoints ---- */
 
-uint64_t alone_epoch(const struct alone_checkpoint *checkpoints, size_t count)
-{
-    uint64_t epoch = 0;
-
-    CHECK(count <= ALONE_CHECKPOINTS_MAX);
-    for (size_t i = 0; i < count; i++)
-        if (run_epoch(checkpoints[i].id) > epoch)
-            epoch = run_epoch(checkpoints[i].id);
-    return epoch;
-}
-
 static struct alone_checkpoint *checkpoint_find(struct alone *alone, uint64_t id)
 {
     CHECK(alone->count <= ALONE_CHECKPOINTS_MAX);
@@ -50,6 +39,16 @@ static void checkpoint_forget(struct alone *alone, struct alone_checkpoint *chec
     memmove(checkpoint, checkpoint + 1, (alone->count - at) * sizeof(*checkpoint));
 }
 
+/* The first to be forgotten for want of room. */
+static struct alone_checkpoint *checkpoint_least(struct alone *alone)
+{
+    CHECK(alone->count > 0);
+    for (size_t i = 0; i < alone->count; i++)
+        if (alone->checkpoints[i].given_up)
+            return &alone->checkpoints[i];
+    return &alone->checkpoints[0];
+}
+
 void alone_know(struct alone *alone, const struct alone_checkpoint *checkpoint)
 {
     struct alone_checkpoint *known = checkpoint_find(alone, checkpoint->id);
@@ -61,7 +60,7 @@ void alone_know(struct alone *alone, const struct alone_checkpoint *checkpoint)
         return;
     }
     if (alone->count == ALONE_CHECKPOINTS_MAX)
-        checkpoint_forget(alone, &alone->checkpoints[0]);
+        checkpoint_forget(alone, checkpoint_least(alone));
     at = alone->count++;
     for (; at > 0 && alone->checkpoints[at - 1].id > checkpoint->id; at--)
         alone->checkpoints[at] = alone->checkpoints[at - 1];
@@ -94,6 +93,8 @@ static bool checkpoint_surplus(const struct alone *alone, size_t at)
     uint32_t better = 0;
 
     CHECK(at < alone->count);
+    if (alone->checkpoints[at].given_up)
+        return true;
     if (alone->running && alone->checkpoints[at].id == alone->began_from)
         return false;
     for (size_t i = at + 1; i < alone->count; i++)
@@ -165,6 +166,8 @@ static void attempt_failed(struct alone *alone, uint64_t now_ms)
 
     CHECK(alone->phase == ALONE_ASKED);
     if (alone->attempt.number >= ALONE_ATTEMPTS_MAX) {
+        alone_know(alone, &(struct alone_checkpoint){
+                              .id = alone->attempt.id, .damaged = true, .given_up = true});
         attempt_end(alone, now_ms);
         return;
     }

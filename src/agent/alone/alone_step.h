@@ -64,6 +64,7 @@ struct alone_checkpoint {
     char manifest_sha256[ALONE_SHA256_BYTES];
     char label[LABEL_MAX_BYTES + 1]; /* "": its ranks told none */
     bool damaged;
+    bool given_up;     /* damaged: its last attempt failed, and what that has left goes */
     uint32_t removals; /* failed ones */
     bool rests;        /* no other removal before the next checkpoint */
 };
@@ -106,10 +107,9 @@ struct alone_found {
 
 void alone_begin(struct alone *alone, const struct alone_settings *settings, uint64_t epoch,
                  const struct alone_found *found, uint64_t now_ms);
-/* One that lies there, whole as far as its MANIFEST tells. The oldest go out of memory first. */
+/* One that lies there, whole as far as its MANIFEST tells. An attempt that was
+ * given up goes out of memory first, then the oldest. */
 void alone_know(struct alone *alone, const struct alone_checkpoint *checkpoint);
-/* The highest epoch of what is known. */
-uint64_t alone_epoch(const struct alone_checkpoint *checkpoints, size_t count);
 
 /* The agent's fact; wall_ms: at this moment. The checkpoint whose note is to be written: it is
  * complete, or was found to be damaged. NULL: none. */

@@ -92,6 +92,7 @@ static void a_new_folder_has_none(void **state)
     (void)state;
     folder_read();
     assert_uint_equal(count, 0);
+    assert_uint_equal(alone_folder_epoch(root), 0);
     assert_false(alone_folder_newest(root, part, label));
 }
 
@@ -123,22 +124,45 @@ static void what_was_put_is_found_by_rising_id_with_its_hash_and_note(void **sta
     assert_string_equal(part, path_of("2-1", "/part-0000"));
 }
 
-static void damaged_and_unfinished_ones_are_known_as_such(void **state)
+static void failed_attempts_hide_no_checkpoint(void **state)
 {
+    char name[32];
+
+    (void)state;
+    (void)shard_put("1-1");
+    for (int i = 2; i <= ALONE_CHECKPOINTS_MAX + 1; i++) {
+        snprintf(name, sizeof(name), "1-%d", i);
+        assert_int_equal(mkdir(path_of(name, ""), 0700), 0);
+    }
+    folder_read();
+    assert_uint_equal(count, 1);
+    assert_uint_equal(found[0].id, checkpoint_id_make(1, 1));
+    assert_false(found[0].damaged);
+}
+
+static void damaged_ones_are_known_as_such_and_failed_ones_are_none(void **state)
+{
+    const struct alone_checkpoint noted = {.taken_ms = 7};
     char part[ALONE_PATH_BYTES], label[LABEL_MAX_BYTES + 1];
+    struct err err;
 
     (void)state;
     (void)shard_put("1-1");
     (void)shard_put("1-2");
     damage(path_of("1-2", "/part-0000/MANIFEST"), 5);
-    assert_int_equal(mkdir(path_of("1-3", ""), 0700), 0);
+    (void)shard_put("1-3");
+    assert_int_equal(alone_note_write(path_of("1-3", ""), &noted, &err), 0);
+    assert_int_equal(unlink(path_of("1-3", "/part-0000/MANIFEST")), 0);
+    assert_int_equal(mkdir(path_of("5-4", ""), 0700), 0);
     folder_read();
     assert_uint_equal(count, 3);
     assert_false(found[0].damaged);
     assert_true(found[1].damaged);
     assert_true(found[2].damaged);
     assert_contains(told, "1-2");
-    assert_null(strstr(told, "1-3"));
+    assert_contains(told, "1-3");
+    assert_null(strstr(told, "5-4"));
+    assert_uint_equal(alone_folder_epoch(root), 5); /* ids are above all that lies there */
     assert_true(alone_folder_newest(root, part, label));
     assert_string_equal(part, path_of("1-1", "/part-0000"));
 }
@@ -236,7 +260,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_new_folder_has_none),
         TEST(what_was_put_is_found_by_rising_id_with_its_hash_and_note),
-        TEST(damaged_and_unfinished_ones_are_known_as_such),
+        TEST(failed_attempts_hide_no_checkpoint),
+        TEST(damaged_ones_are_known_as_such_and_failed_ones_are_none),
         TEST(damage_that_a_start_found_is_remembered_with_label_and_instant),
         TEST(a_torn_note_counts_as_none),
         TEST(a_second_writer_is_refused_with_the_pid_of_the_first),

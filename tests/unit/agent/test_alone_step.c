@@ -367,13 +367,29 @@ static void whoever_asks_gets_one_at_once_unless_one_is_under_way(void **state)
     assert_uint_equal(active, id_of(EPOCH, 1));
 }
 
-static void ids_are_above_all_that_lie_there(void **state)
+/* A full folder leaves one for each period. */
+static void what_a_failed_one_has_left_goes_and_hides_nothing(void **state)
 {
-    const struct alone_checkpoint found[] = {{.id = id_of(2, 9)}, {.id = id_of(4, 1)}};
+    Ckpt__V1__AgentReport gone;
 
     (void)state;
-    assert_uint_equal(alone_epoch(found, 2), 4);
-    assert_uint_equal(alone_epoch(found, 0), 0);
+    for (uint64_t number = 1; number < ALONE_CHECKPOINTS_MAX; number++)
+        alone_know(&alone, &(struct alone_checkpoint){.id = id_of(1, number), .damaged = true});
+    alone_know(&alone, &(struct alone_checkpoint){.id = id_of(1, ALONE_CHECKPOINTS_MAX)});
+    application_starts(0);
+    for (int i = 0; i < 2 * ALONE_ATTEMPTS_MAX; i++) {
+        turn_at(alone_due_ms(&alone));
+        take_kind(REPORT(CHECKPOINT_FAILED));
+    }
+    assert_uint_equal(alone_newest(&alone)->id, id_of(1, ALONE_CHECKPOINTS_MAX));
+    assert_uint_equal(order_of(ORDER(COLLECT))->checkpoint_id, id_of(EPOCH, 2));
+    gone = report_of(REPORT(COLLECTED));
+    gone.checkpoint_id = id_of(EPOCH, 2);
+    (void)take(&gone);
+    assert_null(order_of(ORDER(COLLECT)));
+    application_ends(true);
+    alone_point(&alone, &messages);
+    assert_uint_equal(messages.point.checkpoint_id, id_of(1, ALONE_CHECKPOINTS_MAX));
 }
 
 static void of_more_than_it_can_know_the_oldest_are_forgotten(void **state)
@@ -385,6 +401,14 @@ static void of_more_than_it_can_know_the_oldest_are_forgotten(void **state)
     for (size_t i = 1; i < alone.count; i++)
         assert_true(alone.checkpoints[i - 1].id < alone.checkpoints[i].id);
     assert_null(alone_newest(&alone));
+}
+
+static bool given_up(uint64_t id)
+{
+    for (size_t i = 0; i < alone.count; i++)
+        if (alone.checkpoints[i].id == id)
+            return alone.checkpoints[i].given_up;
+    return false;
 }
 
 /* Whatever an agent says: at most one checkpoint is ordered, ids and attempts only grow, the newest
@@ -428,7 +452,7 @@ static void any_reports_leave_sound_orders(void **state)
             attempt = order->attempt;
         }
         order = order_of(ORDER(COLLECT));
-        if (order != NULL) {
+        if (order != NULL && !given_up(order->checkpoint_id)) {
             assert_non_null(alone_newest(&alone));
             assert_true(order->checkpoint_id < alone_newest(&alone)->id);
             assert_true(order->checkpoint_id != alone.began_from);
@@ -453,7 +477,7 @@ int main(void)
         TEST(a_damaged_one_is_passed_over_for_the_one_before),
         TEST(what_the_application_began_from_stays_while_it_runs),
         TEST(whoever_asks_gets_one_at_once_unless_one_is_under_way),
-        TEST(ids_are_above_all_that_lie_there),
+        TEST(what_a_failed_one_has_left_goes_and_hides_nothing),
         TEST(of_more_than_it_can_know_the_oldest_are_forgotten),
         TEST(any_reports_leave_sound_orders),
     };
