@@ -234,6 +234,11 @@ def a_second_ckpt_run_is_refused_and_a_damaged_checkpoint_is_passed_over(root):
     wait_until("that is remembered", lambda: "damaged=1" in (newest / ".standalone").read_text(), 10, 0.02)
     alone.process.terminate()
     assert alone.ends() == 143 and "the same line goes on from the newest checkpoint" in alone.said(), alone.said()
+    for place in alone.checkpoints():
+        (place / "part-0000" / "state").write_bytes(b"?" * (place / "part-0000" / "state").stat().st_size)
+    for count in (1, 2):  # found by reading them; remembered
+        alone.start()
+        assert alone.ends() == 125 and alone.said().count("--from-scratch does all of its work again") == count, alone.said()
 
 
 @needs("mount")

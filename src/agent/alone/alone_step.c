@@ -321,6 +321,8 @@ static void take_start(struct alone *alone, const Ckpt__V1__AgentReport *report,
     alone->due_ms = now_ms + alone->settings.every_ms;
 }
 
+/* A start was to begin from it. Without any other the start goes on in a run of its own, in which
+ * nothing is known to be damaged: it would wait for another word on this one for ever. */
 static const struct alone_checkpoint *take_damaged(struct alone *alone,
                                                    const Ckpt__V1__AgentReport *report)
 {
@@ -329,6 +331,8 @@ static const struct alone_checkpoint *take_damaged(struct alone *alone,
     CHECK(report->kind == REPORT(RESTART_DAMAGED));
     if (checkpoint != NULL)
         checkpoint->damaged = true;
+    if (!alone->running && alone_newest(alone) == NULL)
+        alone->over = true;
     return checkpoint;
 }
 
@@ -504,6 +508,25 @@ static void fill_checkpoint(const struct alone *alone, const struct alone_checkp
     point->label = (char *)(uintptr_t)checkpoint->label;
 }
 
+/* There were checkpoints, and none of them is whole. */
+static bool all_are_damaged(const struct alone *alone)
+{
+    bool any = false;
+
+    CHECK(alone->count <= ALONE_CHECKPOINTS_MAX);
+    for (size_t i = 0; i < alone->count; i++)
+        any = any || !alone->checkpoints[i].given_up;
+    return any && alone_newest(alone) == NULL;
+}
+
+static void fill_damaged(struct alone_messages *messages)
+{
+    CHECK(messages->point.checkpoint_id == 0);
+    ckpt__v1__begin_without__init(&messages->without);
+    messages->without.cause = CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_UNREADABLE;
+    messages->point.without = &messages->without;
+}
+
 void alone_point(struct alone *alone, struct alone_messages *ret_messages)
 {
     static char node[] = ALONE_NODE;
@@ -535,4 +558,6 @@ void alone_point(struct alone *alone, struct alone_messages *ret_messages)
     point->target_id = node;
     if (newest != NULL)
         fill_checkpoint(alone, newest, ret_messages);
+    else if (all_are_damaged(alone))
+        fill_damaged(ret_messages);
 }

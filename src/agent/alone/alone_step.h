@@ -132,13 +132,15 @@ struct alone_messages {
     char paths[1 + ALONE_REMOVALS_MAX][ALONE_PATH_BYTES];
     Ckpt__V1__AllocationPart part, *part_pointer;
     Ckpt__V1__RestartPoint point;
+    Ckpt__V1__BeginWithout without;
     Ckpt__V1__ShardInfo shard, *shard_pointer;
     char *node_pointer;
     uint64_t run;
     char all_path[ALONE_PATH_BYTES];
 };
 void alone_orders(const struct alone *alone, struct alone_messages *ret_messages);
-/* Somebody wants to start: what was over begins anew, and the order set has changed then. */
+/* Somebody wants to start: what was over begins anew, and the order set has changed then. Where all
+ * checkpoints are damaged the point says so, and ckpt-run does not begin from scratch by itself. */
 void alone_point(struct alone *alone, struct alone_messages *ret_messages);
 
 #endif

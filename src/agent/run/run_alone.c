@@ -260,6 +260,17 @@ bool run_alone_reaped(pid_t pid, int wait_status)
     return true;
 }
 
+bool run_alone_refuses(const char *scratch)
+{
+    if (job.options == NULL || scratch[0] == '\0')
+        return false;
+    run_say_error("all checkpoints in %s are damaged, and nothing is started; --from-scratch does "
+                  "all of its work again, and a whole copy of a checkpoint that is brought back to "
+                  "%s/" ALONE_PLACE " is begun from",
+                  job.folder, job.folder);
+    return true;
+}
+
 bool run_alone_say_next(void)
 {
     if (job.options == NULL)

@@ -26,6 +26,9 @@ int run_alone_open(uv_loop_t *loop, struct run_options *options, const char *wor
                    struct err *err);
 /* True: it was that one. */
 bool run_alone_reaped(pid_t pid, int wait_status);
+/* The agent would have it begin from scratch for this reason; "": for none. True: it does not, and
+ * that was said: of what is damaged nothing else will come. */
+bool run_alone_refuses(const char *scratch);
 /* How the job goes on, in the place of a cluster's word. False: it has a cluster. */
 bool run_alone_say_next(void);
 

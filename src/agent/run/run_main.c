@@ -499,6 +499,8 @@ static void take_ready(const Ckpt__V1__AttachReady *ready)
     if (run.state == RUN_ENDED)
         send_exited();
     else if (run.state == RUN_ATTACHING) {
+        if (run_alone_refuses(ready->scratch))
+            leave(RUN_EXIT_SELF);
         uv_timer_stop(&run.patience);
         if (run.restart_count > 1 && ready->checkpoint_id > run.began_from)
             run.restart_count = 1; /* the first since progress: a new complete checkpoint */

@@ -331,6 +331,34 @@ static void a_damaged_one_is_passed_over_for_the_one_before(void **state)
     assert_uint_equal(order_of(ORDER(COLLECT))->checkpoint_id, id_of(1, 1));
 }
 
+/* Nothing else is to come. The run in which the last one was found damaged would wait for that. */
+static void where_all_are_damaged_the_restart_point_says_so(void **state)
+{
+    Ckpt__V1__AgentReport damaged;
+    uint64_t run;
+
+    (void)state;
+    alone_know(&alone, &(struct alone_checkpoint){.id = id_of(1, 1), .damaged = true});
+    alone_know(&alone, &(struct alone_checkpoint){.id = id_of(1, 2)});
+    alone_point(&alone, &messages);
+    assert_uint_equal(messages.point.checkpoint_id, id_of(1, 2));
+    assert_null(messages.point.without);
+    run = messages.point.runs[0];
+    damaged = report_of(REPORT(RESTART_DAMAGED));
+    damaged.restored_checkpoint_id = id_of(1, 2);
+    (void)take(&damaged);
+    alone_point(&alone, &messages);
+    assert_true(messages.point.runs[0] > run);
+    assert_int_equal(messages.point.part->begin, BEGIN(MAY));
+    assert_uint_equal(messages.point.checkpoint_id, 0);
+    assert_int_equal(messages.point.without->cause, CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_UNREADABLE);
+    application_starts(0); /* as --from-scratch says */
+    (void)checkpoint_completes("");
+    application_ends(true);
+    alone_point(&alone, &messages);
+    assert_null(messages.point.without);
+}
+
 /* Also when the next agent holds the newer ones, which were passed over, for whole. */
 static void what_the_application_began_from_stays_while_it_runs(void **state)
 {
@@ -476,6 +504,7 @@ int main(void)
         TEST(the_newest_stay_and_what_is_older_goes_while_the_application_runs),
         TEST(a_damaged_one_is_passed_over_for_the_one_before),
         TEST(what_the_application_began_from_stays_while_it_runs),
+        TEST(where_all_are_damaged_the_restart_point_says_so),
         TEST(whoever_asks_gets_one_at_once_unless_one_is_under_way),
         TEST(what_a_failed_one_has_left_goes_and_hides_nothing),
         TEST(of_more_than_it_can_know_the_oldest_are_forgotten),
