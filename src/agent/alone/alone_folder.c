@@ -15,7 +15,7 @@
 #include "src/base/check.h"
 #include "src/dest/posix/shard.h"
 
-enum { HOST_BYTES = 65, NOTE_BYTES = 160 };
+enum { HOST_BYTES = 65, NOTE_BYTES = 160, LINE_MAX_BYTES = 65536, SHOWN_BYTES = 100 };
 
 #define NOTE_DAMAGED "\ndamaged=1"
 #define NOTE_LABEL   "\nlabel="
@@ -91,9 +91,9 @@ static int note_store(const char *path, const char *text, size_t length)
 int alone_note_write(const char *path, const struct alone_checkpoint *checkpoint, struct err *err)
 {
     char hidden[ALONE_PATH_BYTES + 32], name[ALONE_PATH_BYTES + 16], text[NOTE_BYTES];
-    int length = snprintf(text, sizeof(text), "taken_ms=%" PRIu64 "%s\nlabel=%s\n",
-                          checkpoint->taken_ms, checkpoint->damaged ? NOTE_DAMAGED : "",
-                          checkpoint->label);
+    int length =
+        snprintf(text, sizeof(text), "taken_ms=%" PRIu64 "%s\nlabel=%s\n", checkpoint->taken_ms,
+                 checkpoint->damaged ? NOTE_DAMAGED : "", checkpoint->label);
 
     CHECK(length > 0 && (size_t)length < sizeof(text));
     snprintf(name, sizeof(name), "%s/" ALONE_NOTE, path);
@@ -291,4 +291,93 @@ bool alone_folder_newest(const char *folder, char ret_part[ALONE_PATH_BYTES],
     }
     free(found);
     return count > 0;
+}
+
+/* ---- whose they are ---- */
+
+static void add_text(struct buf *text, const char *word)
+{
+    const size_t bytes = strlen(word) + 1;
+
+    memcpy(buf_extend(text, bytes), word, bytes);
+}
+
+/* Each text with its end, as in /proc/PID/cmdline. */
+static void line_format(const struct alone_line *line, struct buf *text)
+{
+    CHECK(line->command[0] != NULL);
+    add_text(text, line->folder);
+    for (size_t i = 0; line->command[i] != NULL; i++)
+        add_text(text, line->command[i]);
+    if (text->length > LINE_MAX_BYTES)
+        text->length = LINE_MAX_BYTES;
+}
+
+/* Its bytes; 0: none, or it cannot be read. */
+static size_t line_read(const char *path, char found[LINE_MAX_BYTES])
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ssize_t length = fd < 0 ? 0 : read(fd, found, LINE_MAX_BYTES);
+
+    if (fd >= 0)
+        close(fd);
+    return length > 0 ? (size_t)length : 0;
+}
+
+/* The command for people: its words behind the folder, as far as they fit. */
+static void line_show(const char *line, size_t length, char ret_text[SHOWN_BYTES])
+{
+    const size_t folder = strnlen(line, length);
+    size_t used = 0;
+
+    for (size_t i = folder + 1; i + 1 < length && used + 1 < SHOWN_BYTES; i++)
+        ret_text[used++] = line[i] == '\0' ? ' ' : line[i] >= ' ' && line[i] <= '~' ? line[i] : '?';
+    ret_text[used] = '\0';
+}
+
+static int line_refuse(const char *folder, const char *found, size_t length, const struct buf *own,
+                       struct err *err)
+{
+    char theirs[SHOWN_BYTES], ours[SHOWN_BYTES];
+
+    CHECK(length > 0 && own->length > 0);
+    line_show(found, length, theirs);
+    line_show((const char *)own->bytes, own->length, ours);
+    return err_set(err, ERR_MISMATCH,
+                   "%.80s has checkpoints by another command: %s, in %.60s, and this one is %s; "
+                   "name another folder with --dir, or add --replace where this one is to go on "
+                   "from them",
+                   folder, theirs, found, ours);
+}
+
+static void line_store(const char *path, const struct buf *own)
+{
+    char hidden[ALONE_PATH_BYTES + 8];
+
+    snprintf(hidden, sizeof(hidden), "%s.new", path);
+    if (note_store(hidden, (const char *)own->bytes, own->length) != 0 || rename(hidden, path) != 0)
+        (void)unlink(hidden);
+}
+
+int alone_folder_claim(const char *folder, const struct alone_line *own, bool meant,
+                       struct err *err)
+{
+    char path[ALONE_PATH_BYTES], *found = check_calloc(1, LINE_MAX_BYTES + 1);
+    struct buf text;
+    size_t length;
+    bool same;
+    int result = 0;
+
+    snprintf(path, sizeof(path), "%.*s/" ALONE_LINE, PATH_MAX - 1, folder);
+    buf_init(&text);
+    line_format(own, &text);
+    length = line_read(path, found);
+    same = length == text.length && memcmp(found, text.bytes, length) == 0;
+    if (!same && !meant && length > 0 && alone_folder_epoch(folder) > 0)
+        result = line_refuse(folder, found, length, &text, err);
+    else if (!same)
+        line_store(path, &text);
+    buf_close(&text);
+    free(found);
+    return result;
 }

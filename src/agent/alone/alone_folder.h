@@ -1,9 +1,11 @@
 /* The folder of a job without a cluster: its checkpoints, their notes, and its one writer.
  *
- * Flow     alone_folder_lock() by ckpt-run for its life; alone_folder_read() once for each life of
- *          the agent below it; alone_note_write() beside each checkpoint that was verified, or found damaged.
+ * Flow     alone_folder_lock() by ckpt-run for its life, and alone_folder_claim();
+ *          alone_folder_read() once for each life of the agent below it; alone_note_write() beside
+ *          each checkpoint that was verified, or found damaged.
  *
  *              {folder}/.ckpt-run.lock      locked by the ckpt-run that writes here
+ *              {folder}/.ckpt-run.line      whose checkpoints they are: folder and command
  *              {folder}/standalone/checkpoints/{id}/part-0000/   as of a job of a cluster
  *              {folder}/standalone/checkpoints/{id}/.standalone  its note: label and instant, and
  *                                                                that a start found it damaged
@@ -22,9 +24,20 @@
 
 #define ALONE_LOCK ".ckpt-run.lock"
 #define ALONE_NOTE ".standalone"
+#define ALONE_LINE ".ckpt-run.line"
 
 /* The open file holds the lock until it is closed, or this process ends. -1 with err. */
 int alone_folder_lock(const char *folder, struct err *err);
+
+/* The folder where a program runs, and its command up to NULL. */
+struct alone_line {
+    const char *folder;
+    char *const *command;
+};
+/* The folder is this program's from here on. -1 with err: its checkpoints are of another one, and it
+ * is not meant to go on from them. A folder that takes no file stays whose it was. */
+int alone_folder_claim(const char *folder, const struct alone_line *own, bool meant,
+                       struct err *err);
 
 typedef void alone_damaged_fn(void *data, const char *text);
 /* The newest ALONE_CHECKPOINTS_MAX, by rising id. A folder with neither MANIFEST nor note is an

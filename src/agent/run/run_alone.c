@@ -17,6 +17,7 @@
 #include "src/agent/alone/alone_agent.h"
 #include "src/agent/alone/alone_folder.h"
 #include "src/agent/daemon/config.h"
+#include "src/agent/run/run_keeper.h"
 #include "src/agent/run/run_say.h"
 #include "src/agent/run/words.h"
 #include "src/base/check.h"
@@ -81,13 +82,27 @@ static void job_name(void)
     CHECK(id_valid(job.allocation_id));
 }
 
+/* A stand-in is no part of the command. --replace says that another one is meant. */
+static int folder_claim(const struct run_options *options, struct err *err)
+{
+    const char *program = stand_in_program(options->command);
+    char *const *command = options->command;
+    char own[PATH_MAX];
+
+    while (*command != program)
+        command++;
+    run_keeper_folder(own);
+    return alone_folder_claim(job.folder, &(struct alone_line){own, command}, options->replace,
+                              err);
+}
+
 int run_alone_prepare(struct run_options *options, struct err *err)
 {
     if (!options->alone.wanted)
         return 0;
     CHECK(options->alone.keep > 0 && options->alone.every_ms > 0);
     if (folder_make(options->alone.folder, err) != 0 || folder_refuse_own(options, err) != 0 ||
-        alone_folder_lock(job.folder, err) < 0)
+        alone_folder_lock(job.folder, err) < 0 || folder_claim(options, err) != 0)
         return -1;
     CHECK(setenv(STAND_IN_CHECKPOINTS, job.folder, 1) == 0);
     job_name();

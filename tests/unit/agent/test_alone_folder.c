@@ -244,6 +244,32 @@ static void a_second_writer_is_refused_with_the_pid_of_the_first(void **state)
     close(ends[1]);
 }
 
+/* It would begin from what is not its own, and have that removed. */
+static void another_command_is_refused_until_it_is_meant(void **state)
+{
+    char shell[] = "bash", own[] = "out.sh", other[] = "other.sh", both[] = "bash out.sh";
+    char *const first[] = {shell, own, NULL}, *const second[] = {shell, other, NULL};
+    char *const joined[] = {both, NULL};
+    const struct alone_line line = {"/home/me", first}, another = {"/home/me", second};
+    struct err err = {0};
+
+    (void)state;
+    assert_int_equal(alone_folder_claim(root, &another, false, &err), 0);
+    assert_int_equal(alone_folder_claim(root, &line, false, &err), 0); /* there is none yet */
+    (void)shard_put("1-1");
+    assert_int_equal(alone_folder_claim(root, &line, false, &err), 0);
+    assert_int_equal(alone_folder_claim(root, &another, false, &err), -1);
+    assert_contains(err.text, "by another command: bash out.sh, in /home/me, and this one is bash "
+                              "other.sh");
+    assert_contains(err.text, "--replace");
+    assert_int_equal(alone_folder_claim(root, &(struct alone_line){"/", first}, false, &err), -1);
+    assert_int_equal(
+        alone_folder_claim(root, &(struct alone_line){"/home/me", joined}, false, &err), -1);
+    assert_int_equal(alone_folder_claim(root, &line, false, &err), 0);
+    assert_int_equal(alone_folder_claim(root, &another, true, &err), 0);
+    assert_int_equal(alone_folder_claim(root, &line, false, &err), -1);
+}
+
 static void a_folder_that_takes_no_lock_is_refused_with_its_name(void **state)
 {
     struct err err = {0};
@@ -265,6 +291,7 @@ int main(void)
         TEST(damage_that_a_start_found_is_remembered_with_label_and_instant),
         TEST(a_torn_note_counts_as_none),
         TEST(a_second_writer_is_refused_with_the_pid_of_the_first),
+        TEST(another_command_is_refused_until_it_is_meant),
         TEST(a_folder_that_takes_no_lock_is_refused_with_its_name),
     };
 
