@@ -223,6 +223,8 @@ def a_second_ckpt_run_is_refused_and_a_damaged_checkpoint_is_passed_over(root):
     wait_until("its agent went with it", lambda: alone.below() == {"agent": [], "application": [pid]}, 10, 0.02)
     other = subprocess.run([*alone.line[:alone.line.index("--") + 1], "true"], capture_output=True, text=True, timeout=20)
     assert other.returncode == 125 and "by another command: /usr/bin/python3" in other.stderr and "this one is true" in other.stderr, other
+    beside = subprocess.run([word.replace(str(alone.work), str(root / "w2")) for word in alone.line], capture_output=True, text=True, timeout=20, cwd=root)
+    assert beside.returncode == 125 and f"--work-dir {alone.work} goes on with it, and `kill -- -{pid}` ends it" in beside.stderr, beside
     alone.reboot()
     older, newest = alone.checkpoints()
     state = newest / "part-0000" / "state"

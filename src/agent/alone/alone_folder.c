@@ -11,11 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/agent/node/proc.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
 #include "src/dest/posix/shard.h"
 
-enum { HOST_BYTES = 65, NOTE_BYTES = 160, LINE_MAX_BYTES = 65536, SHOWN_BYTES = 100 };
+enum { HOST_BYTES = 65, NOTE_BYTES = 160, LINE_MAX_BYTES = 65536, SHOWN_BYTES = 80 };
 
 #define NOTE_DAMAGED "\ndamaged=1"
 #define NOTE_LABEL   "\nlabel="
@@ -344,18 +345,19 @@ static int line_refuse(const char *folder, const char *found, size_t length, con
     line_show(found, length, theirs);
     line_show((const char *)own->bytes, own->length, ours);
     return err_set(err, ERR_MISMATCH,
-                   "%.80s has checkpoints by another command: %s, in %.60s, and this one is %s; "
-                   "name another folder with --dir, or add --replace where this one is to go on "
-                   "from them",
-                   folder, theirs, found, ours);
+                   "%.80s has checkpoints by another command: %s, in %.50s, and this one is %s, in "
+                   "%.50s; name another folder with --dir, or add --replace where this one is to "
+                   "go on from them",
+                   folder, theirs, found, ours, (const char *)own->bytes);
 }
 
-static void line_store(const char *path, const struct buf *own)
+static void text_replace(const char *path, const char *text, size_t length)
 {
     char hidden[ALONE_PATH_BYTES + 8];
 
+    CHECK(length > 0);
     snprintf(hidden, sizeof(hidden), "%s.new", path);
-    if (note_store(hidden, (const char *)own->bytes, own->length) != 0 || rename(hidden, path) != 0)
+    if (note_store(hidden, text, length) != 0 || rename(hidden, path) != 0)
         (void)unlink(hidden);
 }
 
@@ -376,8 +378,59 @@ int alone_folder_claim(const char *folder, const struct alone_line *own, bool me
     if (!same && !meant && length > 0 && alone_folder_epoch(folder) > 0)
         result = line_refuse(folder, found, length, &text, err);
     else if (!same)
-        line_store(path, &text);
+        text_replace(path, (const char *)text.bytes, text.length);
     buf_close(&text);
     free(found);
     return result;
+}
+
+/* ---- its process ---- */
+
+void alone_program_write(const char *folder, const struct alone_program *program)
+{
+    char path[ALONE_PATH_BYTES], host[HOST_BYTES] = "", text[PATH_MAX + HOST_BYTES + 64];
+    int length;
+
+    CHECK(program->pid > 1);
+    (void)gethostname(host, sizeof(host) - 1);
+    length = snprintf(text, sizeof(text), "pid=%d\nstart=%" PRIu64 "\nhost=%s\nwork=%s\n",
+                      (int)program->pid, program->start_ticks, host, program->work_dir);
+    snprintf(path, sizeof(path), "%.*s/" ALONE_PROGRAM, PATH_MAX - 1, folder);
+    text_replace(path, text, (size_t)length);
+}
+
+static bool program_read(const char *folder, char host[HOST_BYTES], struct alone_program *program)
+{
+    char path[ALONE_PATH_BYTES], text[PATH_MAX + HOST_BYTES + 64];
+    int fd, pid = 0, work = 0;
+    ssize_t length;
+
+    snprintf(path, sizeof(path), "%.*s/" ALONE_PROGRAM, PATH_MAX - 1, folder);
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    length = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+    if (fd >= 0)
+        close(fd);
+    text[length > 0 ? length : 0] = '\0';
+    if (sscanf(text, "pid=%d\nstart=%" SCNu64 "\nhost=%64[^\n]\nwork=%n", &pid,
+               &program->start_ticks, host, &work) != 3 ||
+        pid <= 1 || work == 0)
+        return false;
+    program->pid = pid;
+    snprintf(program->work_dir, PATH_MAX, "%.*s", (int)strcspn(text + work, "\n"), text + work);
+    return true;
+}
+
+bool alone_program_lives(const char *folder, struct alone_program *ret_program)
+{
+    char noted[HOST_BYTES] = "", own[HOST_BYTES] = "";
+    struct alone_program program = {0};
+    struct proc_stat stat;
+
+    (void)gethostname(own, sizeof(own) - 1);
+    if (!program_read(folder, noted, &program) || strcmp(noted, own) != 0 ||
+        proc_read_stat(program.pid, &stat) != 0 || stat.start_ticks != program.start_ticks ||
+        !proc_living(&stat))
+        return false;
+    *ret_program = program;
+    return true;
 }

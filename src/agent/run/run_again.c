@@ -18,7 +18,7 @@ static const char *name_ender(const struct run_options *options, const struct ke
                               char text[ENDER_BYTES])
 {
     if (options->alone.wanted)
-        snprintf(text, ENDER_BYTES, "kill %" PRIu32, reply->card.pid);
+        snprintf(text, ENDER_BYTES, "kill -- -%" PRIu32, reply->card.pid);
     else
         snprintf(text, ENDER_BYTES, "ckpt-run end %s", reply->allocation_id);
     return text;

@@ -30,6 +30,7 @@ static struct run_alone_job {
     const struct run_options *options;
     uv_timer_t again;
     pid_t pid; /* of the agent; 0: none runs */
+    const char *work_dir;
     char folder[PATH_MAX], state[PATH_MAX], socket[PATH_MAX];
     char allocation_id[ID_MAX_BYTES + 1];
     char program[PATH_MAX], every[NUMBER_BYTES], keep[NUMBER_BYTES];
@@ -219,6 +220,37 @@ static int agent_start(struct err *err)
     return result;
 }
 
+/* It outlived its ckpt-run, and is not found by this work folder: another copy would begin beside
+ * it. */
+static int program_refuse(const char *work_dir, struct err *err)
+{
+    struct alone_program program;
+    char keeper[PATH_MAX + sizeof(KEEPER_SOCKET_NAME) + 1], goes_on[PATH_MAX + 64] = "";
+
+    if (!alone_program_lives(job.folder, &program))
+        return 0;
+    snprintf(keeper, sizeof(keeper), "%s/" KEEPER_SOCKET_NAME, program.work_dir);
+    if (access(keeper, F_OK) == 0 && strcmp(program.work_dir, work_dir) == 0)
+        return 0;
+    if (access(keeper, F_OK) == 0)
+        snprintf(goes_on, sizeof(goes_on), "--work-dir %s goes on with it, and ", program.work_dir);
+    return err_set(err, ERR_BUSY,
+                   "pid %d of this job still runs, although its ckpt-run has gone, and not in the "
+                   "work folder %.100s: %.200s`kill -- -%d` ends it",
+                   (int)program.pid, work_dir, goes_on, (int)program.pid);
+}
+
+void run_alone_started(pid_t pid, uint64_t start_ticks)
+{
+    struct alone_program program = {.pid = pid, .start_ticks = start_ticks};
+
+    if (job.options == NULL)
+        return;
+    CHECK(job.work_dir != NULL);
+    snprintf(program.work_dir, sizeof(program.work_dir), "%s", job.work_dir);
+    alone_program_write(job.folder, &program);
+}
+
 int run_alone_open(uv_loop_t *loop, struct run_options *options, const char *work_dir,
                    struct err *err)
 {
@@ -227,6 +259,9 @@ int run_alone_open(uv_loop_t *loop, struct run_options *options, const char *wor
     if (!options->alone.wanted)
         return 0;
     CHECK(uv_timer_init(loop, &job.again) == 0);
+    job.work_dir = work_dir;
+    if (program_refuse(work_dir, err) != 0)
+        return -1;
     snprintf(job.state, sizeof(job.state), "%.*s/standalone", PATH_MAX - 16, work_dir);
     snprintf(job.socket, sizeof(job.socket), "%.*s/" ALONE_SOCKET, PATH_MAX - 16, job.state);
     if (strlen(job.socket) > AGENT_SOCKET_MAX_BYTES)

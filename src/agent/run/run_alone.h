@@ -14,6 +14,7 @@
 #define CKPT_AGENT_RUN_ALONE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 #include <uv.h>
 
@@ -24,6 +25,8 @@ int run_alone_prepare(struct run_options *options, struct err *err);
 /* work_dir: the caller's, as all that options point to, until the program ends. */
 int run_alone_open(uv_loop_t *loop, struct run_options *options, const char *work_dir,
                    struct err *err);
+/* The application was started. */
+void run_alone_started(pid_t pid, uint64_t start_ticks);
 /* True: it was that one. */
 bool run_alone_reaped(pid_t pid, int wait_status);
 /* The agent would have it begin from scratch for this reason; "": for none. True: it does not, and

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/agent/node/proc.h"
 #include "src/dest/posix/posix.h"
 #include "tests/support/test.h"
 
@@ -260,7 +261,7 @@ static void another_command_is_refused_until_it_is_meant(void **state)
     assert_int_equal(alone_folder_claim(root, &line, false, &err), 0);
     assert_int_equal(alone_folder_claim(root, &another, false, &err), -1);
     assert_contains(err.text, "by another command: bash out.sh, in /home/me, and this one is bash "
-                              "other.sh");
+                              "other.sh, in /home/me;");
     assert_contains(err.text, "--replace");
     assert_int_equal(alone_folder_claim(root, &(struct alone_line){"/", first}, false, &err), -1);
     assert_int_equal(
@@ -268,6 +269,34 @@ static void another_command_is_refused_until_it_is_meant(void **state)
     assert_int_equal(alone_folder_claim(root, &line, false, &err), 0);
     assert_int_equal(alone_folder_claim(root, &another, true, &err), 0);
     assert_int_equal(alone_folder_claim(root, &line, false, &err), -1);
+}
+
+/* By its pid, its start and its host. */
+static void the_process_that_was_started_last_is_known_while_it_lives(void **state)
+{
+    struct alone_program own = {.pid = getpid(), .work_dir = "/tmp/my work"}, read;
+    struct proc_stat stat;
+    char path[NAME_BYTES + 32];
+    FILE *file;
+
+    (void)state;
+    assert_int_equal(proc_read_stat(getpid(), &stat), 0);
+    own.start_ticks = stat.start_ticks;
+    assert_false(alone_program_lives(root, &read));
+    alone_program_write(root, &own);
+    assert_true(alone_program_lives(root, &read));
+    assert_int_equal(read.pid, getpid());
+    assert_string_equal(read.work_dir, "/tmp/my work");
+    own.start_ticks++;
+    alone_program_write(root, &own);
+    assert_false(alone_program_lives(root, &read));
+    snprintf(path, sizeof(path), "%s/" ALONE_PROGRAM, root);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "pid=%d\nstart=%llu\nhost=another-machine\nwork=/tmp\n", (int)getpid(),
+            (unsigned long long)stat.start_ticks);
+    fclose(file);
+    assert_false(alone_program_lives(root, &read));
 }
 
 static void a_folder_that_takes_no_lock_is_refused_with_its_name(void **state)
@@ -292,6 +321,7 @@ int main(void)
         TEST(a_torn_note_counts_as_none),
         TEST(a_second_writer_is_refused_with_the_pid_of_the_first),
         TEST(another_command_is_refused_until_it_is_meant),
+        TEST(the_process_that_was_started_last_is_known_while_it_lives),
         TEST(a_folder_that_takes_no_lock_is_refused_with_its_name),
     };
 
