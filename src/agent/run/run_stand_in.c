@@ -49,6 +49,7 @@ static struct {
     bool goes_on_from_files;  /* it was stopped before, or they were restored */
     struct question question; /* in hand */
     char answered[HINT_TEXT_BYTES];
+    struct timespec began;  /* by the clock of the file system: the first start here */
     struct timespec since;  /* by the clock of the file system: later files are of the save */
     uint64_t sum, quiet_ms; /* of its files, and for how long it has stood */
     struct aside aside;
@@ -475,13 +476,6 @@ static void wait_until_taken(void)
         (void)poll(NULL, 0, LOOK_MS);
 }
 
-/* False: one of the two files says that the work goes on. */
-static bool work_is_complete(void)
-{
-    return (self.as.complete == NULL || access(self.as.complete, F_OK) == 0) &&
-           (self.as.more == NULL || access(self.as.more, F_OK) != 0);
-}
-
 /* The file was removed too late for the program: it has saved as it was told, and ends. One that
  * computes on for long has not read it. */
 static bool stopped_late(void)
@@ -513,7 +507,7 @@ static void program_ended(int wait_status)
 {
     struct question question;
     bool there = question_read(self.work_dir, &question), asked;
-    struct stand_in_end end = {wait_status, self.told, work_is_complete()};
+    struct stand_in_end end = {wait_status, self.told, stand_in_complete(&self.as, &self.began)};
 
     drop_withdrawn(there, &question);
     asked = self.told && self.question.hint[0] != '\0';
@@ -588,6 +582,17 @@ static void leave_out(void)
         saved_files_leave_out(stream);
 }
 
+/* Also what was brought back is of before. */
+static void look_for_complete(void)
+{
+    CHECK(self.program == 0);
+    read_clock(&self.began);
+    if (self.as.complete != NULL && access(self.as.complete, F_OK) == 0)
+        run_say("%s of --done-if is there already: the work is complete when the program has "
+                "written it anew",
+                self.as.complete);
+}
+
 void stand_in_run(int argc, char **argv)
 {
     if (argc < 2 || !stand_in_read(argv, &self.as, &self.command))
@@ -602,6 +607,7 @@ void stand_in_run(int argc, char **argv)
     leave_out();
     aside_drop(self.work_dir, &self.aside);
     bring_files_back();
+    look_for_complete();
     start_program();
     for (;;) {
         look_once();

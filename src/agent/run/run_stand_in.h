@@ -35,6 +35,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "src/agent/run/run_tell.h"
 #include "src/base/err.h"
@@ -45,8 +46,8 @@ struct stand_in {
     struct tell tell;    /* the signal by which it is told */
     const char *files;   /* run_saved_files.h */
     const char *restart; /* a shell command in the program's place, when files are there; or NULL */
-    const char *complete; /* its status 0 is the end of its work only when this file is there; NULL:
-                           * in any case */
+    const char *complete; /* its status 0 is the end of its work only when this file is there, newer
+                           * than the start; NULL: in any case */
     const char *more;     /* ... and this one is not */
     const char *tracker;  /* goes_on: a file that is newer when it has saved, with the label in it;
                            * NULL: none */
@@ -86,6 +87,8 @@ struct stand_in_end {
 };
 /* It has saved and its work goes on; else its end is that of the job. */
 bool stand_in_goes_on(const struct stand_in *stand_in, const struct stand_in_end *end);
+/* False: one of the two files says that the work goes on. An older one is of a run before. */
+bool stand_in_complete(const struct stand_in *stand_in, const struct timespec *began);
 /* This process was started as one: does not return. */
 void stand_in_run(int argc, char **argv);
 

@@ -110,6 +110,29 @@ static void an_end_is_a_save_or_that_of_the_job(void **state)
     }
 }
 
+/* A file of a run before would end this one at its first save. */
+static void a_file_that_says_complete_is_newer_than_the_start(void **state)
+{
+    const struct stand_in as = {.complete = "result"},
+                          other = {.complete = "result", .more = "more"};
+    struct timespec began = {.tv_sec = 1};
+    struct stat found;
+
+    (void)state;
+    assert_false(stand_in_complete(&as, &began));
+    put_file("result", "x");
+    assert_true(stand_in_complete(&as, &began));
+    assert_true(stand_in_complete(&other, &began));
+    assert_int_equal(stat("result", &found), 0);
+    began = found.st_ctim;
+    assert_false(stand_in_complete(&as, &began));
+    began.tv_sec--;
+    assert_true(stand_in_complete(&as, &began));
+    put_file("more", "x");
+    assert_false(stand_in_complete(&other, &began));
+    assert_true(stand_in_complete(&(struct stand_in){.file = NULL}, &began));
+}
+
 /* ---- options ---- */
 
 struct check_row {
@@ -544,6 +567,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_end_is_a_save_or_that_of_the_job),
+        cmocka_unit_test_setup_teardown(a_file_that_says_complete_is_newer_than_the_start, set_up,
+                                        tear_down),
         cmocka_unit_test(options_that_do_not_go_together_are_named),
         cmocka_unit_test(a_value_that_is_too_long_is_named),
         cmocka_unit_test(its_words_say_the_options),
