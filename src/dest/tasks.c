@@ -100,6 +100,7 @@ static void show_title(const struct title *title, int argc, const char *const *a
 static void begin_task(void)
 {
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file over the limit of its user is an error with a name */
     umask(077);
 }
 

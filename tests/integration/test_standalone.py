@@ -259,6 +259,16 @@ def a_full_folder_is_told_and_the_program_goes_on(root):
         subprocess.run(["umount", str(alone.dir)], check=True)
 
 
+@in_folder
+def a_limit_of_the_length_of_files_is_told(root):
+    """S4-007: its agent is not killed by it again and again."""
+    alone = Alone(root, "short", ["true"], before=("prlimit", "--fsize=2048")).start()
+    log = alone.work / "standalone" / "log"
+    wait_until("its agent tells it", lambda: log.exists() and "journal: write file: File too large" in log.read_text(), 10, 0.02)
+    alone.kill("ckpt-run", "agent")
+    assert "signal 25" not in alone.said(), alone.said()
+
+
 if __name__ == "__main__":
     sys.exit(main([each_way_is_killed_at_random_moments_and_ends_as_if_undisturbed, a_second_ckpt_run_is_refused_and_a_damaged_checkpoint_is_passed_over,
-                   a_full_folder_is_told_and_the_program_goes_on]))
+                   a_full_folder_is_told_and_the_program_goes_on, a_limit_of_the_length_of_files_is_told]))

@@ -215,6 +215,7 @@ int alone_agent(int argc, char **argv)
     }
     (void)umask(077);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a write over the limit of a user's shell is told as EFBIG */
     log_open();
     platform_boot_id(process.boot_id, sizeof(process.boot_id));
     CHECK(uv_loop_init(&process.loop) == 0);

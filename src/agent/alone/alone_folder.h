@@ -5,7 +5,7 @@
  *          each checkpoint that was verified, or found damaged.
  *
  *              {folder}/.ckpt-run.lock      locked by the ckpt-run that writes here
- *              {folder}/.ckpt-run.line      whose checkpoints they are: folder and command
+ *              {folder}/.ckpt-run.line      the program's folder and command
  *              {folder}/.ckpt-run.program   its process: it may outlive its ckpt-run
  *              {folder}/standalone/checkpoints/{id}/part-0000/   as of a job of a cluster
  *              {folder}/standalone/checkpoints/{id}/.standalone  its note: label and instant, and
@@ -38,8 +38,8 @@ struct alone_line {
     const char *folder;
     char *const *command;
 };
-/* The folder is this program's from here on. -1 with err: its checkpoints are of another one, and it
- * is not meant to go on from them. A folder that takes no file stays whose it was. */
+/* The folder is this program's from here on. -1 with err: its checkpoints are of another one, and
+ * it is not meant to go on from them. A folder that takes no file stays with the one before. */
 int alone_folder_claim(const char *folder, const struct alone_line *own, bool meant,
                        struct err *err);
 
@@ -49,7 +49,7 @@ struct alone_program {
     uint64_t start_ticks;
     char work_dir[PATH_MAX];
 };
-/* A folder that takes no file knows the process before, or none. It may wait for the file system. */
+/* A folder that takes no file knows the process before. It may wait for the file system. */
 void alone_program_write(const char *folder, const struct alone_program *program);
 /* True: it lives, on this machine. */
 bool alone_program_lives(const char *folder, struct alone_program *ret_program);

@@ -71,14 +71,15 @@ static void on_other_signal(int number)
     (void)number;
 }
 
-/* Signals go to the whole job: the program decides, and its end is this one's. The program begins
- * with those that were ignored, and with the default of all others (execve(2)). */
+/* Signals go to the whole job: the program decides, and its end is this one's. A copy beyond its
+ * user's limit fails by an error, not by SIGXFSZ. The program begins with those that were ignored,
+ * and with the default of all others (execve(2)). */
 static void hold_signals(void)
 {
-    static const int held[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2};
+    static const int held[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGXFSZ};
 
     for (size_t i = 0; i < ARRAY_COUNT(held); i++) {
-        const bool ends = held[i] != SIGUSR1 && held[i] != SIGUSR2;
+        const bool ends = held[i] != SIGUSR1 && held[i] != SIGUSR2 && held[i] != SIGXFSZ;
         const struct sigaction action = {.sa_handler = ends ? on_end_signal : on_other_signal,
                                          .sa_flags = SA_RESTART};
         struct sigaction before;
