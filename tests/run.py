@@ -5,8 +5,7 @@ Usage    run.py [--first COMMAND] [--changed FOLDER] PROGRAM...
 Kinds    JOBS (1) programs run at a time. Programs of tests/integration and tests/systems wait for real
          processes: WAITING_JOBS (JOBS) of them run beside the others, which get a lower priority then.
 Order    Programs of tests/slow.tsv start first, the slowest before the others. Those that do not wait
-         begin when the command of --first has ended: it builds them. It counts when it fails. When all that
-         wait have ended, 2 JOBS of the others run at a time.
+         begin when the command of --first has ended: it builds them. It counts when it fails.
 Cases    A program's cases are read from its output: cmocka's "[       OK ]" and "[  FAILED  ]", or TAP's
          "ok" and "not ok" (with "# SKIP"). A program that exits non-zero without a failed case, or that
          reports no case at all, counts as one failure. So does one that runs for TEST_TIMEOUT_S (900).
@@ -29,7 +28,7 @@ import threading
 import time
 from pathlib import Path
 
-AGAIN_MAX = 3
+AGAIN_MAX = 5
 SLOWEST_SHOWN = 15
 LOG_LINES_SHOWN = 80
 END_GRACE_S = 10
@@ -156,7 +155,6 @@ class Run:
         self.mixed = len({waits(program) for program in programs}) > 1
         self.outcomes = []
         self.again = []
-        self.built = threading.Event()  # or nothing was to be built
 
     def first(self, command):
         """What must end before the computing programs begin; without it none of them runs."""
@@ -169,10 +167,8 @@ class Run:
         return False
 
     def compute(self, command, queue):
-        if command is not None and not self.first(command):
-            queue.clear()
-        self.built.set()
-        self.side_by_side(queue, JOBS)
+        if command is None or self.first(command):
+            self.side_by_side(queue, JOBS)
 
     def side_by_side(self, queue, at_once):
         threads = [threading.Thread(target=self.take, args=(queue, at_once)) for _ in range(min(at_once, len(queue)))]
@@ -201,8 +197,6 @@ class Run:
         computing = threading.Thread(target=self.compute, args=(command, queue))
         computing.start()
         self.side_by_side([program for program in programs if waits(program)], WAITING_JOBS)
-        self.built.wait()
-        self.side_by_side(queue, JOBS)  # as many again, since some of them wait too, and nothing else runs now
         computing.join()
 
     def alone(self):

@@ -52,7 +52,8 @@ line_comes_back $((${SEED:-1} + 100))
 check "short runs of three members hold every invariant" seed="${SEED:-1}" runs=$((32 * times)) jobs=2 seconds=12
 check "short runs of five members hold every invariant" seed="${SEED:-1}" runs=$((12 * times)) jobs=2 seconds=12 replicas=5
 check "members grow from three to five and shrink again under load" seed="${SEED:-1}" runs=$((8 * times)) jobs=2 membership=30 mistakes=15 grown=1
-check "ranks meet, and jobs begin from all parts of a checkpoint and on other numbers of nodes" seed="${SEED:-1}" runs=$((48 * times)) jobs=2 ranked=1 ranks=100 scaling=90 \
+# few seeds draw a job that goes on with another number of nodes: these do
+check "ranks meet, and jobs begin from all parts of a checkpoint and on other numbers of nodes" seed=$((${SEED:-1} + 144)) runs=$((48 * times)) jobs=2 ranked=1 ranks=100 scaling=90 \
     seconds=25 agents=4 shipping_agents=4 schedulers=2 targets=1 operations_per_s=16 crashes=0
 check "jobs come back by themselves, also on spares" seed="${SEED:-1}" runs=$((16 * times)) jobs=2 returned=1 comes_back=100 seconds=25 agents=4 shipping_agents=4 schedulers=2 targets=1 \
     operations_per_s=16 crashes=0
