@@ -94,7 +94,7 @@ def a_file_of_ones_own_and_lsf_s_commands():
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         folder = cluster.dir / "own"
-        path = program(folder, "counter", f'n=${{1:-0}}; echo begins at $n; while [ $n -lt {STEPS} ]; do sleep 0.02; n=$((n + 1)); echo $n > now; done')
+        path = program(folder, "counter", f'n=${{1:-0}}; echo begins at $n; while [ $n -lt {STEPS} ]; do sleep 0.02; n=$((n + 1)); echo $n > now.new; mv now.new now; done')
         program(folder, "echkpnt.count", 'while [ "$1" != -d ]; do shift; done; kill -0 "-$3" && cp "{}/now" "$2/n"'.format(folder))
         program(folder, "erestart.count", f'for last; do :; done; echo "LSB_RESTART_CMD={path} $(cat "$last/n")" > "$LSB_CHKPNT_DIR/.restart_cmd"')
         (folder / "my.yaml").write_text("request:\n  way: exec\n  command: 'cp now {dir}/n'\nafterwards:\n  restart_command: 'exec {command} $(cat {dir}/n)'\n")
@@ -148,7 +148,7 @@ def a_command_is_tried_without_a_cluster():
     """S3-066: what no checkpoint holds is told. Saved, killed, started again and compared; or why it cannot be."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:  # for its folder: the trial has a cluster of its own
         folder = cluster.dir / "trial"
-        path = program(folder, "counter", f'trap "" USR2; n=${{1:-0}}; echo begins at $n; while [ $n -lt {STEPS} ]; do sleep 0.02; n=$((n + 1)); echo $n > now; done')
+        path = program(folder, "counter", f'trap "" USR2; n=${{1:-0}}; echo begins at $n; while [ $n -lt {STEPS} ]; do sleep 0.02; n=$((n + 1)); echo $n > now.new; mv now.new now; done')
         line = [str(BIN / "ckpt-run"), "try", "--after", "1s", "--checkpoint-cmd", "cp now {dir}/n", "--restart-cmd", "exec {command} $(cat {dir}/n)",
                 "--compare", f'[ "$(cat now)" = {STEPS} ]', "--", path]
         tried = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False, timeout=120)

@@ -37,8 +37,10 @@ def result(cluster, name, rank=0):
 
 
 def region_of(job):
-    environment = pathlib.Path(f"/proc/{job.application_pid()}/environ").read_bytes().split(b"\0")
-    return next(e.split(b"=", 1)[1].decode() for e in environment if e.startswith(b"CKPT_SHM="))
+    def told():  # once the program has taken the place of what was forked for it
+        environment = pathlib.Path(f"/proc/{job.application_pid()}/environ").read_bytes().split(b"\0")
+        return next((e.split(b"=", 1)[1].decode() for e in environment if e.startswith(b"CKPT_SHM=")), None)
+    return wait_until("its region is named to it", told, 10)
 
 
 def each_language_in_each_way_is_killed_and_ends_as_if_undisturbed():
