@@ -28,7 +28,7 @@ import threading
 import time
 from pathlib import Path
 
-AGAIN_MAX = 5
+AGAIN_MAX = 3
 SLOWEST_SHOWN = 15
 LOG_LINES_SHOWN = 80
 END_GRACE_S = 10
