@@ -38,6 +38,16 @@ void start_program(struct start_signals *ret_found)
     open_standard_streams();
 }
 
+void start_forget(void)
+{
+    struct sigaction action;
+
+    for (int number = 1; number < NSIG; number++) {
+        if (sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            signal(number, SIG_DFL);
+    }
+}
+
 void start_restore(const struct start_signals *found, const sigset_t *open)
 {
     sigset_t blocked = found->blocked;

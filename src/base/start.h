@@ -2,7 +2,8 @@
  * program.
  *
  * Flow     start_program() comes first in main(). Before execve() of a program that is to find what
- *          this one had found, a child calls start_restore().
+ *          this one had found, a child calls start_restore(). Where others look at that child
+ *          before, its parent calls start_forget() first, and the child is forked with none.
  * Shapes   from then on nothing is blocked, ended children can be waited for, and descriptors 0 to
  *          2 are open. A number that the caller left free would go to the next file or pipe, which
  *          the program would then read or write as its own input, output or log. Other
@@ -22,6 +23,8 @@ struct start_signals {
 
 /* NULL: nobody is started who would want it. */
 void start_program(struct start_signals *ret_found);
+/* No handler is left. What this program catches has its default action from now on. */
+void start_forget(void);
 /* All signals as they were found, but for those in `open`, which come with their default action. */
 void start_restore(const struct start_signals *found, const sigset_t *open);
 

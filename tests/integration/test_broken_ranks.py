@@ -39,9 +39,10 @@ def finish(hint, folder, step, way):
         time.sleep(1)
         os.unlink(name)
     elif way == "a file of a terabyte":
-        with open(name, "w") as file:
+        with open(name + ".new", "w") as file:
             file.write(text)
             file.truncate(1 << 40)
+        os.rename(name + ".new", name) # one that is still short says done
     elif way == "a FIFO in the folder":
         os.mkfifo(path + "/pipe")
     elif way == "a link for the folder":

@@ -24,6 +24,7 @@
 #include "src/agent/durable/end_note.h"
 #include "src/agent/node/proc.h"
 #include "src/base/check.h"
+#include "src/base/start.h"
 
 enum { ANSWER_WITHIN_S = 2, OWN_FD_FIRST = 3, LOOK_MS = 100, CLIENT_WAIT_MS = 2000 };
 enum { GRACE_MAX_MS = 24 * 3600 * 1000 };
@@ -442,11 +443,15 @@ static void reap_application(void)
     (void)waitpid((pid_t)keeper.card.pid, NULL, WNOHANG);
 }
 
+/* The agent may look at the application before it runs: a handler of ckpt-run would be taken for
+ * one of the application, which would be asked by a signal, and die. */
 static void start_application(void (*application)(void *data), void *data)
 {
     struct proc_stat stat;
-    pid_t pid = fork();
+    pid_t pid;
 
+    start_forget();
+    pid = fork();
     if (pid == 0)
         application(data);
     if (pid > 0)
@@ -522,11 +527,27 @@ static bool is_over(void)
     return keeper.client < 0 && (keeper.wait_status == 0 || note_is_there() || waited_for_client());
 }
 
+/* As of a command that was brought into a container: criu saves no process of such a session. A
+ * terminal is kept, which belongs to its session. */
+static void leave_unseen_session(void)
+{
+    int terminal;
+
+    if (getsid(0) != 0)
+        return;
+    terminal = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
+    if (terminal >= 0)
+        close(terminal);
+    else
+        CHECK(setsid() > 0); /* a fresh child leads no group */
+}
+
 void run_keeper_main(const struct keeper_start *start, int socket, void (*application)(void *data),
                      void *data)
 {
     keeper.start = start;
     keeper.client = socket;
+    leave_unseen_session();
     start_application(application, data);
     keeper_settle();
     tell_news(KEEPER_STARTED, (int)keeper.card.pid); /* from here on others can ask */

@@ -2,6 +2,8 @@
  * that runs (I22, F-025). */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +11,10 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "src/agent/node/proc.h"
 #include "src/agent/run/run_child.h"
 #include "src/base/check.h"
 #include "tests/support/test.h"
@@ -141,6 +145,73 @@ static void a_signal_reaches_a_child_from_its_first_moment(void **state)
     assert_int_equal(access(mark, F_OK), 0);
 }
 
+static int forks; /* between the test and this process, once they are counted */
+static bool counted;
+
+/* The command's process is the keeper's child, and late here. */
+static void come_late(void)
+{
+    const struct timespec late = {.tv_nsec = 100 * 1000 * 1000};
+
+    if (counted && ++forks == 2)
+        nanosleep(&late, NULL);
+}
+
+/* Whoever looks at it before it has become the command would take ckpt-run's handlers for those of
+ * the command, and signal what does not catch. */
+static void a_child_is_never_seen_with_a_handler_of_its_starter(void **state)
+{
+    char *command[] = {mkdir_name, mark, NULL};
+    struct run_child child;
+    struct proc_status status;
+
+    (void)state;
+    signal(SIGUSR2, note_signal);
+    assert_int_equal(pthread_atfork(NULL, NULL, come_late), 0);
+    counted = true;
+    assert_int_equal(start(command, &environment, &child), 0);
+    counted = false;
+    assert_int_equal(proc_read_status(child.pid, &status), 0);
+    assert_int_equal(status.caught, 0);
+    run_child_drop(&child);
+    signal(SIGUSR2, SIG_DFL);
+}
+
+static void start_where_the_session_is_not_seen(void)
+{
+    char *command[] = {mkdir_name, mark, NULL};
+    struct run_child child;
+
+    CHECK(getsid(0) == 0);
+    CHECK(start(command, &environment, &child) == 0);
+    CHECK(getsid(child.pid) > 0);
+    run_child_drop(&child);
+}
+
+/* As of a command that is brought into a container. */
+static void a_child_has_a_session_that_is_seen_where_it_runs(void **state)
+{
+    pid_t pid;
+    int status;
+
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    pid = fork();
+    if (pid == 0) {
+        CHECK(setsid() > 0); /* no terminal is there */
+        CHECK(unshare(CLONE_NEWPID) == 0);
+        pid = fork();
+        if (pid == 0) {
+            start_where_the_session_is_not_seen();
+            _exit(0);
+        }
+        _exit(waitpid(pid, &status, 0) == pid && status == 0 ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 static void what_cannot_be_run_is_told(void **state)
 {
     char file[] = "/etc/passwd";
@@ -222,6 +293,9 @@ int main(void)
                                         make_mark_name, remove_mark),
         cmocka_unit_test_setup_teardown(a_signal_reaches_a_child_from_its_first_moment,
                                         make_mark_name, remove_mark),
+        cmocka_unit_test_setup_teardown(a_child_is_never_seen_with_a_handler_of_its_starter,
+                                        make_mark_name, remove_mark),
+        cmocka_unit_test(a_child_has_a_session_that_is_seen_where_it_runs),
         cmocka_unit_test(what_cannot_be_run_is_told),
         cmocka_unit_test(what_the_caller_ignored_and_blocked_stays_so_but_for_what_asks_and_ends),
         cmocka_unit_test(the_command_knows_its_place_only_where_it_is_known),
