@@ -23,7 +23,7 @@ struct start_signals {
 
 /* NULL: nobody is started who would want it. */
 void start_program(struct start_signals *ret_found);
-/* No handler is left. What this program catches has its default action from now on. */
+/* Each signal that this program catches has its default action from now on. */
 void start_forget(void);
 /* All signals as they were found, but for those in `open`, which come with their default action. */
 void start_restore(const struct start_signals *found, const sigset_t *open);

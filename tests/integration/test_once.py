@@ -140,8 +140,10 @@ def what_takes_long_to_end_is_not_overtaken():
     with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
         cluster.start()
         cluster.register("job", [("a", 1, MIB)], grace_ms=8000)
-        run = cluster.run_job("a", "job", ["sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"], ("--from-scratch", "--max-restarts", "0"))
+        deaf = cluster.dir / "deaf"
+        run = cluster.run_job("a", "job", ["sh", "-c", f"trap '' TERM; : > {deaf}; while :; do sleep 0.1; done"], ("--from-scratch", "--max-restarts", "0"))
         all_run(cluster)
+        wait_until("it takes no notice", deaf.exists, 20)
         end(cluster, "job")
         try:
             restart(cluster, "job", "b", from_scratch=True)

@@ -71,12 +71,13 @@ def what_is_typed_wrongly_is_said_alone():
         assert (done.returncode, done.stderr) == (code, f"{program}: unknown option --cofig; the nearest is --config\n  see: {program} --help\n"), done
 
 
-def agent_dies_then_application(cluster, command, *options):
+def agent_dies_then_application(cluster, command, *options, ready=None):
     """The job whose agent is killed, and the application after it."""
     cluster.start()
     cluster.register("job", [("a", 1, MIB)])
     job = cluster.run_job("a", "job", command, options)
     pid = wait_until("it runs", job.known_to_run, 20)
+    wait_until("the command does what it is to do", lambda: ready is None or (cluster.dir / ready).exists(), 20)
     cluster.agents["a"].kill()
     return job, pid
 
@@ -117,7 +118,8 @@ def an_agent_that_stands_still_holds_nobody():
 
 def wait_for_bounds_the_wait_after_an_end():
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
-        job, pid = agent_dies_then_application(cluster, ["sh", "-c", "trap 'exit 3' TERM; while :; do sleep 0.1; done"], "--wait-for", "2s")
+        job, pid = agent_dies_then_application(cluster, ["sh", "-c", f"trap 'exit 3' TERM; : > {cluster.dir}/trapped; while :; do sleep 0.1; done"],
+                                               "--wait-for", "2s", ready="trapped")
         os.kill(pid, signal.SIGTERM)
         assert job.process.wait(5) == 3, job.log.read_text()
         assert re.search(r"gave up after 2.0s \(--wait-for\): the application has ended with status 3, .*cannot reach the agent", job.log.read_text())

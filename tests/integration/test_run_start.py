@@ -412,7 +412,7 @@ def an_application_has_its_terminal_as_without_ckpt_run():
             terminal.shows(r"code=130\.")
             allocation_in(cluster, "keys", ENDED_FAILED)
 
-            pid = terminal.starts("./r bare sh -c 'while :; do sleep 0.1; done'")
+            pid = terminal.starts("./r bare sleep 600")  # a shell that has just forked waits for a child that is stopped
             terminal.type("\x1a")
             terminal.shows("Stopped")
             in_state(pid, "T")

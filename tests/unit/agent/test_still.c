@@ -65,9 +65,9 @@ static void stop_and_go(const char *role, bool by_cgroup)
         assert_true(by_cgroup == (result.count == 0)); /* of those that got a signal */
         expect_still(&job);
         /* by an agent that was started anew: that one round found all stopped says nothing of those
-         * that were started while it looked */
+         * that were started while it looked; a stranger that ends meanwhile costs another one */
         result = expect_whole(&job, STILL_FREEZE, "again");
-        assert_true(by_cgroup || result.rounds == 2);
+        assert_true(by_cgroup || result.rounds >= 2);
         one_round += result.rounds == 1;
         expect_whole(&job, STILL_THAW, "thaw");
         expect_running(&job);
