@@ -53,6 +53,7 @@ def one_word_statics(name, text):
 ENUM = re.compile(r"\benum(?:\s+\w+)?\s*\{([^}]*)\}")
 NOT_A_VALUE = re.compile(r"(_COUNT|_MAX|_LAST|_UNSPECIFIED)$")
 ARRAY = re.compile(r"(\w+)(?:\[[^\]]*\])+\s*=\s*\{")
+BRACE = re.compile(r"[{}]")
 
 
 def enums_of(texts):
@@ -74,11 +75,24 @@ def enums_of(texts):
 
 def body_at(code, start):
     depth = 1
-    for position in range(start, len(code)):
-        depth += {"{": 1, "}": -1}.get(code[position], 0)
+    for brace in BRACE.finditer(code, start):
+        depth += 1 if brace.group() == "{" else -1
         if depth == 0:
-            return code[start:position]
+            return code[start:brace.start()]
     return ""
+
+
+def flattened(body):
+    """What stands in inner braces becomes blanks."""
+    flat, depth, last = "", 0, 0
+    for brace in BRACE.finditer(body):
+        between = body[last:brace.start()]
+        flat += between if depth == 0 else " " * len(between)
+        depth -= brace.group() == "}"
+        flat += brace.group() if depth == 0 else " "
+        depth += brace.group() == "{"
+        last = brace.end()
+    return flat + (body[last:] if depth == 0 else " " * (len(body) - last))
 
 
 def incomplete_tables(name, text, enums):
@@ -87,11 +101,7 @@ def incomplete_tables(name, text, enums):
     code = blank(text)
     missing = []
     for match in ARRAY.finditer(code):
-        body, flat, depth = body_at(code, match.end()), "", 0
-        for character in body:
-            depth -= character == "}"
-            flat += character if depth == 0 else " "
-            depth += character == "{"
+        flat = flattened(body_at(code, match.end()))
         named = {index.split("__")[-1] for index in re.findall(r"(?:^|,)\s*\[\s*(\w+)\s*\]\s*=", flat)}
         wanted = set().union(*(enums.get(value, set()) for value in named)) if named else set()
         missing += [f"{match.group(1)}[{value}]" for value in sorted(wanted - named) if not NOT_A_VALUE.search(value)]

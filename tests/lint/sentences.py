@@ -126,7 +126,8 @@ def question(sentence):
 
 
 def too_long(name, text):
-    return [s for group in of_file(name, text) for s in group if sum(any(c.isalnum() for c in w) for w in s.split()) > WORDS_MAX and not question(s)]
+    long = [s for group in of_file(name, text) for s in group if s.count(" ") >= WORDS_MAX]
+    return [s for s in long if sum(any(c.isalnum() for c in w) for w in s.split()) > WORDS_MAX and not question(s)]
 
 
 def decoded_openings(name, text):

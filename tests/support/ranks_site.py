@@ -56,9 +56,9 @@ def threads_expected(cells, steps):
 
 def train_expected(steps, batch=48, prime=2**31 - 1):
     import hashlib
-    weights = [index + 1 for index in range(32)]
+    weights, samples = [index + 1 for index in range(32)], sum(range(batch)) + 3 * batch
     for step in range(1, steps + 1):
-        change = [sum(w * (s + 3) + step * (i + 1) for s in range(batch)) for i, w in enumerate(weights)]
+        change = [w * samples + batch * step * (i + 1) for i, w in enumerate(weights)]
         weights = [(3 * w + c) % prime for w, c in zip(weights, change)]
     return hashlib.sha256(json.dumps(weights).encode()).hexdigest()[:16]
 

@@ -74,7 +74,9 @@ class Ring:
 
 
 def gradient(weights, step, samples):
-    return [sum((weight * (sample + 3) + step * (index + 1)) % PRIME for sample in samples) % PRIME for index, weight in enumerate(weights)]
+    """Of each weight the sum over the samples of weight * (sample + 3) + step * (index + 1)."""
+    all_samples, count = sum(samples) + 3 * len(samples), len(samples)
+    return [(weight * all_samples + count * step * (index + 1)) % PRIME for index, weight in enumerate(weights)]
 
 
 def restored(folders):
@@ -179,11 +181,11 @@ def train(options):
     silent, run = rank == silent_rank and not folders, os.environ.get("CKPT_RUN", "")
     for step in range(step, options.steps + 1):
         hang(meet / f"hang.{rank}", step)
-        mute, state = silent and step >= silent_step, json.dumps({"step": step, "weights": weights, "run": run})
+        mute, state = silent and step >= silent_step, {"step": step, "weights": weights, "run": run}
         if signalled and ring.summed([signalled.wanted()])[0] == world and not mute:
-            signalled.save(step, state)
+            signalled.save(step, json.dumps(state))
         if ckpt and not mute and ckpt.barrier(step):
-            saved(ckpt, step, state, deferred)
+            saved(ckpt, step, json.dumps(state), deferred)
         total = ring.summed(gradient(weights, step, range(rank, BATCH, world)))
         weights = [(3 * weight + change) % PRIME for weight, change in zip(weights, total)]
         time.sleep(options.ms_per_step / 1000)
@@ -210,13 +212,11 @@ def launch(options):
         for local in range(options.local or options.world):
             told = {"RANK": options.first + local, "LOCAL_RANK": local, "WORLD_SIZE": options.world, "LOCAL_WORLD_SIZE": options.local or options.world}
             ranks.append(subprocess.Popen([sys.executable, __file__, "train", *sys.argv[2:]], env={**os.environ, **{k: str(v) for k, v in told.items()}}))
-        running = list(ranks)
-        while running:
-            for rank in [rank for rank in running if rank.poll() is not None]:
-                running.remove(rank)
-                if rank.returncode != 0:
-                    sys.exit(f"rank {options.first + ranks.index(rank)} ended with {rank.returncode}")
-            time.sleep(0.02)
+        for _ in ranks:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)  # the first that ends is left to its Popen
+            number, rank = next((number, rank) for number, rank in enumerate(ranks) if rank.returncode is None and rank.poll() is not None)
+            if rank.returncode != 0:
+                sys.exit(f"rank {options.first + number} ended with {rank.returncode}")
     finally:
         for rank in ranks:
             if rank.poll() is None:
