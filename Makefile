@@ -171,6 +171,7 @@ $(BUILD)/src/app/%.o: OPT += -fPIC -fvisibility=hidden
 $(BUILD)/tests/sim/%.o: OPT = -O1 -g1
 # cmocka's assertions take four times as long to compile optimised, and tests compute next to nothing themselves
 $(BUILD)/tests/unit/%.o $(BUILD)/tests/golden/%.o $(BUILD)/tests/fuzz/%.o: OPT = -O0 -g1 -U_FORTIFY_SOURCE
+$(BUILD)/tests/unit/dest/patterns.o: OPT = -O1 -g1
 $(BUILD)/%.o: %.c | $(GEN_H)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS_ALL) $(WARN) $(PKG_CFLAGS) -c -o $@ $<

@@ -11,6 +11,7 @@
 #include "src/dest/worker.h"
 #include "tests/support/test.h"
 #include "tests/unit/dest/folders.h"
+#include "tests/unit/dest/patterns.h"
 
 enum { CHUNK = MANIFEST_CHUNK_BYTES };
 #define VERB(...) verb(folders, __VA_ARGS__, NULL)
@@ -21,16 +22,17 @@ enum { CHUNK = MANIFEST_CHUNK_BYTES };
 /* Text where the letter of a chunk says so, else noise; one letter a chunk, the last one short. */
 static void write_chunks(const struct folders *folders, const char *name, const char *letters)
 {
-    static const char line[] = "0.125 0.250 0.125 0.000 ";
     size_t length = (strlen(letters) - 1) * (size_t)CHUNK + 4711;
     uint8_t *bytes = malloc(length);
-    uint64_t random = 88172645463325252u;
 
     assert_non_null(bytes);
-    for (size_t i = 0; i < length; i++) {
-        random ^= random << 13, random ^= random >> 7, random ^= random << 17;
-        bytes[i] = letters[i / CHUNK] == 'n' ? (uint8_t)random
-                                             : (uint8_t)(line[i % (sizeof(line) - 1)] ^ (i >> 16));
+    for (size_t at = 0; at < length; at += CHUNK) {
+        const size_t count = length - at < CHUNK ? length - at : CHUNK;
+
+        if (letters[at / CHUNK] == 'n')
+            pattern_noise(bytes + at, count, at);
+        else
+            pattern_text(bytes + at, count, at);
     }
     write_file(folders->source, name, bytes, length);
     free(bytes);

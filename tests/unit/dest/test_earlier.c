@@ -9,6 +9,7 @@
 #include "src/dest/worker.h"
 #include "tests/support/test.h"
 #include "tests/unit/dest/folders.h"
+#include "tests/unit/dest/patterns.h"
 
 static const char *checkpoint_path(const struct folders *folders, const char *checkpoint)
 {
@@ -209,8 +210,7 @@ static void write_large(const struct folders *folders)
     uint8_t *bytes = malloc(length);
 
     assert_non_null(bytes);
-    for (size_t i = 0; i < length; i++)
-        bytes[i] = (uint8_t)(i ^ i >> 8 ^ i >> 16 ^ i >> 24);
+    pattern_numbers(bytes, length);
     write_file(folders->source, "large", bytes, length);
     free(bytes);
 }

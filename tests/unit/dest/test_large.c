@@ -8,6 +8,7 @@
 #include "src/dest/worker.h"
 #include "tests/support/test.h"
 #include "tests/unit/dest/folders.h"
+#include "tests/unit/dest/patterns.h"
 
 #define VERB(...) verb(folders, __VA_ARGS__, NULL)
 #define AT_N1     "--prefix", folders->prefix, "--path", folders->path, "--part", "n1"
@@ -17,8 +18,7 @@ static void write_large(const char *folder, const char *name, size_t length)
     uint8_t *bytes = malloc(length);
 
     assert_non_null(bytes);
-    for (size_t i = 0; i < length; i++)
-        bytes[i] = (uint8_t)(i ^ i >> 8 ^ i >> 16);
+    pattern_numbers(bytes, length);
     write_file(folder, name, bytes, length);
     free(bytes);
 }

@@ -14,6 +14,7 @@
 #include "src/dest/worker.h"
 #include "tests/support/test.h"
 #include "tests/unit/dest/folders.h"
+#include "tests/unit/dest/patterns.h"
 
 enum { CHUNK = MANIFEST_CHUNK_BYTES, SEEDS = 200 };
 
@@ -181,13 +182,12 @@ static bool is_on_disk(const struct folders *folders)
 static void write_large_in(const char *folder, const char *name, size_t length, bool text)
 {
     uint8_t *bytes = malloc(length);
-    uint64_t random = 88172645463325252u;
 
     assert_non_null(bytes);
-    for (size_t i = 0; i < length; i++) {
-        random ^= random << 13, random ^= random >> 7, random ^= random << 17;
-        bytes[i] = text && random % 8 > 0 ? '0' : (uint8_t)random;
-    }
+    if (text)
+        pattern_zeros(bytes, length);
+    else
+        pattern_noise(bytes, length, 0);
     write_file(folder, name, bytes, length);
     free(bytes);
 }
