@@ -150,8 +150,8 @@ def a_hard_signal_counts_from_the_third_poll():
     """S1-022: of a BMC a poll is a walk over its documents, several of which speak of the node; the factor rises with the first (T-001)."""
     with Site(drain="yes", sources=("bmc",)) as site:
         site.wait_fresh("bmc")
+        changed = time.monotonic()  # before it: a poll between the two has seen the error
         redfish_errors(site.bmcs["b"], 2, uncorrectable=1)  # of the DIMM that only the second page names
-        changed = time.monotonic()
 
         def reads():
             return sum(t > changed and path.endswith("DIMM2/MemoryMetrics") for t, path, _ in site.bmcs["b"].requests)

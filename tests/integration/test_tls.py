@@ -342,7 +342,7 @@ def connections_that_are_cut_cost_no_election():
     """A leader whose connections ended and that answers at its address goes on. One whose process is gone is replaced. F-002, S11."""
     if os.geteuid() != 0 or shutil.which("ss") is None:
         return "ss -K needs root"
-    with Cluster(tls=True) as cluster:
+    with Cluster(tls=True, timers={"election_ms": 4000}) as cluster:
         cluster.start()
         cluster.tls_now = None
         writers = Writers(cluster, cluster.site.credentials("operator-test"))
@@ -362,7 +362,7 @@ def connections_that_are_cut_cost_no_election():
             count = len(writers.ends)
             wait_until("they go on", lambda: len(writers.ends) > count + 500, 20)
             print(f"# then the leader was killed: none written for {writers.gap_s(killed) * 1000:.0f} ms at most")
-            assert writers.gap_s(killed) < 0.9, "by timers, not by the leader's address that refuses (S11)"
+            assert writers.gap_s(killed) < 4, "by timers, not by the leader's address that refuses (S11)"
         finally:
             writers.end()
     return None

@@ -152,14 +152,19 @@ static void run_until(const bool *done)
     assert_true(*done);
 }
 
-static struct client *client_of(const char *endpoints)
+static struct client *client_that_tries_for(const char *endpoints, uint64_t attempt_ms)
 {
-    const struct client_config config = {.endpoints = endpoints, .attempt_ms = 150};
+    const struct client_config config = {.endpoints = endpoints, .attempt_ms = attempt_ms};
     struct client *client;
     struct err err;
 
     assert_int_equal(client_new(&loop, &config, &client, &err), 0);
     return client;
+}
+
+static struct client *client_of(const char *endpoints)
+{
+    return client_that_tries_for(endpoints, 150);
 }
 
 /* Every request that any member got has the same bytes as the first one. */
@@ -333,6 +338,7 @@ static void the_callers_own_deadline_leaves_no_member(void **state)
 /* Callers who never wait for as long as an attempt lasts are not bound to it for ever. */
 static void a_member_that_hangs_is_left_by_impatient_callers_too(void **state)
 {
+    enum { IMPATIENT_MS = 250 }; /* twice is less than the attempt; time enough to connect */
     char endpoints[128];
     struct client *client;
     struct answer answer;
@@ -341,19 +347,19 @@ static void a_member_that_hangs_is_left_by_impatient_callers_too(void **state)
     members_open(endpoints);
     for (size_t n = 0; n < SCRIPT_MAX; n++)
         members[0].script[n] = HANG;
-    client = client_of(endpoints);
+    client = client_that_tries_for(endpoints, 600);
     for (size_t i = 0; i < 2; i++) {
         struct answer beside;
 
-        ask(client, &beside, 60); /* at the same time: the time counts once */
-        ask(client, &answer, 60);
+        ask(client, &beside, IMPATIENT_MS); /* at the same time: the time counts once */
+        ask(client, &answer, IMPATIENT_MS);
         run_until(&answer.done);
         run_until(&beside.done);
         assert_int_equal(answer.status, RPC_DEADLINE_EXCEEDED);
     }
     assert_uint_equal(members[0].requests, 4);
     for (size_t i = 0; i < 3 && answer.status != RPC_OK; i++) {
-        ask(client, &answer, 60);
+        ask(client, &answer, IMPATIENT_MS);
         run_until(&answer.done);
     }
     assert_int_equal(answer.status, RPC_OK);
