@@ -126,7 +126,7 @@ UNFIT = r"""
 set -e; n=0
 save() { n=$((n + 1)); . "$CKPT_DIR/request"; echo $n >> "$CKPT_DIR/asked"; echo state > "$directory/state"; %s
     printf 'hint=%%s\nbytes=6\nstatus=0\n' $hint > "$CKPT_DIR/new"; mv "$CKPT_DIR/new" "$CKPT_DIR/done"; }
-trap save USR1; while :; do sleep .05; done
+trap save USR1; while :; do sleep .2; done
 """
 
 

@@ -11,19 +11,19 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import BIN, Cluster, Job, tap, wait_until  # noqa: E402
 from jobs import COMPLETE, COMPLETED, FAILED, MIB, POLICY, allocation_in, ends, ends_in, hint, says  # noqa: E402
 
-STEPS = 150
+STEPS = 60
 # each counts from what its input or its files say, and looks for its file as the code that it stands for does
 VASP = f"""n=$(cat POSCAR); echo begins at $n
-while [ "$n" -lt {STEPS} ]; do sleep 0.02; n=$((n + 1))
+while [ "$n" -lt {STEPS} ]; do sleep 0.05; n=$((n + 1))
 [ "$(cat STOPCAR 2> /dev/null)" != "LSTOP = .TRUE." ] || {{ echo $n > CONTCAR; echo w$n > WAVECAR; echo c$n > CHGCAR; exit 0; }}; done; echo $n > result"""
 ESPRESSO = f"""n=0; ! grep -q "'restart'" job.in || n=$(cat pwscf.save/n); echo begins at $n
-while [ "$n" -lt {STEPS} ]; do sleep 0.02; n=$((n + 1))
+while [ "$n" -lt {STEPS} ]; do sleep 0.05; n=$((n + 1))
 [ ! -e pwscf.EXIT ] || {{ mkdir -p pwscf.save; echo $n > pwscf.save/n; rm pwscf.EXIT; exit 255; }}; done; echo $n > result"""
 CP2K = f"""read n < "$2"; echo begins at $n
-while [ "$n" -lt {STEPS} ]; do sleep 0.02; n=$((n + 1))
+while [ "$n" -lt {STEPS} ]; do sleep 0.05; n=$((n + 1))
 [ ! -e EXIT ] || {{ echo $n > job-1.restart; echo w$n > job.wfn; exit 0; }}; done; echo $n > result"""
 GROMACS = f"""trap 'echo $n > state.cpt; exit 1' TERM; n=0; [ "$2" != -cpi ] || read n < state.cpt; echo begins at $n
-while [ "$n" -lt {STEPS} ]; do sleep 0.02; n=$((n + 1)); done; echo $n > result"""
+while [ "$n" -lt {STEPS} ]; do sleep 0.05; n=$((n + 1)); done; echo $n > result"""
 PROGRAMS = {"gromacs": ("gmx", GROMACS, ("mdrun",), {}), "vasp": ("vasp_std", VASP, (), {"POSCAR": "0"}), "quantum-espresso": ("pw.x", ESPRESSO, (), {"job.in": "restart_mode = 'from_scratch'"}),
             "cp2k": ("cp2k.psmp", CP2K, ("-i", "job.inp"), {"job.inp": "0"})}
 
@@ -94,7 +94,7 @@ def a_file_of_ones_own_and_lsf_s_commands():
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         folder = cluster.dir / "own"
-        path = program(folder, "counter", f'n=${{1:-0}}; echo begins at $n; while [ $n -lt {STEPS} ]; do sleep 0.02; n=$((n + 1)); echo $n > now.new; mv now.new now; done')
+        path = program(folder, "counter", f'n=${{1:-0}}; echo begins at $n; while [ $n -lt {STEPS} ]; do sleep 0.05; n=$((n + 1)); echo $n > now.new; mv now.new now; done')
         program(folder, "echkpnt.count", 'while [ "$1" != -d ]; do shift; done; kill -0 "-$3" && cp "{}/now" "$2/n"'.format(folder))
         program(folder, "erestart.count", f'for last; do :; done; echo "LSB_RESTART_CMD={path} $(cat "$last/n")" > "$LSB_CHKPNT_DIR/.restart_cmd"')
         (folder / "my.yaml").write_text("request:\n  way: exec\n  command: 'cp now {dir}/n'\nafterwards:\n  restart_command: 'exec {command} $(cat {dir}/n)'\n")
@@ -148,7 +148,7 @@ def a_command_is_tried_without_a_cluster():
     """S3-066: what no checkpoint holds is told. Saved, killed, started again and compared; or why it cannot be."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:  # for its folder: the trial has a cluster of its own
         folder = cluster.dir / "trial"
-        path = program(folder, "counter", f'trap "" USR2; n=${{1:-0}}; echo begins at $n; while [ $n -lt {STEPS} ]; do sleep 0.02; n=$((n + 1)); echo $n > now.new; mv now.new now; done')
+        path = program(folder, "counter", f'trap "" USR2; n=${{1:-0}}; echo begins at $n; while [ $n -lt {STEPS} ]; do sleep 0.05; n=$((n + 1)); echo $n > now.new; mv now.new now; done')
         line = [str(BIN / "ckpt-run"), "try", "--after", "1s", "--checkpoint-cmd", "cp now {dir}/n", "--restart-cmd", "exec {command} $(cat {dir}/n)",
                 "--compare", f'[ "$(cat now)" = {STEPS} ]', "--", path]
         tried = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False, timeout=120)

@@ -253,7 +253,7 @@ def the_same_line_goes_on_with_its_application():
         cluster.debug_check()
 
 
-STAYS = "trap '' TERM; (exec setsid sh -c \"trap '' TERM; while :; do sleep 0.05; done\") & while :; do sleep 0.05; done"
+STAYS = "trap '' TERM; (exec setsid sh -c \"trap '' TERM; while :; do sleep 0.2; done\") & while :; do sleep 0.2; done"
 
 
 def who_does_not_end_when_told_is_killed_after_the_grace():

@@ -24,7 +24,7 @@ from source import blank, functions
 BUILD = Path(sys.argv[1])
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 800
-LAID_OUT_COMMITS = 50  # what changed in these is looked at in a clone that remembers nothing; the nightly run looks at all
+LAID_OUT_COMMITS = 15  # what changed in these is looked at in a clone that remembers nothing; the nightly run looks at all
 
 
 def tracked():

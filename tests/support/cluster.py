@@ -4,6 +4,7 @@ Flow    Cluster() makes a fresh folder, picks free ports, writes one configurati
         stop() ends exactly the processes it started. Stubs are generated from proto/ with protoc, so this is also an
         independent client of the API (python3-grpcio, no code of the project in it).
 """
+import compileall
 import fcntl
 import json
 import os
@@ -43,6 +44,7 @@ def generate_stubs():
             if out.exists():
                 shutil.rmtree(out)
             fresh.rename(out)
+            compileall.compile_dir(out, quiet=1)  # some who use it are users that write nothing here
     sys.path.insert(0, str(out))
 
 

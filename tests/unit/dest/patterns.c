@@ -1,4 +1,4 @@
-/* What large files of tests hold. See patterns.h. */
+/* The contents of large files. See patterns.h. */
 #include "tests/unit/dest/patterns.h"
 
 static uint64_t random_next(uint64_t *random)

@@ -1,4 +1,4 @@
-/* What large files of tests hold. Optimised, unlike the tests: they write gigabytes of it. */
+/* The contents of large files. Optimised, unlike the tests: they write gigabytes of it. */
 #ifndef CKPT_TESTS_UNIT_STORE_PATTERNS_H
 #define CKPT_TESTS_UNIT_STORE_PATTERNS_H
 
