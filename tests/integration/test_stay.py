@@ -72,12 +72,13 @@ def parts_that_restore_in_two_ways_do_not_begin():
             job.process.wait(30)
         cluster.ctl("restart", "job")
         ways = {"a": "all", "b": "own"}
-        jobs = {name: cluster.run_job(name, "job", heat, ("--max-restarts", "0", "--restore", way)) for name, way in ways.items()}
+        reads = ["sleep", "600"]  # it takes what is restored in either way
+        jobs = {name: cluster.run_job(name, "job", reads, ("--max-restarts", "0", "--restore", way)) for name, way in ways.items()}
         refused = wait_until("one is refused", lambda: next((name for name, job in jobs.items() if job.process.poll() is not None), None), 30)
         other = "ab".replace(refused, "")
         text = jobs[refused].log.read_text()
         assert re.search(rf"part \d of allocation job restores {ways[refused]}, part \d has restored {ways[other]}: all parts restore in one way", text), text
-        cluster.run_job(refused, "job", heat, ("--max-restarts", "0", "--restore", ways[other]))
+        cluster.run_job(refused, "job", reads, ("--max-restarts", "0", "--restore", ways[other]))
         wait_until("both run", lambda: cluster.allocation("job").state == common_pb2.ALLOCATION_STATE_RUNNING, 30)
         cluster.debug_check()
 
