@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/agent/app/own_names.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/text.h"
@@ -24,6 +25,7 @@ struct own_asker {
     char *brokers; /* as configured */
     const char *tenants;
     struct list asked; /* struct own_up */
+    struct own_names names;
 };
 
 /* ---- ends ---- */
@@ -178,13 +180,25 @@ bool own_up_worked(struct own_up *up)
     return false;
 }
 
+static void name_known(struct own_up *up, const char *owner, const char *groups)
+{
+    char text[OWN_UP_TEXT_BYTES] = "";
+    enum rpc_status status;
+
+    text_copy(up->owner, sizeof(up->owner), owner);
+    status = up->ops->named(up, groups, text);
+    if (status == RPC_OK)
+        up_ask(up);
+    else
+        own_up_refuse(up, status, text);
+}
+
 /* A name that the cluster cannot hold is left for the number, by which the agent finds the user as
  * well. */
 static void name_found(void *data, const struct worker_result *result)
 {
     struct own_up *up = data;
     char name[ID_MAX_BYTES + 1], groups[OWN_UP_GROUPS_BYTES] = "", text[OWN_UP_TEXT_BYTES] = "";
-    enum rpc_status status;
 
     if (!own_up_worked(up))
         return;
@@ -194,17 +208,12 @@ static void name_found(void *data, const struct worker_result *result)
         own_up_refuse(up, RPC_UNAVAILABLE, text);
         return;
     }
-    if (worker_output_get(result->output, "name", name, sizeof(name)) == 0 && id_valid(name))
-        text_copy(up->owner, sizeof(up->owner), name);
-    else
-        snprintf(up->owner, sizeof(up->owner), "%u", (unsigned)up->uid);
+    if (worker_output_get(result->output, "name", name, sizeof(name)) != 0 || !id_valid(name))
+        snprintf(name, sizeof(name), "%u", (unsigned)up->uid);
     if (worker_output_get(result->output, "groups", groups, sizeof(groups)) != 0)
         groups[0] = '\0';
-    status = up->ops->named(up, groups, text);
-    if (status == RPC_OK)
-        up_ask(up);
-    else
-        own_up_refuse(up, status, text);
+    own_names_put(&up->agent->own_asker->names, up->uid, agent_now_us(up->agent), name, groups);
+    name_known(up, name, groups);
 }
 
 static void name_find(struct own_up *up)
@@ -212,8 +221,14 @@ static void name_find(struct own_up *up)
     char uid[OWN_UP_UID_BYTES];
     const char *const arguments[] = {"name", "--uid", uid, NULL};
     const struct machine_ops *machine = &up->agent->machine;
+    const struct own_name *known =
+        own_names_get(&up->agent->own_asker->names, up->uid, agent_now_us(up->agent));
     struct err err = {0};
 
+    if (known != NULL) {
+        name_known(up, known->owner, known->groups);
+        return;
+    }
     snprintf(uid, sizeof(uid), "%u", (unsigned)up->uid);
     if (machine->worker_start(machine->context, arguments, (struct machine_user){.uid = 0},
                               NAME_DEADLINE_MS, name_found, up, &up->worker, &err) == 0)
@@ -296,6 +311,7 @@ void own_asker_free(struct own_asker *asker)
     if (asker == NULL)
         return;
     rpc_follow_free(asker->follow);
+    own_names_close(&asker->names);
     free(asker->brokers);
     free(asker);
 }

@@ -1,10 +1,10 @@
 /* A call of a user of this node on its way to the cluster's leader.
  *
- * Flow     own_up_start() → which user of the node the caller is, by name and groups, from a worker
- *          that may hang in the agent's place → ops->named() makes the request → the leader, asked
- *          again while none answers, for 10 s → ops->answered(), or the refusal as it came. What
- *          was answered ends by own_up_reply() or own_up_refuse(), at once or after workers whose
- *          handle is in up->worker.
+ * Flow     own_up_start() → which user of the node the caller is, by name and groups: known since
+ *          some seconds (own_names.h), or from a worker that may hang in the agent's place →
+ *          ops->named() makes the request → the leader, asked again while none answers, for 10 s →
+ *          ops->answered(), or the refusal as it came. An answer goes out by own_up_reply() or
+ *          own_up_refuse(), at once or after workers whose handle is in up->worker.
  * Shapes   struct own_up is the first member of what a method keeps; the caller's, from
  *          check_calloc(), until ops->free(). At most OWN_UP_MAX of one user at a time.
  * Errors   gRPC statuses with a text, to the caller. A change may take effect although the caller
