@@ -52,7 +52,7 @@ def a_rank_that_dies_brings_all_back():
         job.checkpoint()
         died = time.monotonic()
         job.kill_rank(3)
-        wait_until("it was restarted", lambda: chosen(cluster, "job") == "its own a, b", 20, 0.02)
+        wait_until("it was restarted", lambda: chosen(cluster, "job") == "its own a, b", 20)
         job.computes()
         print(f"# from the death of a rank to all ranks computing: {time.monotonic() - died:.2f} s", flush=True)
         says(job.runs["a"], "the cluster restarts it when 2 nodes wait for it")
@@ -79,7 +79,7 @@ def a_spare_takes_the_place_of_a_node_that_is_off():
         time.sleep(1)
         assert job.state() == REQUEUED, "a spare began beside a node that is only silent"
         cluster.ctl("node", "down", "b", "--is-off", "--yes")
-        wait_until("it was restarted", lambda: re.fullmatch(r"its own a; the spare [cd]", chosen(cluster, "job")), 20, 0.05)
+        wait_until("it was restarted", lambda: re.fullmatch(r"its own a; the spare [cd]", chosen(cluster, "job")), 20)
         assert "the broker's: its own a; the spare" in cluster.ctl("job", "job").stdout
         finishes(job)
         for name in "acd":
@@ -128,7 +128,7 @@ def a_part_that_has_finished_begins_again_with_one_that_failed():
         says(runs["b"], "this part of the allocation has finished; it is kept until the others have")
         wait_until("it runs", lambda: cluster.allocation("job").state == RUNNING, 20)
         assert runs["b"].log.read_text().count("started pid") == 1
-        wait_until("it was restarted", lambda: chosen(cluster, "job") == "its own a, b", 20, 0.05)
+        wait_until("it was restarted", lambda: chosen(cluster, "job") == "its own a, b", 20)
         for run in runs.values():
             assert run.process.wait(30) == 0, run.log.read_text()
         wait_until("it is completed", lambda: cluster.allocation("job").state == COMPLETED, 20)
@@ -159,7 +159,7 @@ def a_node_that_failed_twice_gives_way_to_a_spare():
         assert (waits.waits, waits.nodes_wanted, waits.nodes_needed, waits.nodes_waiting) == (True, 1, 1, 0) and waits.excluded_node_id == "a", waits
         assert re.search(r"job .* waits .* 0 of 1", cluster.ctl("placement").stdout), cluster.ctl("placement").stdout
         lasts = cluster.run_job("b", "job", ["sleep", "600"], ("--stay",))
-        wait_until("it was restarted", lambda: chosen(cluster, "job") == "the spare b", 20, 0.05)
+        wait_until("it was restarted", lambda: chosen(cluster, "job") == "the spare b", 20)
         assert fails.process.wait(20) == 3, fails.log.read_text()
         assert "was restarted on b and runs there: nothing is left to do on node a" in fails.log.read_text(), fails.log.read_text()
         cluster.ctl("end", "job", "--yes")

@@ -98,11 +98,11 @@ def a_hung_job_that_says_so_is_restarted_from_its_last_checkpoint():
         comes_to_steps(job)
         saved = job.checkpoint()
         order_hangs(job)
-        wait_until("it is requeued", lambda: job.state() == REQUEUED or cluster.allocation("job").restart_choice, HANG_S, 0.02)
+        wait_until("it is requeued", lambda: job.state() == REQUEUED or cluster.allocation("job").restart_choice, HANG_S)
         text = cluster.allocation("job").hang_text
         assert re.search(r"rank 0 \(a, pid \d+\) at step \d+ waits in \w*pipe_read \(S\)", text), text
         assert re.search(r"rank 1 \(b, pid \d+\) at step \d+ waits in \w*futex\w* \(S\)", text), text
-        wait_until("it was restarted", lambda: cluster.allocation("job").restart_choice == "its own a, b", 20, 0.05)
+        wait_until("it was restarted", lambda: cluster.allocation("job").restart_choice == "its own a, b", 20)
         wait_until("it is completed", lambda: job.state() == COMPLETED, 60, 0.1)
         assert job.result() == job.program.expected(), job.logs()
         job.one_writer()

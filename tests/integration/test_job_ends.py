@@ -34,7 +34,7 @@ def go(cluster, name):
 
 
 def ends_as(cluster, name, *states):
-    wait_until(f"{name} has ended", lambda: cluster.allocation(name).state != RUNNING, 20, 0.05)
+    wait_until(f"{name} has ended", lambda: cluster.allocation(name).state != RUNNING, 20)
     state = cluster.allocation(name).state
     assert state in states, f"{name}: {state}\n" + tail(cluster.agents["a"].log, 12)
 

@@ -103,18 +103,18 @@ def an_application_outlives_its_ckpt_run_and_the_next_one_takes_over():
         cluster.start()
         cluster.register("job", [("a", 2, 4 << 20)], grace_ms=2000)
         job = cluster.run_job("a", "job", heat(cluster, "job"))
-        count = wait_until("a checkpoint", lambda: cluster.allocation("job").checkpoint_count, 30, 0.05)
+        count = wait_until("a checkpoint", lambda: cluster.allocation("job").checkpoint_count, 30)
         pid = job.application_pid()
         intruder = cluster.run_job("a", "job", heat(cluster, "job"))
         wait_until("another ckpt-run beside the living one is refused", lambda: intruder.process.poll() == 125, 10)
         assert f"already runs on this node as pid {pid}" in intruder.log.read_text()
         job.kill()
-        wait_until("it is checkpointed as before", lambda: cluster.allocation("job").checkpoint_count > count + 1, 90, 0.05)
+        wait_until("it is checkpointed as before", lambda: cluster.allocation("job").checkpoint_count > count + 1, 90)
         assert job.applications() == [pid]
         job.start()
         wait_until("the same line goes on with it", lambda: f"goes on with pid {pid}" in job.log.read_text(), 10)
         count = cluster.allocation("job").checkpoint_count
-        wait_until("it is checkpointed as before", lambda: cluster.allocation("job").checkpoint_count > count, 90, 0.05)
+        wait_until("it is checkpointed as before", lambda: cluster.allocation("job").checkpoint_count > count, 90)
         assert job.applications() == [pid] and job.running()
         job.kill()
         job.arguments.insert(1, "--replace")
@@ -131,7 +131,7 @@ def an_application_outlives_its_ckpt_run_and_the_next_one_takes_over():
         wait_until("it says so", lambda: f"pid {pid} ran on after its ckpt-run had gone; it was ended; lost: " in job.log.read_text(), 5)
         assert "from checkpoint" in job.log.read_text()
         count = cluster.allocation("job").checkpoint_count
-        wait_until("it is checkpointed again", lambda: cluster.allocation("job").checkpoint_count > count, 30, 0.05)
+        wait_until("it is checkpointed again", lambda: cluster.allocation("job").checkpoint_count > count, 30)
         assert cluster.allocation("job").state == common_pb2.ALLOCATION_STATE_RUNNING
         cluster.debug_check()
 
@@ -142,7 +142,7 @@ def a_ckpt_run_that_the_agent_lost_sight_of_keeps_its_application():
         cluster.start()
         cluster.register("job", [("a", 2, 4 << 20)], grace_ms=2000)
         job = cluster.run_job("a", "job", heat(cluster, "job"))
-        wait_until("a checkpoint", lambda: cluster.allocation("job").checkpoint_count, 30, 0.05)
+        wait_until("a checkpoint", lambda: cluster.allocation("job").checkpoint_count, 30)
         pid = job.application_pid()
         os.kill(job.process.pid, signal.SIGSTOP)
         try:
@@ -164,7 +164,7 @@ def a_killed_job_ends_with_the_result_of_an_undisturbed_run():
         cluster.register("job", [("a", 2, 4 << 20)])
         job = cluster.run_job("a", "job", heat(cluster, "job", iterations=6000))
         for _ in range(2):
-            complete = wait_until("a further checkpoint", lambda: cluster.allocation("job").checkpoint_count or None, 30, 0.05)
+            complete = wait_until("a further checkpoint", lambda: cluster.allocation("job").checkpoint_count or None, 30)
             os.kill(wait_until("it runs", job.application_pid, 10), signal.SIGKILL)
             wait_until("it is restarted and checkpointed again", lambda: cluster.allocation("job").checkpoint_count > complete
                        or job.process.poll() is not None, 30, 0.05)

@@ -112,7 +112,7 @@ PATIENCE = 3  # a dozen programs share two cores: what is waited for comes that 
 
 def wait_until(what, condition, timeout_s, interval_s=None):
     """Polls until the condition returns something true, and returns it; the name of what was awaited is in the failure. Without an interval the
-    pauses grow with the time waited, to a fifth of a second: a dozen tests that wait beside each other would take a core by asking."""
+    pauses grow with the time waited, to a quarter of a second: a dozen tests that wait beside each other would take a core by asking."""
     began = time.monotonic()
     end = began + PATIENCE * timeout_s
     while True:
@@ -121,7 +121,7 @@ def wait_until(what, condition, timeout_s, interval_s=None):
             return value
         if time.monotonic() > end:
             raise TimeoutError(f"{what}: not within {PATIENCE * timeout_s} s")
-        time.sleep(interval_s if interval_s is not None else min(0.2, 0.005 + (time.monotonic() - began) / 10))
+        time.sleep(interval_s if interval_s is not None else min(0.25, 0.02 + (time.monotonic() - began) / 8))
 
 
 def checkpoint_text(identifier):
