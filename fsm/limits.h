@@ -23,6 +23,7 @@ enum {
     FSM_UNDELETED_MAX = 16384, /* folders that could not be removed; then the oldest is forgotten */
     FSM_UNDELETED_REASON_BYTES = 256, /* with the terminator */
     FSM_DETAIL_BYTES = 201,           /* likewise, an agent's words about a failure */
+    FSM_PAUSE_BY_BYTES = 129,         /* likewise, who paused the cluster */
     FSM_COLLECTABLE_MAX = 64,         /* folders that the collector gets at once */
     FSM_PINNED_MAX = 16,              /* of one allocation */
     FSM_EXPIRED_PER_COMMAND_MAX = 1024,

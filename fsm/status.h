@@ -262,7 +262,11 @@
     X(98, PROFILE_ONE_PART, 3,                                                                     \
       "the profile \"{t}\" saves the processes of one node, and the job has several parts",        \
       "ask the program by its own way, as ckptctl profile list has it, or register the job with "  \
-      "one node")
+      "one node")                                                                                  \
+    X(120, CLUSTER_PAUSED, 9,                                                                      \
+      "the cluster is paused since {c} s{t}; it asks for no checkpoint, restarts, moves and "      \
+      "removes nothing",                                                                           \
+      "ckptctl cluster resume ends the pause; ckptctl status says until when it lasts")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

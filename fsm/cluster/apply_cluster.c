@@ -439,6 +439,8 @@ enum fsm_status fsm_apply_tick(struct fsm *fsm, const fsm_command *command,
             fsm_failover_due(fsm, LIST_ITEM(timer, struct target, timer));
         } else if (timer->kind == TIMER_NODE) {
             fsm_drain_due(fsm, LIST_ITEM(timer, struct node, timer));
+        } else if (timer->kind == TIMER_PAUSE) {
+            fsm_pause_due(fsm);
         } else if (timer->kind == TIMER_PREEMPTION) {
             fsm_preemption_due(
                 fsm, preemption_edit(

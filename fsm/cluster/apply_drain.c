@@ -106,6 +106,8 @@ enum fsm_status fsm_apply_drain_node(struct fsm *fsm, const fsm_command *command
     CHECK(outcome != NULL);
     if (node == NULL)
         return FSM_NODE_NOT_FOUND;
+    if (!drain->undo && (drain->urgent || drain->move) && fsm_pause(fsm) != NULL)
+        return fsm_pause_refusal(fsm, outcome);
     node_want(fsm, node, drain);
     fsm_node_changed(fsm, node);
     if (drain->disable)

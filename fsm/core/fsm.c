@@ -121,6 +121,7 @@ void fsm_free(struct fsm *fsm)
     fsm_pool_free(&fsm->targets);
     fsm_pool_free(&fsm->bases);
     fsm_timers_free(&fsm->timers);
+    fsm_pause_free(fsm->pause);
     fsm_arena_free(&fsm->arena);
     fsm_blocks_free(fsm->blocks);
     free(fsm->blocks);
@@ -231,6 +232,8 @@ static void apply_fresh(struct fsm *fsm, const struct decoded *decoded,
         outcome->status = FSM_NOT_INITIALISED;
     else if (fsm->passive_since_ms != 0 && !info->while_passive)
         outcome->status = FSM_PASSIVE;
+    else if (!info->while_paused && fsm_pause(fsm) != NULL)
+        outcome->status = fsm_pause_refusal(fsm, outcome);
     else
         outcome->status = info->apply(fsm, decoded->command, outcome);
     if (remember)

@@ -19,6 +19,7 @@
 #include "fsm/core/pool.h"
 #include "fsm/core/timers.h"
 #include "fsm/fsm.h"
+#include "fsm/pause.h"
 #include "fsm/quota.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
@@ -239,6 +240,12 @@ struct moved {
     } items[FSM_MOVED_MAX];
 };
 
+/* On the heap, since struct fsm may move and a timer may not. */
+struct pause {
+    struct fsm_pause view; /* first */
+    struct timer timer;    /* of until_ms */
+};
+
 struct fsm {
     /* cluster */
     bool initialised;
@@ -247,6 +254,7 @@ struct fsm {
     uint64_t now_ms, index, term, state_hash, command_count, stamp;
     Ckpt__V1__Policy policy;
     uint64_t passive_since_ms, adopted_at_ms, adopted_shift_ms; /* passive.c */
+    struct pause *pause;                                        /* pause.c; NULL: none */
     uint32_t retention_review; /* 1 + the slot that comes next; 0: no pass is under way */
     uint64_t newer_index;      /* fsm_newer_index(); of no snapshot */
     Ckpt__Log__V1__MemberFacts *members[FSM_MEMBERS_MAX];
@@ -618,11 +626,20 @@ fsm_handler fsm_apply_cluster_init, fsm_apply_member_facts, fsm_apply_member_rol
     fsm_apply_tick, fsm_apply_leader_elected, fsm_apply_new_epoch, fsm_apply_collected,
     fsm_apply_drain_node, fsm_apply_set_learned, fsm_apply_node_running, fsm_apply_remove_target,
     fsm_apply_drain_target, fsm_apply_remove_node, fsm_apply_node_off, fsm_apply_scan_target,
-    fsm_apply_restart_choice, fsm_apply_hang;
+    fsm_apply_restart_choice, fsm_apply_hang, fsm_apply_pause_cluster;
 enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec,
                                struct fsm_outcome *outcome);
 /* Ends or requeues what runs on a node that is gone. */
 void fsm_node_lost(struct fsm *fsm, struct node *node);
+
+/* pause.c */
+/* CLUSTER_PAUSED with who and since when; OK: it is not paused. */
+enum fsm_status fsm_pause_refusal(const struct fsm *fsm, struct fsm_outcome *outcome);
+enum fsm_status fsm_pause_check(const Ckpt__Log__V1__PauseCluster *asked,
+                                struct fsm_outcome *outcome);
+bool fsm_pause_restore(struct fsm *fsm, const Ckpt__V1__ClusterPause *message);
+void fsm_pause_due(struct fsm *fsm);
+void fsm_pause_free(struct pause *pause);
 
 /* level.c */
 /* Notes a command that holds what this build does not know: see fsm_newer_index(). status: what its
@@ -655,6 +672,7 @@ struct fsm_command_info {
     bool from_client;   /* needs a request id, its outcome is remembered */
     bool before_init;   /* taken by a cluster that is not initialised */
     bool while_passive; /* and by one that is passive: passive.h */
+    bool while_paused;  /* ... that is paused: pause.h */
 };
 const struct fsm_command_info *fsm_command_info(uint32_t number); /* NULL: unknown */
 const struct fsm_command_info *fsm_command_at(size_t i);          /* NULL: no more */

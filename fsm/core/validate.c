@@ -621,6 +621,12 @@ static enum fsm_status validate_hang(const fsm_command *command, struct fsm_outc
     return fsm_check_detail(command->hang->evidence, outcome);
 }
 
+static enum fsm_status validate_pause_cluster(const fsm_command *command,
+                                              struct fsm_outcome *outcome)
+{
+    return fsm_pause_check(command->pause_cluster, outcome);
+}
+
 /* The first epoch is cluster_init's. */
 static enum fsm_status validate_new_epoch(const fsm_command *command, struct fsm_outcome *outcome)
 {
@@ -676,8 +682,7 @@ static enum fsm_status validate_expire_over_quota(const fsm_command *command,
 
 enum { COMMAND_FIRST = CKPT__LOG__V1__COMMAND__BODY_CLUSTER_INIT };
 
-/* By the number of the body, without gaps; a command without its row would call NULL in its first
- * test. */
+/* By the number of the body; a command without its row would call NULL in its first test. */
 static validator *const validators[] = {
 #define V(name) [CKPT__LOG__V1__COMMAND__BODY_##name - COMMAND_FIRST]
     V(CLUSTER_INIT) = validate_cluster_init,
@@ -721,6 +726,7 @@ static validator *const validators[] = {
     V(NODE_OFF) = validate_node_off,
     V(RESTART_CHOICE) = validate_restart_choice,
     V(HANG) = validate_hang,
+    V(PAUSE_CLUSTER) = validate_pause_cluster,
 #undef V
 };
 

@@ -292,7 +292,9 @@ static enum fsm_status update_nodes_later(struct fsm *fsm, struct allocation *al
         fsm_scale_done(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
         return FSM_OK;
     }
-    status = fsm_scale_ask(fsm, allocation, next, (uint32_t)request->n_nodes, outcome);
+    status = fsm_pause_refusal(fsm, outcome);
+    if (status == FSM_OK)
+        status = fsm_scale_ask(fsm, allocation, next, (uint32_t)request->n_nodes, outcome);
     if (status != FSM_OK)
         free(next);
     return status;

@@ -55,6 +55,8 @@ static enum fsm_status choice_check(const struct fsm *fsm, const struct allocati
     if (!fsm_restart_awaited(fsm, &allocation->view) ||
         allocation->view.restart_at_ms > fsm->now_ms)
         return FSM_NOT_RESTARTABLE;
+    if (fsm_pause_holds(fsm, &allocation->view))
+        return fsm_pause_refusal(fsm, outcome);
     outcome->current = choice->n_nodes;
     outcome->limit = need.fewest;
     if (choice->n_nodes < need.fewest || choice->n_nodes > need.most)

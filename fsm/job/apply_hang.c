@@ -74,6 +74,9 @@ enum fsm_status fsm_apply_hang(struct fsm *fsm, const fsm_command *command,
     }
     if (hang->quiet_ms < outcome->limit || fsm_hang_possible(fsm, &allocation->view) != FSM_OK)
         return FSM_NOT_HUNG;
+    /* the leader looks again when the pause is over, and the job is told and restarted then */
+    if (allocation->view.on_hang == CKPT__V1__ON_HANG__ON_HANG_RESTART && fsm_pause(fsm) != NULL)
+        return fsm_pause_refusal(fsm, outcome);
     hang_begin(fsm, allocation, hang);
     return FSM_OK;
 }

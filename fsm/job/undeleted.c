@@ -378,6 +378,8 @@ size_t fsm_collectable(const struct fsm *fsm, uint64_t at_ms, uint64_t *ret_ids,
     CHECK(fsm != NULL);
     CHECK(ret_ids != NULL || max == 0);
     CHECK(max <= FSM_COLLECTABLE_MAX);
+    if (fsm_pause(fsm) != NULL)
+        return 0;
     again = undeleted_due(fsm, fsm_max(at_ms, fsm->now_ms), due, max);
     fresh = collectable_fresh(fsm, ret_ids, max - fsm_min(again, max / 4));
     again = fsm_min(again, max - fresh);

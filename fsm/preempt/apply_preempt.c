@@ -299,7 +299,9 @@ enum fsm_status fsm_apply_preemption(struct fsm *fsm, const fsm_command *command
         preempt_outcome(covers, outcome);
         return FSM_OK;
     }
-    status = fsm_preemption_make_room(fsm, outcome);
+    status = search.forced ? FSM_OK : fsm_pause_refusal(fsm, outcome);
+    if (status == FSM_OK)
+        status = fsm_preemption_make_room(fsm, outcome);
     if (status == FSM_OK)
         status = fsm_victims_choose(fsm, &search, &set, outcome);
     if (status != FSM_OK)

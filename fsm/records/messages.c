@@ -86,3 +86,13 @@ void fsm_account_from_message(const Ckpt__V1__GpuAccount *message, struct fsm_ac
     FSM_LOSSES(X)
 #undef X
 }
+
+void fsm_pause_to_message(const struct fsm_pause *pause, Ckpt__V1__ClusterPause *ret_message)
+{
+    CHECK(pause != NULL);
+    ckpt__v1__cluster_pause__init(ret_message);
+    ret_message->since_ms = pause->since_ms;
+    ret_message->until_ms = pause->until_ms;
+    ret_message->by = record_text(pause->by);
+    ret_message->reason = record_text(pause->reason);
+}

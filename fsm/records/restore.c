@@ -80,6 +80,8 @@ static bool restore_header(struct fsm *fsm, const Ckpt__Log__V1__SnapshotHeader 
     fsm->passive_since_ms = header->passive_since_ms;
     fsm->adopted_at_ms = header->adopted_at_ms;
     fsm->adopted_shift_ms = header->adopted_shift_ms;
+    if (header->pause != NULL && !fsm_pause_restore(fsm, header->pause))
+        return false;
     fsm->members_index = header->applied_index;
     return restore_fleet(fsm, header);
 }

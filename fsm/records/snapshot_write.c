@@ -74,6 +74,7 @@ static size_t numbers_most(const ProtobufCMessageDescriptor *descriptor)
 static void write_header(struct snapshot_writer *writer, const struct fsm *fsm)
 {
     Ckpt__Log__V1__SnapshotHeader header = CKPT__LOG__V1__SNAPSHOT_HEADER__INIT;
+    Ckpt__V1__ClusterPause pause;
     uint64_t totals[FSM_STATES_CHECKPOINT];
     struct fsm_losses losses = fsm->losses;
 
@@ -109,6 +110,10 @@ static void write_header(struct snapshot_writer *writer, const struct fsm *fsm)
     header.passive_since_ms = fsm->passive_since_ms;
     header.adopted_at_ms = fsm->adopted_at_ms;
     header.adopted_shift_ms = fsm->adopted_shift_ms;
+    if (fsm->pause != NULL) {
+        fsm_pause_to_message(&fsm->pause->view, &pause);
+        header.pause = &pause;
+    }
     write_record(writer, BODY(HEADER), &header.base);
 }
 

@@ -306,6 +306,20 @@ static void epoch_line(const Ckpt__V1__Event *event, char *text, size_t size)
              human_safe(event->subject, subject, sizeof(subject)), event->new_state, event->number);
 }
 
+static void pause_line(const Ckpt__V1__Event *event, char *text, size_t size)
+{
+    char subject[400], lasts[HUMAN_BYTES];
+
+    human_safe(event->subject, subject, sizeof(subject));
+    human_duration(event->number, lasts);
+    if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_CLUSTER_PAUSED)
+        snprintf(text, size, "cluster paused %s%s by %s", event->number == 0 ? "" : "for ",
+                 event->number == 0 ? "until somebody ends it," : lasts, subject);
+    else
+        snprintf(text, size, "cluster resumed after %s, %s%s", lasts,
+                 subject[0] == '\0' ? "its time was over" : "by ", subject);
+}
+
 static void member_line(const Ckpt__V1__Event *event, char *text, size_t size)
 {
     static const char *const what[] = {"changed", "is a learner", "is a voter", "was removed"};
@@ -393,6 +407,10 @@ static void event_sentence(const Ckpt__V1__Event *event, struct event_history *h
     case CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_FAILOVER:
     case CKPT__V1__EVENT_KIND__EVENT_KIND_DISCARDED:
         target_line(event, text, size);
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_CLUSTER_PAUSED:
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_CLUSTER_RESUMED:
+        pause_line(event, text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_REMOVED:
         subject_line(event, "node", "removed", text, size);

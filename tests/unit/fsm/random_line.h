@@ -3,6 +3,7 @@
 #ifndef CKPT_TESTS_FSM_RANDOM_LINE_H
 #define CKPT_TESTS_FSM_RANDOM_LINE_H
 
+#include "fsm/pause.h"
 #include "fsm/restart.h"
 #include "tests/unit/fsm/script.h"
 
@@ -556,6 +557,21 @@ static inline bool random_start(const struct script *script, uint64_t *state, ui
     return true;
 }
 
+/* Rare, and soon over: most commands are of no use meanwhile. */
+static inline bool random_pause(const struct script *script, uint64_t *state, char *line,
+                                size_t size)
+{
+    bool paused = fsm_pause(script->fsm) != NULL;
+
+    if (fsm_level(script->fsm) < 2 || random_draw(state, paused ? 12 : 400) != 0)
+        return false;
+    if (paused && random_draw(state, 3) != 0)
+        snprintf(line, size, "pause resume by=bob");
+    else
+        snprintf(line, size, "pause for=%" PRIu64, random_draw(state, 3) * 9000);
+    return true;
+}
+
 static inline void random_line(struct script *script, uint64_t *state, char *line, size_t size)
 {
     static const char *const purposes[] = {"periodic", "proactive", "walltime", "preempt"};
@@ -567,7 +583,7 @@ static inline void random_line(struct script *script, uint64_t *state, char *lin
         snprintf(line, size, "adopt");
         return;
     }
-    if (random_start(script, state, job, line, size))
+    if (random_pause(script, state, line, size) || random_start(script, state, job, line, size))
         return;
     if (which < 8 && (random_draw(state, 3) != 0 || !random_continue(script, state, line, size))) {
         random_register(state, line, size);

@@ -720,6 +720,7 @@ static const struct script_verb {
     {"node_off", 48, true, script_node_off},
     {"choose", 49, false, script_choose},
     {"hang", 50, false, script_hang},
+    {"pause", 58, true, script_pause},
 };
 
 enum { SCRIPT_VERBS = sizeof(script_verbs) / sizeof(script_verbs[0]) };

@@ -47,4 +47,17 @@ static inline enum fsm_status script_adopt(struct script *script, Ckpt__Log__V1_
     return script_apply(script, command);
 }
 
+/* pause [for=MS] [by=NAME] [reason=WORD]; pause resume [by=NAME] */
+static inline enum fsm_status script_pause(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__PauseCluster pause = CKPT__LOG__V1__PAUSE_CLUSTER__INIT;
+
+    pause.by = script_text(script_value(script, "by", "ann"));
+    pause.reason = script_text(script_value(script, "reason", "repair"));
+    pause.duration_ms = script_number(script, "for", 0);
+    pause.resume = strcmp(script_word(script, 1), "resume") == 0;
+    SCRIPT_BODY(PAUSE_CLUSTER, pause_cluster, &pause);
+    return script_apply(script, command);
+}
+
 #endif

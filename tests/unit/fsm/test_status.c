@@ -190,6 +190,7 @@ static const char *const elsewhere[] = {
     "REQUEST_NOT_FOUND",    /* src/broker/api/service_broker.c: of a read */
     "FEATURE_LEVEL",        /* test_level.c: of a proposal, never of an entry */
     "PASSIVE",              /* test_passive.c */
+    "CLUSTER_PAUSED",       /* test_pause.c */
     "INVALID_FOLDER",       /* test_validate.c: of a proposal, never of an entry */
 };
 
