@@ -18,6 +18,7 @@
 #include "src/cli/commands.h"
 #include "src/cli/human.h"
 #include "src/cli/output.h"
+#include "src/cli/pause.h"
 
 enum { TOP_ROWS = 20, TOP_ROWS_MAX = 200 };
 
@@ -157,6 +158,7 @@ static void print_table(struct cli *cli, const struct top *top)
     for (size_t i = 0; i < top->count; i++)
         print_cells(&table, &top->rows[i]);
     output_table_print(&table);
+    pause_note(cli);
     if (top->running > top->count)
         cli_note(cli, "remark: %" PRIu64 " more jobs run and would lose less: --count N",
                  top->running - top->count);

@@ -268,6 +268,11 @@ static const struct option_spec gc_orphans_options[] = {
 
 static const struct option_spec member_replace_options[] = {MEMBER_ADDRESSES, MEMBER_WAIT, {0}};
 
+static const struct option_spec pause_options[] = {
+    NUMBER("for", "DURATION", "it ends by itself after so long (2h); else by cluster resume",
+           NUMBER_DURATION, 1000, UINT64_C(31536000000)),
+    {0}};
+
 static const struct option_spec finalize_options[] = {
     COUNT("level", "N", "this level; without: the newest that a member knows", 2, 255), {0}};
 
@@ -401,6 +406,11 @@ const struct command commands[] = {
     {"cluster adopt", "", 0, 0,
      "end the passive state of a cluster that began from a backup: it takes over jobs and targets",
      command_cluster_adopt, NULL, COMMAND_CHANGES},
+    {"cluster pause", "REASON", 1, 1,
+     "ask for no checkpoint, restart, move and remove nothing for a while", command_cluster_pause,
+     pause_options, COMMAND_CHANGES},
+    {"cluster resume", "", 0, 0, "end the pause of the cluster", command_cluster_resume, NULL,
+     COMMAND_CHANGES},
     {"policy get", "", 0, 0, "the cluster's policy", command_policy_get, NULL, COMMAND_READS},
     {"policy set", "KEY=VALUE...", 1, CLI_ARGUMENTS_MAX,
      "change the policy: min_interval=5m max_victims=3", command_policy_set, NULL, COMMAND_CHANGES},

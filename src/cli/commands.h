@@ -72,6 +72,8 @@ enum cli_exit command_placement(struct cli *cli);
 enum cli_exit command_queue_report(struct cli *cli);
 enum cli_exit command_queue_clear(struct cli *cli);
 enum cli_exit command_cluster_adopt(struct cli *cli);
+enum cli_exit command_cluster_pause(struct cli *cli);
+enum cli_exit command_cluster_resume(struct cli *cli);
 enum cli_exit command_policy_get(struct cli *cli);
 enum cli_exit command_policy_set(struct cli *cli);
 enum cli_exit command_upgrade_status(struct cli *cli);

@@ -35,8 +35,15 @@ enum {
     ROLE_ANY = ROLE_REPLICA | ROLE_AGENT | ROLE_CLIENT
 };
 
+/* With who called, as far as that is known. */
+struct method_pause {
+    Ckpt__Log__V1__PauseCluster message;
+    char by[FSM_PAUSE_BY_BYTES];
+};
+
 /* Commands whose body is not the request itself. */
 union method_body {
+    struct method_pause pause;
     Ckpt__Log__V1__PutTarget put_target;
     Ckpt__Log__V1__RemoveTarget remove_target;
     Ckpt__Log__V1__DrainTarget drain_target;
@@ -68,6 +75,8 @@ struct method {
     Ckpt__Log__V1__Command__BodyCase body_case;
     enum fsm_status (*fill)(const ProtobufCMessage *request, Ckpt__Log__V1__Command *command,
                             union method_body *body, struct fsm_outcome *ret_outcome);
+    /* MUTATION with fill: writes into the body who called. NULL: the command does not say. */
+    void (*sign)(const struct rpc_peer *peer, union method_body *body);
     /* MUTATION, READ: asked of the request's fields; false refuses with PERMISSION_DENIED and the
      * text. NULL: whoever may call it. fsm: NULL where this member does not lead. */
     bool (*allowed)(const struct rpc_peer *peer, const struct fsm *fsm,
@@ -124,6 +133,11 @@ uint64_t undeleted_count(const struct fsm *fsm, const char *allocation_id);
 /* service_upgrade.c: levels, the start of this process, its canary */
 void upgrade_fill_status(const struct broker *broker, struct scratch *scratch,
                          Ckpt__V1__StatusReply *reply);
+
+/* service_pause.c */
+enum fsm_status pause_fill(const ProtobufCMessage *message, Ckpt__Log__V1__Command *command,
+                           union method_body *body, struct fsm_outcome *ret_outcome);
+void pause_sign(const struct rpc_peer *peer, union method_body *body);
 
 /* status.c; status_targets returns how many */
 size_t status_targets(const struct broker *broker, struct scratch *scratch,

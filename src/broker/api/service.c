@@ -239,6 +239,8 @@ static void request_mutate(struct service_method *state, struct request *request
         outcome.status = FSM_REQUEST_ID_MISSING;
     else if (method->fill != NULL)
         outcome.status = method->fill(message, &command, &body, &outcome);
+    if (method->sign != NULL && outcome.status == FSM_OK)
+        method->sign(rpc_call_peer(request->call), &body);
     request->broker->counters.mutations_total++;
     request->message = NULL; /* packed before replica_propose returns */
     if (outcome.status != FSM_OK)

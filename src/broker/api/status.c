@@ -16,6 +16,7 @@
 #include "src/broker/api/damaged.h"
 #include "src/broker/api/methods.h"
 #include "src/broker/api/service_nodes.h"
+#include "src/broker/api/service_pause.h"
 #include "src/broker/daemon/process.h"
 #include "src/broker/decide/evaluator_view.h"
 #include "src/broker/dispatch/dispatcher.h"
@@ -231,18 +232,6 @@ static void status_warn_founding(struct status *status)
                                "the first start of %s waits for %s: start every founder with "
                                "--bootstrap and the same configuration",
                                status->broker->config->self->name, status->raft.founding));
-}
-
-/* Before all others: the one that was backed up may run on. */
-static void status_warn_passive(struct status *status)
-{
-    if (status->reply->passive_since_ms != 0)
-        status_warn(status,
-                    scratch_printf(status->scratch,
-                                   "PASSIVE: this cluster began from a backup (%" PRIu64
-                                   " s old); it gives no orders, and writes and removes nothing at "
-                                   "targets: ckptctl cluster adopt, when nobody else uses them",
-                                   (status->state_ms - status->reply->passive_since_ms) / 1000));
 }
 
 /* The worst first: no member, no quorum, no tolerance, then each that is not reachable. */
@@ -714,7 +703,6 @@ void status_answer(struct request *request, struct scratch *scratch)
     reply.now_ms = broker_wall_ms(broker);
     status.state_ms = replica_state_ms(broker->replica);
     reply.version = translate_text(build_text);
-    reply.passive_since_ms = fsm_passive_since_ms(replica_fsm(broker->replica));
     upgrade_fill_status(broker, scratch, &reply);
     reply.loop_lag_max_ms = broker->counters.loop_lag_max_ms;
     reply.certificate_expires_ms = (uint64_t)broker->counters.tls_expiry_s * 1000;
@@ -726,7 +714,8 @@ void status_answer(struct request *request, struct scratch *scratch)
     status_fill_state(&status);
     status_members(&status);
     reply.n_targets = status_targets(broker, scratch, &reply.targets);
-    status_warn_passive(&status);
+    if ((lost = pause_status(broker, scratch, &reply)) != NULL)
+        status_warn(&status, lost);
     if (status.raft.founding[0] != '\0')
         status_warn_founding(&status);
     else

@@ -134,6 +134,8 @@ struct broker;
       "Victims that stopped with a checkpoint: verified when another node had read it before "     \
       "their nodes were released, unverified when none could in time; replicated, aggregate "      \
       "with max.")                                                                                 \
+    X(CLUSTER_PAUSED, GAUGE, "ckpt_cluster_paused", NULL, NULL,                                    \
+      "1 while an operator has paused the cluster: the broker does nothing by itself.")            \
     X(HUNG, GAUGE, "ckpt_allocations_hung", NULL, NULL,                                            \
       "Running allocations of which no rank steps any more.")                                      \
     X(REQUEUES, COUNTER, "ckpt_allocation_requeues_total", NULL, NULL,                             \

@@ -8,6 +8,7 @@
 
 #include "fsm/names.h"
 #include "fsm/node_life.h"
+#include "fsm/pause.h"
 #include "fsm/quota.h"
 #include "src/base/build.h"
 #include "src/base/check.h"
@@ -322,6 +323,7 @@ static void read_summary(struct metrics *metrics, const struct broker *broker)
                 (double)summary.earlier_run_reports);
     set_value(metrics, METRIC_DECISIONS_SKIPPED, (double)summary.skipped_decisions);
     set_value(metrics, METRIC_L_WALLTIME, (double)summary.walltime_conflicts);
+    set_value(metrics, METRIC_CLUSTER_PAUSED, fsm_pause(replica_fsm(broker->replica)) != NULL);
     set_value(metrics, METRIC_HUNG, summary.hung_count);
     set_value(metrics, METRIC_REQUEUES, (double)summary.requeues_total);
     metrics_set(metrics, METRIC_RELEASES_VERIFIED, "verified", NULL,

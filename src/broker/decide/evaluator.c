@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/pause.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/broker/broker.h"
@@ -83,6 +84,9 @@ static bool run_cycle(struct evaluator *evaluator)
     uint64_t began_us = monotonic_us(evaluator);
     bool done = evaluation_step(evaluation);
 
+    /* the first cycle after the pause finds the same again */
+    if (fsm_pause(replica_fsm(evaluator->broker->replica)) != NULL)
+        evaluation->batch.count = 0;
     if (evaluation->batch.count > 0) {
         evaluator->in_flight_count++;
         evaluator_batch_propose(&evaluation->batch, evaluator->broker->replica,

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fsm/pause.h"
 #include "src/base/log.h"
 #include "src/base/text.h"
 #include "src/broker/broker.h"
@@ -242,7 +243,7 @@ static const Ckpt__V1__WaitingJob *choose_job(const struct evaluator_claims *cla
     const Ckpt__V1__WaitingJob *job;
     struct supply supply;
 
-    if (!claims->wanted || claims->in_flight)
+    if (!claims->wanted || claims->in_flight || fsm_pause(fsm) != NULL)
         return NULL;
     supply = supply_of(claims, fsm);
     job = most_urgent(claims, fsm, cycle->now_ms, is_lacking, &supply);

@@ -8,6 +8,7 @@
 
 #include "fsm/hang.h"
 #include "fsm/level.h"
+#include "fsm/pause.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/text.h"
@@ -437,6 +438,9 @@ static void consider_word(struct hangs *hangs, uint32_t slot, const struct word 
     struct judged judged = {.quiet_ms = 0};
 
     if (job == NULL || word->gone_ms != 0 || hangs->in_flight > HANGS_IN_FLIGHT_MAX)
+        return;
+    if (job->on_hang == CKPT__V1__ON_HANG__ON_HANG_RESTART && !fsm_hung(job) &&
+        fsm_pause(state_of(hangs)) != NULL)
         return;
     if (fsm_hung(job) ? word_steps_again(hangs, slot, word, job) && !job->terminating
                       : stands_for_job(hangs, job, slot) && job_hangs(hangs, job, &judged))

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fsm/ends.h"
+#include "fsm/pause.h"
 #include "fsm/restart.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -507,7 +508,8 @@ static void consider_stopped(struct restarter *restarter, const struct fsm_alloc
     uint32_t found = 0;
     bool settled;
 
-    if (job->restart_at_ms > now_ms || fsm_allocation_silent(fsm, job) != NULL)
+    if (job->restart_at_ms > now_ms || fsm_allocation_silent(fsm, job) != NULL ||
+        fsm_pause_holds(fsm, job))
         return;
     need = fsm_restart_nodes(fsm, job);
     settled =

@@ -70,7 +70,7 @@ void explain_reply(const struct explained *explained, uint64_t oldest_ms, explai
                    void *context);
 
 /* explain_words.c */
-enum { EXPLAIN_GUARDS = 9, EXPLAIN_TEXT_BYTES = 256 };
+enum { EXPLAIN_GUARDS = 10, EXPLAIN_TEXT_BYTES = 256 };
 /* Each rule beside the model in one line: its name, whether it lets a checkpoint pass, and the
  * numbers that it goes by. */
 void explain_guards(const struct explained *explained,

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fsm/pause.h"
 #include "fsm/quota.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
@@ -234,6 +235,23 @@ static void guard_quota(const struct explained *explained, char *text)
                  refuses ? ": ckptctl tenants" : "");
 }
 
+/* As it is now: a decision of the log was taken. */
+static void guard_pause(const struct explained *explained, char *text)
+{
+    const struct fsm_pause *pause = fsm_pause(replica_fsm(explained->broker->replica));
+    uint64_t now_ms = replica_state_ms(explained->broker->replica);
+
+    if (pause == NULL || explained->source != CKPT__V1__EXPLAIN_SOURCE__EXPLAIN_SOURCE_LAST)
+        snprintf(text, EXPLAIN_TEXT_BYTES, "pause: ok (%s)",
+                 pause == NULL ? "the cluster is not paused" : "it was decided");
+    else
+        snprintf(text, EXPLAIN_TEXT_BYTES,
+                 "pause: blocks (the cluster is paused since %.0f s by %.64s: %.80s; ckptctl "
+                 "cluster resume)",
+                 now_ms > pause->since_ms ? (double)(now_ms - pause->since_ms) / 1e3 : 0, pause->by,
+                 pause->reason);
+}
+
 /* With what its application told, while that counts. */
 static void guard_storage(const struct explained *explained, char ret_text[EXPLAIN_TEXT_BYTES])
 {
@@ -270,6 +288,7 @@ void explain_guards(const struct explained *explained,
                  view->walltime_left_s[0], explained->policy.near_completion_s);
     guard_health(explained, ret_texts[7]);
     guard_quota(explained, ret_texts[8]);
+    guard_pause(explained, ret_texts[9]);
 }
 
 /* A change of a millionfold or more is told as the largest. */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "fsm/node_life.h"
+#include "fsm/pause.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/broker/broker.h"
@@ -366,6 +367,7 @@ static void drain_if_due(struct node_health *health, uint32_t slot, uint64_t at_
     struct health_alarm alarm;
 
     if (node == NULL || record->draining || agent_silent(node) ||
+        fsm_pause(replica_fsm(health->broker->replica)) != NULL ||
         !health_drain(&record->health, &health->policy, health->fresh_us, at_us, &alarm))
         return;
     if (may_drain(health, at_us)) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/pause.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/log.h"
@@ -192,7 +193,8 @@ static bool folder_of(const struct collector *collector, uint64_t checkpoint_id,
     const struct fsm *fsm = replica_fsm(collector->broker->replica);
     const struct fsm_target *target;
 
-    if (fsm_collectable_path(fsm, checkpoint_id, ret_target_slot, ret_path, size) == 0)
+    if (fsm_pause(fsm) != NULL ||
+        fsm_collectable_path(fsm, checkpoint_id, ret_target_slot, ret_path, size) == 0)
         return false;
     target = fsm_target_at(fsm, *ret_target_slot);
     return target->available && !collector->passed_over[*ret_target_slot] &&

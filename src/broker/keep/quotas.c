@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/pause.h"
 #include "fsm/quota.h"
 #include "src/base/check.h"
 #include "src/broker/broker.h"
@@ -96,7 +97,7 @@ static void on_timer(void *data)
 
     if (!quotas->serving || quotas->proposing)
         return;
-    if (!quotas->looking)
+    if (!quotas->looking && fsm_pause(replica_fsm(quotas->broker->replica)) == NULL)
         quotas->looking = choose_tenant(quotas);
     if (!quotas->looking) {
         rest_awhile(quotas, QUOTAS_INTERVAL_MS);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "fsm/orphans.h"
+#include "fsm/pause.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/log.h"
@@ -116,7 +117,8 @@ static void remove_stale(struct scanner *scanner, const struct fsm_target *targe
     size_t count = 0;
 
     *ret_more = false;
-    if (fsm_policy(fsm)->orphan_rule != CKPT__V1__ORPHAN_RULE__ORPHAN_RULE_REMOVE)
+    if (fsm_policy(fsm)->orphan_rule != CKPT__V1__ORPHAN_RULE__ORPHAN_RULE_REMOVE ||
+        fsm_pause(fsm) != NULL)
         return;
     for (size_t i = 0; i < scanner->known.count && !*ret_more; i++) {
         const struct orphan *orphan = &scanner->known.items[i];
