@@ -66,9 +66,9 @@ struct board {
     uint64_t turned_away;
     uint64_t nodes_removed, witnessed;
     uint64_t late, orphans_shown, continued, comebacks, spares, hangs, hangs_told, hang_ends;
-    uint64_t operated, stale_reads, watched, backups, undeleted, removed_by_agents, read_again,
-        over_quota, let_go_early, held, forced, unforced_ends, extended, deferred, labelled, met,
-        met_on_streams, told_steps, barrier_faults, stood_still, recomputed, outages;
+    uint64_t operated, cluster_pauses, stale_reads, watched, backups, undeleted, removed_by_agents,
+        read_again, over_quota, let_go_early, held, forced, unforced_ends, extended, deferred,
+        labelled, met, met_on_streams, told_steps, barrier_faults, stood_still, recomputed, outages;
     uint64_t flips, flips_told, odd_samples, older;
     /* of the shipping agents */
     uint64_t runs, restores, whole, spread, deaths, runs_killed, power_losses, rogue_welcomes;
@@ -179,6 +179,7 @@ static void report(struct board *board, const struct world *world, uint64_t took
     add(&board->unready, world->counts.unready);
     most(&board->unready_us_max, world->counts.unready_us);
     add(&board->operated, world->counts.operated);
+    add(&board->cluster_pauses, world->counts.cluster_pauses);
     add(&board->nodes_removed, world->counts.nodes_removed);
     add(&board->witnessed, world->counts.witnessed);
     add(&board->stale_reads, world->counts.stale_reads);
@@ -386,32 +387,32 @@ static void summary(const struct plan *plan, const struct board *board, double w
            board->power_losses, board->runs_killed, board->rogue_welcomes, board->copies_kept,
            board->copies_used, board->copies_passed, board->copies_spoiled, board->published,
            board->prepared);
-    printf("operator's calls %" PRIu64 ", nodes removed %" PRIu64 ", stale reads %" PRIu64
-           ", events watched %" PRIu64 ", backups read back %" PRIu64
-           ", folders that stayed %" PRIu64 ", that agents removed %" PRIu64
-           ", told that a tenant has too much %" PRIu64 " times, let go for it %" PRIu64
-           ", written late %" PRIu64 ", shown as orphans %" PRIu64
-           ", continued by other jobs %" PRIu64 ", restarts by the broker %" PRIu64
-           ", spares taken %" PRIu64 ", hangs %" PRIu64 ", told %" PRIu64
-           ", that ended a run %" PRIu64 ", orders to read again %" PRIu64
-           ", victims held for one %" PRIu64 "; victims taken by force in an outage %" PRIu64
-           ", ended without a checkpoint and without force %" PRIu64 ", attempts extended %" PRIu64
-           ", put off %" PRIu64 "; decisions computed again %" PRIu64
-           "; outages found out in time %" PRIu64 "; bits of a state flipped %" PRIu64
-           ", noticed by the member %" PRIu64 "; lines of telemetry that make no sense %" PRIu64
-           ", older folders put back at the end %" PRIu64 "; complete of one label %" PRIu64
-           ", of a step that was agreed %" PRIu64 ", %" PRIu64 " of them by ranks that have streams"
-           " (told so %" PRIu64 " times, %" PRIu64
-           " faults meanwhile), with which a job ended %" PRIu64 "; nodes off by a witness %" PRIu64
-           "\n",
-           board->operated, board->nodes_removed, board->stale_reads, board->watched,
-           board->backups, board->undeleted, board->removed_by_agents, board->over_quota,
-           board->let_go_early, board->late, board->orphans_shown, board->continued,
-           board->comebacks, board->spares, board->hangs, board->hangs_told, board->hang_ends,
-           board->read_again, board->held, board->forced, board->unforced_ends, board->extended,
-           board->deferred, board->recomputed, board->outages, board->flips, board->flips_told,
-           board->odd_samples, board->older, board->labelled, board->met, board->met_on_streams,
-           board->told_steps, board->barrier_faults, board->stood_still, board->witnessed);
+    printf(
+        "operator's calls %" PRIu64 ", nodes removed %" PRIu64 ", stale reads %" PRIu64
+        ", events watched %" PRIu64 ", backups read back %" PRIu64 ", folders that stayed %" PRIu64
+        ", that agents removed %" PRIu64 ", told that a tenant has too much %" PRIu64
+        " times, let go for it %" PRIu64 ", written late %" PRIu64 ", shown as orphans %" PRIu64
+        ", continued by other jobs %" PRIu64 ", restarts by the broker %" PRIu64
+        ", spares taken %" PRIu64 ", hangs %" PRIu64 ", told %" PRIu64 ", that ended a run %" PRIu64
+        ", orders to read again %" PRIu64 ", victims held for one %" PRIu64
+        "; victims taken by force in an outage %" PRIu64
+        ", ended without a checkpoint and without force %" PRIu64 ", attempts extended %" PRIu64
+        ", put off %" PRIu64 "; decisions computed again %" PRIu64
+        "; outages found out in time %" PRIu64 "; bits of a state flipped %" PRIu64
+        ", noticed by the member %" PRIu64 "; lines of telemetry that make no sense %" PRIu64
+        ", older folders put back at the end %" PRIu64 "; complete of one label %" PRIu64
+        ", of a step that was agreed %" PRIu64 ", %" PRIu64 " of them by ranks that have streams"
+        " (told so %" PRIu64 " times, %" PRIu64
+        " faults meanwhile), with which a job ended %" PRIu64 "; nodes off by a witness %" PRIu64
+        ", cluster pauses %" PRIu64 "\n",
+        board->operated, board->nodes_removed, board->stale_reads, board->watched, board->backups,
+        board->undeleted, board->removed_by_agents, board->over_quota, board->let_go_early,
+        board->late, board->orphans_shown, board->continued, board->comebacks, board->spares,
+        board->hangs, board->hangs_told, board->hang_ends, board->read_again, board->held,
+        board->forced, board->unforced_ends, board->extended, board->deferred, board->recomputed,
+        board->outages, board->flips, board->flips_told, board->odd_samples, board->older,
+        board->labelled, board->met, board->met_on_streams, board->told_steps,
+        board->barrier_faults, board->stood_still, board->witnessed, board->cluster_pauses);
     printf("sum of traces %016" PRIx64 "; ", board->traces);
     printf("most ms until a leader after healing %" PRIu64
            "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 " (elected %" PRIu64

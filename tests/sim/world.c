@@ -234,6 +234,7 @@ void world_run(struct world *world)
     bursts_start(world);
     changes_start(world);
     operator_start(world);
+    cluster_pauses_start(world);
     orphans_start(world);
     stale_start(world);
     streams_start(world);
@@ -321,6 +322,7 @@ void world_free(struct world *world)
     load_close(world);
     changes_close(world);
     operator_close(world);
+    cluster_pauses_close(world);
     orphans_stop(world);
     stale_close(world);
     streams_close(world);

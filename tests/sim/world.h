@@ -85,13 +85,14 @@ struct world_options {
     unsigned lost_files;         /* a file beside log and snapshots is damaged, or any file gone */
     unsigned callers;            /* of a hundred jobs so many are asked by a call */
     unsigned regions;            /* ... and of the others, in shared memory */
-    unsigned ranks;    /* of a hundred jobs so many have ranks that agree on what they save */
-    unsigned restores; /* of a hundred jobs so many restore all parts, or the path */
-    unsigned spoils;   /* of a hundred parts that were restored so many have others spoiled */
-    unsigned readers;  /* parts that read from a target at a time; 0: any number */
-    unsigned direct;   /* jobs in a hundred that write at the destination itself */
-    unsigned memory;   /* ... and of the others, in their node's memory */
-    unsigned quotas;   /* of a hundred changes of targets so many limit the tenant instead */
+    unsigned ranks;          /* of a hundred jobs so many have ranks that agree on what they save */
+    unsigned restores;       /* of a hundred jobs so many restore all parts, or the path */
+    unsigned spoils;         /* of a hundred parts that were restored so many have others spoiled */
+    unsigned readers;        /* parts that read from a target at a time; 0: any number */
+    unsigned direct;         /* jobs in a hundred that write at the destination itself */
+    unsigned memory;         /* ... and of the others, in their node's memory */
+    unsigned cluster_pauses; /* the whole cluster is paused, so often in a minute */
+    unsigned quotas;         /* of a hundred changes of targets so many limit the tenant instead */
     /* of a hundred folders that were removed so many are written once more, late */
     unsigned late_writes;
     /* of a hundred registrations so many continue a job that has stopped, where there is one */

@@ -6,6 +6,7 @@
 void entries_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event,
                    uint64_t index)
 {
+    cluster_pauses_event(world, fsm, event);
     victims_event(world, fsm, event);
     comebacks_event(world, fsm, event);
     hangs_event(world, fsm, event);

@@ -178,7 +178,8 @@ struct world {
     char endpoints[512];
     struct member_changes *changes;
     struct world_operator *desk;
-    struct world_operator *remover; /* likewise, of nodes */
+    struct cluster_pauses *cluster_pauses; /* NULL: there are none */
+    struct world_operator *remover;        /* likewise, of nodes */
     struct stale_reads *stale;
     struct world_streams *streams;
     struct history *history;
@@ -216,7 +217,7 @@ struct world {
         uint64_t standstills, stragglers, unready, unready_us;
         uint64_t evaluations, evaluation_us; /* seen of single jobs, and the longest wait for one */
         uint64_t epochs;
-        uint64_t operated, stale_reads, watched, backups, undeleted;
+        uint64_t operated, cluster_pauses, stale_reads, watched, backups, undeleted;
         uint64_t removed_by_agents; /* folders */
         uint64_t held;              /* victims whose checkpoint was read before they were ended */
         uint64_t over_quota, let_go_early; /* refused for a tenant's limit, as told; gone for it */
@@ -342,6 +343,10 @@ void places_known(struct world *world, struct world_job *job,
 /* world_operator.c */
 void operator_start(struct world *world);
 void operator_close(struct world *world);
+/* world_cluster_pauses.c */
+void cluster_pauses_start(struct world *world);
+void cluster_pauses_close(struct world *world);
+void cluster_pauses_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
 /* One who reads of any member (world_stale.c). */
 void stale_start(struct world *world);
 void stale_close(struct world *world);

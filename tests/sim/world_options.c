@@ -78,6 +78,7 @@ static const struct option {
     OPTION(spoils),
     OPTION(readers),
     OPTION(quotas),
+    OPTION(cluster_pauses),
     OPTION(discards),
     OPTION(direct),
     OPTION(late_writes),
@@ -300,4 +301,5 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     ret_options->hung = next(&state, 3) == 0 ? 2 + (unsigned)next(&state, 12) : 0;
     ret_options->witness = next(&state, 4) == 0 ? 0 : 10 + (unsigned)next(&state, 91);
     ret_options->regions = next(&state, 3) == 0 ? 10 + (unsigned)next(&state, 91) : 0;
+    ret_options->cluster_pauses = next(&state, 3) == 0 ? 2 + (unsigned)next(&state, 10) : 0;
 }
