@@ -266,7 +266,9 @@
     X(120, CLUSTER_PAUSED, 9,                                                                      \
       "the cluster is paused since {c} s{t}; it asks for no checkpoint, restarts, moves and "      \
       "removes nothing",                                                                           \
-      "ckptctl cluster resume ends the pause; ckptctl status says until when it lasts")
+      "ckptctl cluster resume ends the pause; ckptctl status says until when it lasts")            \
+    X(121, NODE_TAKEN, 9, "another agent has the name of the node, and is heard",                  \
+      "start it with the --name of its own node, or stop the other one")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

@@ -73,6 +73,7 @@ struct broker_counters {
     uint64_t not_leader_total;   /* answered with a redirect */
     uint64_t full_total;         /* answered with push-back */
     uint64_t rate_limited_total; /* of users who ask too often; rate.h */
+    uint64_t agent_twins_total;  /* agents with another one's name; dispatcher_twins.c */
     uint64_t undecodable_total;
     uint64_t outcomes_total[BROKER_OUTCOMES_MAX]; /* of callers' mutations by enum fsm_status */
     uint64_t watchers;                            /* open Watch calls; watch.c */

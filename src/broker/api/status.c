@@ -729,6 +729,8 @@ void status_answer(struct request *request, struct scratch *scratch)
     status_warn_tenants(&status);
     status_warn_undeleted(&status);
     status_warn_nodes(&status);
+    if ((lost = dispatcher_twin_warning(broker->dispatcher, scratch)) != NULL)
+        status_warn(&status, lost);
     if ((lost = nodes_status(broker, scratch, &reply)) != NULL)
         status_warn(&status, lost);
     status_queues(&status);

@@ -351,6 +351,8 @@ struct broker;
       "Requests answered with a redirect to the leader.")                                          \
     X(RATE_LIMITED, COUNTER, "ckpt_rate_limited_total", NULL, NULL,                                \
       "Requests of users refused because the user asks too often.")                                \
+    X(AGENT_TWINS, COUNTER, "ckpt_agent_twins_refused_total", NULL, NULL,                          \
+      "Hellos of agents with the name of a node whose agent is heard.")                            \
     X(PUSHED_BACK, COUNTER, "ckpt_pushed_back_total", NULL, NULL,                                  \
       "Requests refused because a queue was full.")                                                \
     /* The same things under the names that another scheduler's dashboards know. Each is set       \

@@ -539,6 +539,7 @@ static void read_counters(struct metrics *metrics, const struct broker *broker)
     set_value(metrics, METRIC_MUTATIONS, (double)counters->mutations_total);
     set_value(metrics, METRIC_NOT_LEADER, (double)counters->not_leader_total);
     set_value(metrics, METRIC_RATE_LIMITED, (double)counters->rate_limited_total);
+    set_value(metrics, METRIC_AGENT_TWINS, (double)counters->agent_twins_total);
     set_value(metrics, METRIC_PUSHED_BACK, (double)counters->full_total);
     CHECK(fsm_status_count() <= BROKER_OUTCOMES_MAX);
     for (size_t status = 0; status < fsm_status_count(); status++) {

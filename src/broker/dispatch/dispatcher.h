@@ -54,4 +54,9 @@ void dispatcher_fill_place(struct dispatcher *dispatcher, Ckpt__V1__Checkpoint *
 void dispatcher_fill_queue(const struct dispatcher *dispatcher, uint32_t target_slot,
                            Ckpt__V1__TargetStatus *target);
 
+/* For Status, for a minute after the last refusal: a node has two agents. The text lives in the
+ * scratch; NULL: none has. */
+struct scratch;
+char *dispatcher_twin_warning(const struct dispatcher *dispatcher, struct scratch *scratch);
+
 #endif

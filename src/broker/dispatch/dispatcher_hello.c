@@ -1,7 +1,9 @@
 /* The first message of an agent's stream, before anybody believes it. */
+#include <stdio.h>
 #include <string.h>
 
 #include "fsm/fsm.h"
+#include "src/base/log.h"
 #include "src/broker/dispatch/dispatcher_internal.h"
 
 static int text_check(const char *field, const char *text, struct err *err)
@@ -30,4 +32,28 @@ int dispatcher_hello_check(const Ckpt__V1__AgentHello *hello, struct err *err)
         platform_check("os", hello->os, err) != 0)
         return -1;
     return hello->domain[0] == '\0' ? 0 : id_check("domain", hello->domain, err);
+}
+
+void dispatcher_refusal(const struct rpc_peer *peer, const char *node_id, char *text, size_t size)
+{
+    log_warning("agent_refused", "peer=%s identity=%s node=%s text=\"not its own node\"",
+                peer->address, peer->identity, node_id);
+    snprintf(text, size,
+             "PERMISSION_DENIED: %s may not speak for node %s; start the agent with the --name of "
+             "its certificate, or issue one: ckptctl tls issue agent %s",
+             peer->identity, node_id, node_id);
+}
+
+/* Agents keep what they obeyed: one that obeyed a later reign than this cluster remembers will obey
+ * this one no more (I25). */
+void dispatcher_note_fence(struct broker *broker, const Ckpt__V1__AgentHello *hello)
+{
+    struct broker_counters *counters = &broker->counters;
+
+    if (hello->highest_epoch < counters->fence_epoch ||
+        (hello->highest_epoch == counters->fence_epoch &&
+         hello->highest_term <= counters->fence_term))
+        return;
+    counters->fence_epoch = hello->highest_epoch;
+    counters->fence_term = hello->highest_term;
 }

@@ -14,6 +14,19 @@ struct session;
 
 enum { DISPATCHER_TEXT_BYTES = 129 }; /* of each text of a hello, with its end */
 
+/* The agent that a stream is of: a process, by the boot of its node and its start. */
+struct dispatcher_agent {
+    const char *boot_id, *address;
+    uint64_t started_ms; /* of its own clock; 0: not said */
+};
+
+/* The last agent that was refused because another one has its node. */
+enum { DISPATCHER_TWIN_AGAIN_MS = 60000 };
+struct dispatcher_twin {
+    uint64_t at_ms, logged_ms; /* monotonic; 0: none yet */
+    char node_id[DISPATCHER_TEXT_BYTES], first[64], refused[64];
+};
+
 /* Made on every member, at work on the leader alone: `serving`. */
 struct dispatcher {
     struct broker *broker;
@@ -35,10 +48,20 @@ struct dispatcher {
     uint64_t *hello_by_slot;  /* number of the node's newest hello, 0: none */
     uint32_t slot_count;
     uint64_t hellos;
+    struct dispatcher_twin twin;
 };
 
 /* dispatcher_hello.c. ERR_INVALID: a field of it is wrong, by name. */
 int dispatcher_hello_check(const Ckpt__V1__AgentHello *hello, struct err *err);
+/* The certificate is another node's: logged, and the text for its agent. */
+void dispatcher_refusal(const struct rpc_peer *peer, const char *node_id, char *text, size_t size);
+void dispatcher_note_fence(struct broker *broker, const Ckpt__V1__AgentHello *hello);
+
+/* dispatcher_twins.c. The node has an attached stream; true: `agent` is another one than it is of,
+ * and the text says so. */
+bool dispatcher_twin_refused(struct dispatcher *dispatcher, const struct fsm_node *node,
+                             const struct dispatcher_agent *attached,
+                             const struct dispatcher_agent *agent, char *text, size_t size);
 
 /* dispatcher_session.c */
 void dispatcher_sessions_serve(struct dispatcher *dispatcher); /* adds the method */

@@ -52,6 +52,7 @@ struct session {
     uint64_t hello_number; /* of all that came to this member */
     uint64_t beat;         /* the sequence of the last heartbeat; 0: none came yet */
     uint64_t refused;      /* heartbeats */
+    uint64_t started_ms;   /* of its agent */
     char node_id[DISPATCHER_TEXT_BYTES], boot_id[DISPATCHER_TEXT_BYTES];
     char machine[FSM_PLATFORM_BYTES], os[FSM_PLATFORM_BYTES];
     char version[DISPATCHER_TEXT_BYTES], domain[DISPATCHER_TEXT_BYTES];
@@ -307,27 +308,8 @@ static void refuse_node(struct session *session, const char *node_id)
     const struct rpc_peer *peer = rpc_call_peer(session->call);
     char text[512];
 
-    log_warning("agent_refused", "peer=%s identity=%s node=%s text=\"not its own node\"",
-                peer->address, peer->identity, node_id);
-    snprintf(text, sizeof(text),
-             "PERMISSION_DENIED: %s may not speak for node %s; start the agent with the --name of "
-             "its certificate, or issue one: ckptctl tls issue agent %s",
-             peer->identity, node_id, node_id);
+    dispatcher_refusal(peer, node_id, text, sizeof(text));
     session_finish(session, RPC_PERMISSION_DENIED, text);
-}
-
-/* Agents keep what they obeyed: one that obeyed a later reign than this cluster remembers will obey
- * this one no more (I25). */
-static void note_fence(struct broker *broker, const Ckpt__V1__AgentHello *hello)
-{
-    struct broker_counters *counters = &broker->counters;
-
-    if (hello->highest_epoch < counters->fence_epoch ||
-        (hello->highest_epoch == counters->fence_epoch &&
-         hello->highest_term <= counters->fence_term))
-        return;
-    counters->fence_epoch = hello->highest_epoch;
-    counters->fence_term = hello->highest_term;
 }
 
 /* What runs on the node would count as gone. A boot that is over sends nothing any more, so it
@@ -397,6 +379,29 @@ static bool hello_known(const struct session *session, const struct fsm_node *no
             (fsm_node_refusal(node) != FSM_OK && !fsm_node_gone(node)));
 }
 
+static struct dispatcher_agent agent_of(const struct session *session)
+{
+    return (struct dispatcher_agent){session->boot_id, rpc_call_peer(session->call)->address,
+                                     session->started_ms};
+}
+
+/* Two agents of one name; true: the newcomer's stream is ended. */
+static bool twin_refused(struct session *session, const struct fsm_node *node)
+{
+    const struct session *attached =
+        node == NULL ? NULL : *slot_entry(session->dispatcher, node->slot);
+    struct dispatcher_agent agent = agent_of(session), first;
+    char text[512];
+
+    if (attached == NULL)
+        return false;
+    first = agent_of(attached);
+    if (!dispatcher_twin_refused(session->dispatcher, node, &first, &agent, text, sizeof(text)))
+        return false;
+    session_finish(session, RPC_FAILED_PRECONDITION, text);
+    return true;
+}
+
 /* A node that is known, as its hello tells it, is attached at once and costs no log entry.
  * Everything else becomes a NodeSeen first: the stream is the node's when the state knows the
  * node. */
@@ -418,14 +423,17 @@ static void take_hello(struct session *session, const Ckpt__V1__AgentHello *hell
         return;
     }
     session->greeted = true;
-    note_fence(session->dispatcher->broker, hello);
+    dispatcher_note_fence(session->dispatcher->broker, hello);
     snprintf(session->node_id, sizeof(session->node_id), "%s", hello->node_id);
     snprintf(session->boot_id, sizeof(session->boot_id), "%s", hello->boot_id);
     snprintf(session->version, sizeof(session->version), "%s", hello->version);
     snprintf(session->machine, sizeof(session->machine), "%s", hello->machine);
     snprintf(session->os, sizeof(session->os), "%s", hello->os);
     snprintf(session->domain, sizeof(session->domain), "%s", hello->domain);
+    session->started_ms = hello->agent_started_at_ms;
     node = fsm_node_find(session_fsm(session), session->node_id);
+    if (twin_refused(session, node))
+        return;
     note_hello(session, node);
     if (hello_known(session, node)) {
         session_attach(session);

@@ -65,7 +65,8 @@ static void send_up(struct agent *agent, const Ckpt__V1__AgentUp *up)
     rpc_client_call_send(agent->call, bytes, length);
 }
 
-static void hello_of_boot(struct agent *agent, const char *node_id, const char *boot_id)
+static void hello_of_agent(struct agent *agent, const char *node_id, const char *boot_id,
+                           uint64_t started_ms)
 {
     Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
     Ckpt__V1__AgentHello message = CKPT__V1__AGENT_HELLO__INIT;
@@ -78,9 +79,15 @@ static void hello_of_boot(struct agent *agent, const char *node_id, const char *
     message.version = (char[]){"0.1.0"};
     message.machine = (char[]){"x86_64"};
     message.os = (char[]){"debian 12"};
+    message.agent_started_at_ms = started_ms;
     up.body_case = CKPT__V1__AGENT_UP__BODY_HELLO;
     up.hello = &message;
     send_up(agent, &up);
+}
+
+static void hello_of_boot(struct agent *agent, const char *node_id, const char *boot_id)
+{
+    hello_of_agent(agent, node_id, boot_id, 0);
 }
 
 static void hello(struct agent *agent, const char *node_id)
@@ -148,7 +155,7 @@ __attribute__((unused)) static void report_started(struct agent *agent, uint64_t
     report(agent, &message);
 }
 
-static uint64_t acknowledged(const struct agent *agent)
+__attribute__((unused)) static uint64_t acknowledged(const struct agent *agent)
 {
     Ckpt__V1__AgentDown *down = last(agent, CKPT__V1__AGENT_DOWN__BODY_ACK);
 

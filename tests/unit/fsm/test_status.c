@@ -191,6 +191,7 @@ static const char *const elsewhere[] = {
     "FEATURE_LEVEL",        /* test_level.c: of a proposal, never of an entry */
     "PASSIVE",              /* test_passive.c */
     "CLUSTER_PAUSED",       /* test_pause.c */
+    "NODE_TAKEN",           /* src/broker/dispatch/dispatcher_twins.c: of a stream */
     "INVALID_FOLDER",       /* test_validate.c: of a proposal, never of an entry */
 };
 
