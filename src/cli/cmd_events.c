@@ -1,7 +1,9 @@
 /* ckptctl events: what happened, and with -f what happens. */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "src/base/check.h"
+#include "src/cli/call.h"
 #include "src/cli/commands.h"
 #include "src/cli/event_text.h"
 #include "src/cli/members.h"
@@ -21,6 +23,7 @@ struct printer {
     struct event_history history;
     json_t *items; /* of one JSON document; NULL: each event is a line */
     uint64_t left; /* events still wanted; 0: no limit */
+    uint64_t seen;
 };
 
 /* NULL: not known. The text lives as long as names. */
@@ -78,6 +81,7 @@ static bool on_event(struct cli *cli, void *data, const Ckpt__V1__Event *event)
 {
     struct printer *printer = data;
 
+    printer->seen++;
     if (event->gap)
         cli_note(cli, "remark: events before %" PRIu64 " are no longer kept", event->sequence);
     if (printer->items != NULL)
@@ -88,6 +92,25 @@ static bool on_event(struct cli *cli, void *data, const Ckpt__V1__Event *event)
     if (cli_flag(cli, "follow") && fflush(cli->out) != 0)
         return false;
     return printer->left == 0 || --printer->left > 0;
+}
+
+/* A job without an event that is kept: it may be there all the same. */
+static enum cli_exit find_job(struct cli *cli, const struct watch_options *options)
+{
+    Ckpt__V1__GetAllocationRequest request = CKPT__V1__GET_ALLOCATION_REQUEST__INIT;
+    ProtobufCMessage *reply = NULL;
+    enum cli_exit code;
+    char what[160];
+
+    if (options->allocation_id[0] == '\0')
+        return CLI_OK;
+    request.allocation_id = options->allocation_id;
+    request.stale = options->stale;
+    snprintf(what, sizeof(what), "list events of job %.128s", options->allocation_id);
+    code = call_read(cli, what, "BrokerService/GetAllocation", &request.base,
+                     &ckpt__v1__allocation__descriptor, &reply);
+    call_free(reply);
+    return code;
 }
 
 enum cli_exit command_events(struct cli *cli)
@@ -116,6 +139,8 @@ enum cli_exit command_events(struct cli *cli)
         printer.items = json_array();
     code = watch_run(cli, &options, on_event, &printer);
     members_free(&printer.names.members);
+    if (code == CLI_OK && printer.seen == 0)
+        code = find_job(cli, &options);
     if (printer.items != NULL && code == CLI_OK)
         output_json(cli, "events", printer.items);
     else
