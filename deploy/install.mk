@@ -33,10 +33,11 @@ install: programs $(BUILD)/manual/done install-app ## all of it: make install [P
 	install -d $(DESTDIR)$(SYSCONFDIR)/ckpt
 	for file in $(CONFIGURATIONS); do \
 		[ -e $(DESTDIR)$(SYSCONFDIR)/ckpt/$$file ] || install -m 644 deploy/$$file $(DESTDIR)$(SYSCONFDIR)/ckpt/$$file || exit 1; done
-	install -d $(DESTDIR)$(SHAREDIR)/ckpt/profiles $(DESTDIR)$(SHAREDIR)/ckpt/lsf $(DESTDIR)$(SHAREDIR)/ckpt/prometheus $(DESTDIR)$(DOCDIR)
+	install -d $(DESTDIR)$(SHAREDIR)/ckpt/profiles $(DESTDIR)$(SHAREDIR)/ckpt/lsf $(DESTDIR)$(SHAREDIR)/ckpt/prometheus $(DESTDIR)$(SHAREDIR)/ckpt/grafana $(DESTDIR)$(DOCDIR)
 	install -m 644 $(PROFILES) $(DESTDIR)$(SHAREDIR)/ckpt/profiles
 	install -m 755 deploy/lsf/* $(DESTDIR)$(SHAREDIR)/ckpt/lsf
 	install -m 644 deploy/prometheus/ckpt.rules.yml $(DESTDIR)$(SHAREDIR)/ckpt/prometheus
+	install -m 644 deploy/grafana/ckpt.json $(DESTDIR)$(SHAREDIR)/ckpt/grafana
 	install -m 644 $(DOCUMENTS:%=deploy/%) $(DESTDIR)$(DOCDIR)
 	install -d $(DESTDIR)$(BASH_FOLDER) $(DESTDIR)$(FISH_FOLDER) $(DESTDIR)$(ZSH_FOLDER)
 	for page in $(MAN_PAGES); do install -D -m 644 $(BUILD)/manual/$$page $(DESTDIR)$(MANDIR)/$$page || exit 1; done

@@ -1,6 +1,7 @@
 /* The metrics text: names, syntax, aliases (U14, S1-070, P-080, F-014, T-004, T-006), and that
  * promtool and the rules agree. */
 #include <ctype.h>
+#include <jansson.h>
 #include <unistd.h>
 
 #include "src/broker/daemon/metrics.h"
@@ -219,13 +220,13 @@ static void strip_suffix(char *name)
     }
 }
 
-static void rules_use_only_names_that_exist(void **state)
+/* Returns how many names of metrics the file holds; each must be one that is emitted. */
+static int check_names(const char *path)
 {
-    char *rules = read_rules("deploy/prometheus/ckpt.rules.yml");
+    char *rules = read_rules(path);
     struct buf text;
     int checked = 0;
 
-    (void)state;
     render(&text);
     for (char *p = rules; (p = strpbrk(p, "cl")) != NULL; p++) {
         char name[128] = "", line[160];
@@ -244,13 +245,121 @@ static void rules_use_only_names_that_exist(void **state)
         strip_suffix(name);
         snprintf(line, sizeof(line), "# TYPE %s ", name);
         if (!has(&text, line))
-            print_error("the rules use %s\n", name);
+            print_error("%s uses %s\n", path, name);
         assert_true(has(&text, line));
         checked++;
         p += length - 1;
     }
-    assert_true(checked > 15);
     buf_close(&text);
+    free(rules);
+    return checked;
+}
+
+static void rules_use_only_names_that_exist(void **state)
+{
+    (void)state;
+    assert_true(check_names("deploy/prometheus/ckpt.rules.yml") > 15);
+}
+
+/* ---- the dashboard ---- */
+
+/* The labels of a metric, as the table has them. */
+static bool label_exists(const char *metric, const char *label)
+{
+    static const struct {
+        const char *name, *labels[2];
+    } rows[] = {
+#define X(id, kind, name, first, second, help) {name, {first, second}},
+        METRICS(X)
+#undef X
+    };
+
+    if (strcmp(label, "job") == 0 || strcmp(label, "instance") == 0 || strcmp(label, "le") == 0)
+        return true; /* of Prometheus itself, and of histograms */
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++)
+        for (size_t j = 0; strcmp(rows[i].name, metric) == 0 && j < 2; j++)
+            if (rows[i].labels[j] != NULL && strcmp(rows[i].labels[j], label) == 0)
+                return true;
+    return false;
+}
+
+/* The first metric of a query, without what a histogram adds; "": a recording rule's name. */
+static void metric_of(const char *query, char name[128])
+{
+    const char *at = strstr(query, "ckpt_");
+    size_t length = at == NULL ? 0 : strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789_");
+
+    name[0] = '\0';
+    if (at == NULL || (at > query && at[-1] == ':'))
+        return;
+    assert_true(length < 128);
+    memcpy(name, at, length);
+    name[length] = '\0';
+    strip_suffix(name);
+}
+
+/* Words between by ( and ): the series of a panel. */
+static void check_by(const char *query)
+{
+    char metric[128], labels[128], *rest = NULL;
+    const char *by = strstr(query, " by (");
+
+    metric_of(query, metric);
+    if (by == NULL)
+        return;
+    snprintf(labels, sizeof(labels), "%.*s", (int)strcspn(by + 5, ")"), by + 5);
+    for (char *label = strtok_r(labels, ", ", &rest); label != NULL;
+         label = strtok_r(NULL, ", ", &rest))
+        if (!label_exists(metric, label))
+            fail_msg("%s: %s has no label %s", query, metric, label);
+}
+
+/* {{label}} of a legend: grouped by, or the series' own. */
+static void check_legend(const char *query, const char *legend)
+{
+    char metric[128];
+
+    metric_of(query, metric);
+    for (const char *at = legend; (at = strstr(at, "{{")) != NULL; at += 2) {
+        char label[64];
+
+        snprintf(label, sizeof(label), "%.*s", (int)strcspn(at + 2, "}"), at + 2);
+        if (!label_exists(metric, label))
+            fail_msg("%s: its legend names %s", query, label);
+        if (strstr(query, " by (") != NULL)
+            assert_non_null(strstr(strstr(query, " by ("), label));
+    }
+}
+
+/* U15: every query of every panel; recording rules are those of the rules' file. */
+static void the_dashboard_asks_only_for_what_is_emitted(void **state)
+{
+    json_t *dashboard = json_load_file("deploy/grafana/ckpt.json", JSON_REJECT_DUPLICATES, NULL);
+    char *rules = read_rules("deploy/prometheus/ckpt.rules.yml");
+    size_t i, j, queries = 0;
+    json_t *panel, *target;
+
+    (void)state;
+    assert_non_null(dashboard);
+    assert_true(check_names("deploy/grafana/ckpt.json") > 40);
+    json_array_foreach(json_object_get(dashboard, "panels"), i, panel)
+    {
+        assert_non_null(json_string_value(json_object_get(panel, "title")));
+        json_array_foreach(json_object_get(panel, "targets"), j, target)
+        {
+            const char *query = json_string_value(json_object_get(target, "expr"));
+            const char *recorded = strstr(query, "cluster:");
+
+            assert_non_null(query);
+            queries++;
+            check_by(query);
+            check_legend(query, json_string_value(json_object_get(target, "legendFormat")));
+            if (recorded != NULL && strstr(rules, recorded) == NULL)
+                fail_msg("no rule records %s", recorded);
+        }
+    }
+    assert_true(queries > 40);
+    json_decref(dashboard);
     free(rules);
 }
 
@@ -275,6 +384,7 @@ int main(void)
         cmocka_unit_test(a_missing_registry_is_no_error),
         cmocka_unit_test(promtool_accepts_the_text),
         cmocka_unit_test(rules_use_only_names_that_exist),
+        cmocka_unit_test(the_dashboard_asks_only_for_what_is_emitted),
         cmocka_unit_test(promtool_accepts_the_rules_and_their_tests_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
