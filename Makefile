@@ -343,7 +343,7 @@ test: deps                                      ## everything CI runs, but for t
 BUILD_TESTS = $(MAKE) --no-print-directory $(PARALLEL) test-programs
 .PHONY: check test-programs systems-programs systems-rest
 test-programs: $(UNIT_BIN) $(GOLDEN_BIN) $(SIM_BIN) $(FUZZ_BIN)
-systems-programs: programs
+systems-programs: programs $(BUILD)/bench/agents
 	-$(Q)deploy/install-deps.sh systems
 	$(Q)if command -v mpicc > /dev/null; then $(MAKE) --no-print-directory $(MPI:%=$(BUILD)/bin/%); fi
 systems: systems-programs                       ## against real systems that are not ours; skips what cannot be installed

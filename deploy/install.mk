@@ -9,7 +9,7 @@ FISH_FOLDER = $(SHAREDIR)/fish/vendor_completions.d
 ZSH_FOLDER ?= $(SHAREDIR)/zsh/site-functions
 MAN_PAGES = man1/ckptctl.1 man1/ckpt-run.1 man8/ckptd.8 man8/ckpt-agentd.8 man8/ckpt-worker.8 man8/ckpt-worker-s3.8 man5/ckptd.yaml.5 man5/ckpt-agentd.yaml.5
 COMPLETED = ckptctl ckpt-run ckptd ckpt-agentd
-DOCUMENTS = RUNBOOK.md JOBS.md TRY.md CLIENTS.md README.md
+DOCUMENTS = RUNBOOK.md JOBS.md TRY.md CLIENTS.md SIZING.md README.md
 CONFIGURATIONS = ckptd.yaml ckpt-agentd.yaml
 
 # written by the programs themselves
