@@ -83,7 +83,7 @@ if [ ${#names[@]} -eq 0 ]; then # those with the most runs first, so that none o
     mapfile -t names < <(cd tests/sim/mutants && { grep -l '^runs:' ./*.patch; grep -L '^runs:' ./*.patch; } | sed 's#^\./##; s/\.patch$//')
 fi
 mkdir -p "$SCRATCH/pristine/build/tests"
-cp -a Makefile fsm raft src proto tests "$SCRATCH/pristine" || exit 1
+cp -a Makefile deploy fsm raft src proto tests "$SCRATCH/pristine" || exit 1
 for part in gen lib fsm raft src tests/sim; do # what has not changed is not built again; other builds may lie in the same folder
     [ ! -e "${BUILD:-build}/$part" ] || cp -a "${BUILD:-build}/$part" "$SCRATCH/pristine/build/$part" || exit 1
 done
