@@ -676,7 +676,7 @@ static enum fsm_status validate_expire_over_quota(const fsm_command *command,
 
 enum { COMMAND_FIRST = CKPT__LOG__V1__COMMAND__BODY_CLUSTER_INIT };
 
-/* By the number of the body, without gaps; a command without its row would call NULL in its first
+/* By the number of the body; a command without its row would call NULL in its first
  * test. */
 static validator *const validators[] = {
 #define V(name) [CKPT__LOG__V1__COMMAND__BODY_##name - COMMAND_FIRST]
@@ -721,6 +721,9 @@ static validator *const validators[] = {
     V(NODE_OFF) = validate_node_off,
     V(RESTART_CHOICE) = validate_restart_choice,
     V(HANG) = validate_hang,
+    V(START_DRILL) = fsm_validate_start_drill,
+    V(PROBE_DRILL) = fsm_validate_probe_drill,
+    V(TELL_DRILL) = fsm_validate_tell_drill,
 #undef V
 };
 
