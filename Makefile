@@ -73,7 +73,7 @@ GEN_C = $(PROTOS:proto/%.proto=$(BUILD)/gen/%.pb-c.c)
 # what `ckptctl register --help` says of a field is its comment in the .proto
 SPEC_HELP = $(BUILD)/gen/ckpt/v1/allocation_spec_help.h
 # what members of earlier builds do not know, of what enters the log and snapshots
-PROTOS_LOGGED = $(addprefix proto/ckpt/,v1/common.proto v1/broker.proto v1/agent.proto log/v1/command.proto log/v1/snapshot.proto)
+PROTOS_LOGGED = $(addprefix proto/ckpt/,v1/common.proto v1/broker.proto v1/agent.proto v1/drill.proto log/v1/command.proto log/v1/snapshot.proto)
 LEVELS = $(BUILD)/gen/ckpt/levels.h
 GEN_H = $(GEN_C:.c=.h) $(SPEC_HELP) $(LEVELS)
 

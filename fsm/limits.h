@@ -37,6 +37,7 @@ enum {
     FSM_WRITES_MAX = 1 << 20,   /* parts that are written to it at a time */
     FSM_TENANTS_MAX = 1024,     /* with sums of their own; the last one stands for all others */
     FSM_QUEUES_MAX = 256,
+    FSM_DRILLS_MAX = 32, /* kept; the oldest gives way */
     FSM_WAITING_PER_QUEUE_MAX = 64,
     FSM_PAST_REQUESTS_MAX = 1000000,
     FSM_REQUEST_FIELDS_MAX = 20,         /* of a command, by prints; what is beyond is not named */

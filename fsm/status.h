@@ -263,6 +263,27 @@
       "the profile \"{t}\" saves the processes of one node, and the job has several parts",        \
       "ask the program by its own way, as ckptctl profile list has it, or register the job with "  \
       "one node")                                                                                  \
+    X(110, DRILL_UNDER_WAY, 9, "drill {c} is under way", "wait for its end: ckptctl drill list")   \
+    X(111, DRILL_WINDOW, 9,                                                                        \
+      "it is minute {c} of the day (UTC), and drills begin from minute {l} on",                    \
+      "wait, or open the window: ckptctl policy set drill_window_minutes=1440")                    \
+    X(112, DRILL_UPGRADE, 9,                                                                       \
+      "an upgrade is under way: the members are of {c} builds (a canary that watches counts)",     \
+      "end it first: ckptctl upgrade status")                                                      \
+    X(113, DRILL_OUTAGE, 9,                                                                        \
+      "{c} targets are unavailable already, and a drill would hide what comes of that",            \
+      "ckptctl targets says why; mend it first")                                                   \
+    X(114, DRILL_TOLERANCE, 9, "{c} more members may fail, a drill needs {l}",                     \
+      "start what is down, or add members: ckptctl status")                                        \
+    X(115, DRILL_BEHIND, 9, "a member has not all of the log yet, or is not heard",                \
+      "wait until it has caught up: ckptctl status")                                               \
+    X(116, DRILL_UNSUPERVISED, 9,                                                                  \
+      "nobody is known to start member {c} again when it ends (neither NOTIFY_SOCKET nor "         \
+      "INVOCATION_ID is set, as systemd does, nor supervised: yes in its configuration)",          \
+      "have it started by a supervisor, or say supervised: yes; leader-hang and member-loss end "  \
+      "no process")                                                                                \
+    X(117, DRILL_NOT_FOUND, 5, "drill {c} is not known, or does not wait for this",                \
+      "ckptctl drill list has the last ones")                                                      \
     X(120, CLUSTER_PAUSED, 9,                                                                      \
       "the cluster is paused since {c} s{t}; it asks for no checkpoint, restarts, moves and "      \
       "removes nothing",                                                                           \

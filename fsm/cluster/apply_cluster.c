@@ -235,6 +235,7 @@ enum fsm_status fsm_apply_new_epoch(struct fsm *fsm, const fsm_command *command,
     event.number = epoch_renew_checkpoints(fsm);
     outcome->current = event.number;
     fsm_event_emit(fsm, &event);
+    fsm_drill_abort(fsm, "a new epoch");
     return FSM_OK;
 }
 
@@ -256,7 +257,7 @@ const Ckpt__Log__V1__MemberFacts *fsm_member_at(const struct fsm *fsm, size_t i)
     return i < fsm->member_count ? fsm->members[i] : NULL;
 }
 
-/* For people alone: nothing in the state depends on who leads. */
+/* For people, and for a drill under way: nothing else in the state depends on who leads. */
 enum fsm_status fsm_apply_leader_elected(struct fsm *fsm, const fsm_command *command,
                                          struct fsm_outcome *outcome)
 {
@@ -272,6 +273,7 @@ enum fsm_status fsm_apply_leader_elected(struct fsm *fsm, const fsm_command *com
         if (fsm->members[i]->member_id == command->leader_elected->member_id)
             event.subject = fsm->members[i]->name;
     fsm_event_emit(fsm, &event);
+    fsm_drill_leader(fsm, command->leader_elected->member_id, command->leader_elected->term);
     return FSM_OK;
 }
 
@@ -437,6 +439,8 @@ enum fsm_status fsm_apply_tick(struct fsm *fsm, const fsm_command *command,
             fsm_verify_due_now(fsm, LIST_ITEM(timer, struct verification, timer));
         } else if (timer->kind == TIMER_TARGET) {
             fsm_failover_due(fsm, LIST_ITEM(timer, struct target, timer));
+        } else if (timer->kind == TIMER_DRILL) {
+            fsm_drill_due(fsm);
         } else if (timer->kind == TIMER_NODE) {
             fsm_drain_due(fsm, LIST_ITEM(timer, struct node, timer));
         } else if (timer->kind == TIMER_PAUSE) {

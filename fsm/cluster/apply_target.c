@@ -408,5 +408,6 @@ enum fsm_status fsm_apply_target_availability(struct fsm *fsm, const fsm_command
     fsm_target_budget(target);
     fsm_failover_arm(fsm, target);
     fsm_read_review(fsm);
+    fsm_drill_target(fsm, target->view.id, change->available);
     return FSM_OK;
 }

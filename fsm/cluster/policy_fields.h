@@ -18,10 +18,11 @@
 
 #include "fsm/limits.h"
 
-#define FSM_SECOND_MS UINT64_C(1000)
-#define FSM_HOUR_MS   (3600 * FSM_SECOND_MS)
-#define FSM_DAY_MS    (24 * FSM_HOUR_MS)
-#define FSM_YEAR_MS   (365 * FSM_DAY_MS)
+#define FSM_SECOND_MS   UINT64_C(1000)
+#define FSM_HOUR_MS     (3600 * FSM_SECOND_MS)
+#define FSM_DAY_MS      (24 * FSM_HOUR_MS)
+#define FSM_YEAR_MS     (365 * FSM_DAY_MS)
+#define FSM_DAY_MINUTES 1440
 
 /* clang-format off */
 #define FSM_POLICY_FIELDS(DURATION, COUNT32, COUNT64, CHOICE)                                      \
@@ -74,7 +75,10 @@
     CHOICE(orphan_rule, 1, 2, 1)                                                                   \
     DURATION(orphan_remove_age, FSM_SECOND_MS, FSM_YEAR_MS, 5184000000)                            \
     DURATION(restart_wait, FSM_SECOND_MS, FSM_DAY_MS, 600000)                                      \
-    DURATION(hang_after, FSM_SECOND_MS, FSM_DAY_MS, 300000)
+    DURATION(hang_after, FSM_SECOND_MS, FSM_DAY_MS, 300000)                                        \
+    DURATION(drill_max_age, FSM_SECOND_MS, FSM_YEAR_MS, 2592000000)                                \
+    COUNT32(drill_window_from_minute, 1, FSM_DAY_MINUTES, 1440)                                    \
+    COUNT32(drill_window_minutes, 1, FSM_DAY_MINUTES, 1440)
 /* clang-format on */
 
 /* The first must not be above the second. The merged policy is checked: two fields may be right

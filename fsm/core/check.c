@@ -743,6 +743,7 @@ static void check_sums(struct checker *checker)
     check_expect(checker, checker->giving == 0, "I30 who gives nodes up is listed as a victim",
                  "missing", checker->giving);
     checker->armed += fsm->pause != NULL && fsm->pause->view.until_ms != 0;
+    checker->armed += fsm->drills->timer.position != 0;
     check_expect(checker, checker->armed == fsm->timers.count, "INDEX timers", "armed",
                  checker->armed);
     for (const struct list *at = fsm->collectable->next; at != fsm->collectable; at = at->next)

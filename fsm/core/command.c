@@ -46,6 +46,9 @@ static const struct fsm_command_info commands[] = {
     {49, "restart_choice", fsm_apply_restart_choice, false, false, false, true},
     {50, "hang", fsm_apply_hang, false, false, false, true},
     {58, "pause_cluster", fsm_apply_pause_cluster, true, false, true, true},
+    {60, "start_drill", fsm_apply_start_drill, true, false, false, false},
+    {61, "probe_drill", fsm_apply_probe_drill, true, false, false, true},
+    {62, "tell_drill", fsm_apply_tell_drill, true, false, false, true},
 };
 
 /* For tests and documents, which walk the table. */

@@ -35,6 +35,7 @@ struct fsm *fsm_new(void)
     fsm->snapshots = check_alloc(sizeof(*fsm->snapshots));
     list_init(fsm->snapshots);
     fsm->undeleted = check_calloc(FSM_UNDELETED_MAX, sizeof(*fsm->undeleted));
+    fsm->drills = fsm_drills_new();
     fsm->next_event_sequence = 1;
     return fsm;
 }
@@ -102,6 +103,7 @@ void fsm_free(struct fsm *fsm)
     fsm_bases_free(fsm);
     if (fsm->learned != NULL)
         fsm_message_free(&fsm->learned->base);
+    fsm_drills_free(fsm->drills);
     for (size_t i = 0; i < FSM_PREEMPTIONS_MAX; i++)
         fsm_preemption_free(fsm, fsm->preemptions[i]);
     CHECK(fsm->intern_map.count == 0); /* every reference was given back */

@@ -15,6 +15,7 @@
  *          state. Sums over other records are check.c's.
  */
 #include "fsm/core/registry.h"
+#include "fsm/drill.h"
 #include "fsm/hang.h"
 #include "fsm/job/job.h"
 #include "fsm/node_life.h"
@@ -402,6 +403,7 @@ static void tables_check(const struct fsm *fsm, struct broken *broken)
     EXPECT(!fsm->initialised || fsm->epoch > 0);
     EXPECT(!fsm->initialised || fsm->cluster_id[0] != '\0');
     EXPECT(fsm->calibration_at_ms <= fsm->now_ms);
+    EXPECT(fsm_drills_kept(fsm));
 }
 
 /* Of the key that stands for one record of its table, see enum fsm_record. */

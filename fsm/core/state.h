@@ -246,6 +246,13 @@ struct pause {
     struct timer timer;    /* of until_ms */
 };
 
+/* The newest FSM_DRILLS_MAX, the oldest first; only the last one may be under way. */
+struct drills {
+    struct timer timer; /* of that one */
+    uint32_t count;
+    Ckpt__V1__Drill *items[FSM_DRILLS_MAX];
+};
+
 struct fsm {
     /* cluster */
     bool initialised;
@@ -301,6 +308,7 @@ struct fsm {
     FSM_COUNTERS(RECORD_MEMBER, RECORD_MEMBER_TEXT)
     struct fsm_losses losses;
     Ckpt__Log__V1__SetLearned *learned; /* NULL: nothing yet */
+    struct drills *drills;              /* heap: struct fsm may move */
     /* not part of the state */
     struct list *snapshots;            /* at work; heap: struct fsm may move */
     struct slot_queue changed_nodes;   /* nodes with changed orders, removed ones among them */
@@ -626,7 +634,9 @@ fsm_handler fsm_apply_cluster_init, fsm_apply_member_facts, fsm_apply_member_rol
     fsm_apply_tick, fsm_apply_leader_elected, fsm_apply_new_epoch, fsm_apply_collected,
     fsm_apply_drain_node, fsm_apply_set_learned, fsm_apply_node_running, fsm_apply_remove_target,
     fsm_apply_drain_target, fsm_apply_remove_node, fsm_apply_node_off, fsm_apply_scan_target,
-    fsm_apply_restart_choice, fsm_apply_hang, fsm_apply_pause_cluster;
+    fsm_apply_restart_choice, fsm_apply_hang, fsm_apply_pause_cluster,
+    fsm_apply_start_drill, fsm_apply_probe_drill,
+    fsm_apply_tell_drill;
 enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec,
                                struct fsm_outcome *outcome);
 /* Ends or requeues what runs on a node that is gone. */
@@ -650,6 +660,22 @@ uint32_t fsm_field_level(const ProtobufCMessageDescriptor *type,
                          const ProtobufCFieldDescriptor *field);
 /* The bits in `zeros` of the policy's fields of a higher level. */
 uint64_t fsm_policy_bits_above(uint32_t level);
+/* apply_drill.c */
+enum fsm_status fsm_validate_start_drill(const fsm_command *command, struct fsm_outcome *outcome);
+enum fsm_status fsm_validate_probe_drill(const fsm_command *command, struct fsm_outcome *outcome);
+enum fsm_status fsm_validate_tell_drill(const fsm_command *command, struct fsm_outcome *outcome);
+/* drill.c */
+struct drills *fsm_drills_new(void);
+void fsm_drills_free(struct drills *drills);
+void fsm_drill_due(struct fsm *fsm); /* its timer */
+void fsm_drill_leader(struct fsm *fsm, uint64_t member_id, uint64_t term);
+void fsm_drill_target(struct fsm *fsm, const char *target_id, bool available);
+void fsm_drill_abort(struct fsm *fsm, const char *why); /* the one under way, if there is one */
+/* A new one, the last; the oldest gives way. */
+Ckpt__V1__Drill *fsm_drill_add(struct fsm *fsm, const Ckpt__V1__Drill *drill);
+bool fsm_drill_valid(const struct fsm *fsm, const Ckpt__V1__Drill *drill); /* to be added */
+void fsm_drill_state(struct fsm *fsm, Ckpt__V1__Drill *drill, Ckpt__V1__DrillState state,
+                     const char *subject);
 /* policy.c */
 void fsm_policy_defaults(Ckpt__V1__Policy *policy);
 /* The defaults that a cluster of this level was founded with. */

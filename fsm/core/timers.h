@@ -3,9 +3,10 @@
  *
  * Flow     a function that changes the facts behind a deadline arms the timer anew at once. A Tick
  *          takes the first timers that are due (apply_cluster.c). Nothing fires by itself.
- * Shapes   one timer per allocation, checkpoint, preemption, target, verification, node and pause,
- *          inside them; it is disarmed before its record leaves. The order (instant, kind, key) is
- *          total: two members fire alike, whatever the history of their heaps.
+ * Shapes   one timer per allocation, checkpoint, preemption, target, verification and node,
+ *          inside them, one of the drill under way and one of a pause; it is disarmed before its
+ *          record leaves. The order (instant, kind, key) is total: two members fire alike, whatever
+ *          the history of their heaps.
  * Units    milliseconds of the state's clock.
  */
 #ifndef CKPT_FSM_TIMERS_H
@@ -21,7 +22,8 @@ enum timer_kind {
     TIMER_TARGET = 4,
     TIMER_VERIFICATION = 5,
     TIMER_NODE = 6,
-    TIMER_PAUSE = 7
+    TIMER_DRILL = 7,
+    TIMER_PAUSE = 8
 };
 
 /* kind and key are set once, when the record is made; the rest is fsm_timer_set()'s. */

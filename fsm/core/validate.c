@@ -727,6 +727,9 @@ static validator *const validators[] = {
     V(RESTART_CHOICE) = validate_restart_choice,
     V(HANG) = validate_hang,
     V(PAUSE_CLUSTER) = validate_pause_cluster,
+    V(START_DRILL) = fsm_validate_start_drill,
+    V(PROBE_DRILL) = fsm_validate_probe_drill,
+    V(TELL_DRILL) = fsm_validate_tell_drill,
 #undef V
 };
 

@@ -344,10 +344,9 @@ static bool checkpoint_too_late(const struct checkpoint *active, Ckpt__V1__After
 
 /* The first refusal that holds is told, with the numbers of its text. All are asked before anything
  * changes. */
-static enum fsm_status checkpoint_refusal(const struct fsm *fsm,
-                                          const struct allocation *allocation,
-                                          const struct checkpoint_ask *ask,
-                                          struct fsm_outcome *outcome)
+enum fsm_status fsm_checkpoint_refusal(const struct fsm *fsm, const struct allocation *allocation,
+                                       const struct checkpoint_ask *ask,
+                                       struct fsm_outcome *outcome)
 {
     const struct fsm_allocation *view = &allocation->view;
 
@@ -394,7 +393,7 @@ enum fsm_status fsm_checkpoint_ask(struct fsm *fsm, struct allocation *allocatio
                                    const struct checkpoint_ask *ask, struct fsm_outcome *outcome)
 {
     struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
-    enum fsm_status status = checkpoint_refusal(fsm, allocation, ask, outcome);
+    enum fsm_status status = fsm_checkpoint_refusal(fsm, allocation, ask, outcome);
 
     CHECK(allocation->view.id != NULL);
     if (status == FSM_TENANT_OVER_QUOTA)

@@ -175,6 +175,10 @@ struct checkpoint_ask {
  * outcome->checkpoint_id: which. */
 enum fsm_status fsm_checkpoint_ask(struct fsm *fsm, struct allocation *allocation,
                                    const struct checkpoint_ask *ask, struct fsm_outcome *outcome);
+/* The refusal of fsm_checkpoint_ask() now; FSM_OK: it would ask. */
+enum fsm_status fsm_checkpoint_refusal(const struct fsm *fsm, const struct allocation *allocation,
+                                       const struct checkpoint_ask *ask,
+                                       struct fsm_outcome *outcome);
 struct checkpoint *fsm_checkpoint_create(struct fsm *fsm, uint64_t id,
                                          struct allocation *allocation);
 void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint);

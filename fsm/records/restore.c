@@ -129,6 +129,11 @@ static bool restore_tenant(struct fsm *fsm, const Ckpt__Log__V1__TenantRecord *r
     return fsm_account_balanced(&tenant->account);
 }
 
+static bool restore_drill(struct fsm *fsm, const Ckpt__V1__Drill *drill)
+{
+    return fsm_drill_valid(fsm, drill) && fsm_drill_add(fsm, drill) != NULL;
+}
+
 static bool restore_calibration(struct fsm *fsm, const Ckpt__Log__V1__CalibrationRecord *record)
 {
     if (record->calibration == NULL || record->at_ms > fsm->now_ms)
@@ -730,6 +735,8 @@ bool fsm_restore_record(struct fsm *fsm, const snapshot_record *record)
         return restore_member(fsm, record->member);
     case BODY(TENANT):
         return restore_tenant(fsm, record->tenant);
+    case BODY(DRILL):
+        return restore_drill(fsm, record->drill);
     case BODY(CALIBRATION):
         return restore_calibration(fsm, record->calibration);
     case BODY(TARGET):

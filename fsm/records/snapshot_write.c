@@ -148,6 +148,13 @@ static void write_tenants(struct snapshot_writer *writer, const struct fsm *fsm)
     }
 }
 
+static void write_drills(struct snapshot_writer *writer, const struct fsm *fsm)
+{
+    CHECK(writer->write != NULL);
+    for (uint32_t i = 0; i < fsm->drills->count; i++)
+        write_record(writer, BODY(DRILL), &fsm->drills->items[i]->base);
+}
+
 static void write_calibration(struct snapshot_writer *writer, const struct fsm *fsm)
 {
     Ckpt__Log__V1__CalibrationRecord message = CKPT__LOG__V1__CALIBRATION_RECORD__INIT;
@@ -515,6 +522,7 @@ void fsm_write_prologue(struct snapshot_writer *writer, const struct fsm *fsm)
     write_cluster(writer, fsm);
     write_tenants(writer, fsm);
     write_calibration(writer, fsm);
+    write_drills(writer, fsm);
     write_targets(writer, fsm);
 }
 

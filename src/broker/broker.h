@@ -52,6 +52,7 @@ struct watch;
 struct backup;
 struct backup_schedule;
 struct upgrades;
+struct drills_duty;
 struct disk_ops; /* raft/io_ops.h */
 
 /* Statuses of fsm/core/status.h are counted by their number below this. */
@@ -131,6 +132,7 @@ struct broker {
     struct metrics *metrics;
     struct credentials *credentials; /* NULL without TLS */
     struct upgrades *upgrades;       /* NULL in the simulator: nobody restarts it */
+    struct drills_duty *drills;      /* NULL in tests and in the simulator: nothing is failed */
     struct http *http;               /* NULL when the member has no http address */
 };
 

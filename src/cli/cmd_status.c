@@ -5,6 +5,7 @@
 
 #include "src/base/check.h"
 #include "src/cli/commands.h"
+#include "src/cli/drill.h"
 #include "src/cli/human.h"
 #include "src/cli/members.h"
 #include "src/cli/output.h"
@@ -273,6 +274,24 @@ static void print_silent(struct cli *cli, const struct members *members)
     }
 }
 
+/* A member or target that is away then may be so on purpose. */
+static void print_drill(struct cli *cli, const Ckpt__V1__StatusReply *status)
+{
+    char kind[64], member[64];
+
+    if (status->drill == NULL)
+        return;
+    fprintf(cli->out, "drill %" PRIu64 ": %s", status->drill->drill_id,
+            drill_kind_word(status->drill->kind, kind));
+    if (status->drill->target_id[0] != '\0') {
+        fputs(" of ", cli->out);
+        output_safe(cli->out, status->drill->target_id);
+    } else {
+        fprintf(cli->out, " of %s", drill_member(status->drill, status->drill->member_id, member));
+    }
+    fprintf(cli->out, " is under way: ckptctl drill report %" PRIu64 "\n", status->drill->drill_id);
+}
+
 static void print_warnings(struct cli *cli, const struct members *members)
 {
     size_t count = 0;
@@ -335,6 +354,7 @@ enum cli_exit command_status(struct cli *cli)
         print_targets(cli, members.best);
         print_counts(cli, members.best);
         print_nodes(cli, members.best);
+        print_drill(cli, members.best);
         print_warnings(cli, &members);
     }
     code = cluster_serves(members.best) ? CLI_OK : CLI_NO_LEADER;

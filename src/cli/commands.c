@@ -282,6 +282,22 @@ static const struct option_spec restart_member_options[] = {
     FLAG("accept-outage", "also when nothing can be decided meanwhile"),
     {0}};
 
+/* Of a plan and of its run. */
+#define DRILL_OPTIONS                                                                              \
+    TEXT("target", "TARGET", "storage-outage: whose probes fail; without: the default target's"),  \
+        TEXT("job", "JOB", "a job that is checkpointed meanwhile; restore: whose checkpoint"),     \
+        DURATION("duration", "from the fault on; one that lasts is on for half of it", 2000)
+
+static const struct option_spec drill_plan_options[] = {DRILL_OPTIONS, {0}};
+
+static const struct option_spec drill_run_options[] = {
+    DRILL_OPTIONS, FLAG("no-wait", "the members go on by themselves; drill report tells"), {0}};
+
+static const struct option_spec drill_report_options[] = {
+    TEXT("html", "FILE", "as a page with the history of drills, for people who were not there"),
+    STALE,
+    {0}};
+
 static const struct option_spec canary_options[] = {
     FLAG("no-wait", "the member watches by itself; upgrade status tells its verdict"),
     FLAG("end", "end the watch under way: the build stays"),
@@ -424,6 +440,16 @@ const struct command commands[] = {
      canary_options, COMMAND_CHANGES},
     {"upgrade finalize", "", 0, 0, "take what the new build brings: the cluster's level rises",
      command_upgrade_finalize, finalize_options, COMMAND_CHANGES},
+    {"drill plan", "KIND", 1, 1,
+     "what a drill would do, to whom, what it may cost, which guard does not hold",
+     command_drill_plan, drill_plan_options, COMMAND_READS},
+    {"drill run", "KIND", 1, 1,
+     "fail on purpose: leader-kill, leader-hang, member-loss, storage-outage, restore",
+     command_drill_run, drill_run_options, COMMAND_CHANGES},
+    {"drill list", "", 0, 0, "drills, the newest first", command_drill_list, stale_options,
+     COMMAND_READS},
+    {"drill report", "[DRILL]", 0, 1, "what a drill has measured; without: the last one",
+     command_drill_report, drill_report_options, COMMAND_READS},
     {"restart-member", "[MEMBER]", 0, 1, "a member ends in good order and is started again",
      command_restart_member, restart_member_options, COMMAND_CHANGES},
     {"transfer", "[MEMBER]", 0, 1, "hand leadership over", command_transfer, NULL, COMMAND_CHANGES},

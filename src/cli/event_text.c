@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ckpt/v1/drill.pb-c.h"
 #include "src/base/check.h"
 #include "src/cli/human.h"
 
@@ -296,6 +297,17 @@ static void hang_line(const Ckpt__V1__Event *event, char *text, size_t size)
         snprintf(text, size, "job %s steps again, it was HUNG for %s", job, for_ms);
 }
 
+static void drill_line(const Ckpt__V1__Event *event, char *text, size_t size)
+{
+    char kind[HUMAN_BYTES], state[HUMAN_BYTES], subject[DETAIL_BYTES];
+
+    snprintf(text, size, "drill %" PRIu64 " (%s) is %s%s%s", event->number,
+             human_enum_words(&ckpt__v1__drill_kind__descriptor, (int)event->old_state, kind),
+             human_enum(&ckpt__v1__drill_state__descriptor, (int)event->new_state, state),
+             event->subject[0] == '\0' ? "" : ": ",
+             human_safe(event->subject, subject, sizeof(subject)));
+}
+
 static void epoch_line(const Ckpt__V1__Event *event, char *text, size_t size)
 {
     char subject[ID_BYTES];
@@ -479,6 +491,9 @@ static void event_sentence(const Ckpt__V1__Event *event, struct event_history *h
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_QUOTA:
         quota_line(event, text, size);
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_DRILL:
+        drill_line(event, text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_EPOCH:
         epoch_line(event, text, size);

@@ -93,7 +93,6 @@ static void check_signed(size_t verb, const char *request)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
     static char answer[SERVE_MESSAGE_BYTES + 1], request[SERVE_MESSAGE_BYTES + 1];
-    bool guessed; /* libFuzzer reads what is compared */
     size_t verb, said;
 
     if (servers[0] == NULL)
@@ -103,13 +102,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
     verb = bytes[0] % VERBS;
     memcpy(request, bytes + 1, length - 1);
     request[length - 1] = '\0';
-    guessed = memmem(bytes, length, SECRET, strlen(SECRET)) != NULL;
     said = s3_sign_server.answer(servers[verb], request, length - 1, answer);
     CHECK(said > 0 && said <= SERVE_MESSAGE_BYTES);
     answer[said] = '\0';
     CHECK(strlen(answer) == said);
     CHECK(answer[said - 1] == '\n');
-    CHECK(guessed || strstr(answer, SECRET) == NULL);
+    CHECK(strstr(answer, SECRET) == NULL);
     if (begins(answer, "date="))
         check_signed(verb, request);
     else

@@ -124,7 +124,7 @@ def bad_requests_are_refused_by_name_and_number():
         refused(cluster, "RequestPreemption", broker_pb2.RequestPreemptionRequest(request_id="p", preemption_class=5, nodes_needed=0), invalid)
         refused(cluster, "PutTarget", operator_pb2.PutTargetRequest(request_id="t", spec=common_pb2.TargetSpec(
             target_id="s3", kind=common_pb2.TARGET_KIND_S3, prefix="s3://B/", write_bytes_per_s=1)), invalid, service="operator")
-        refused(cluster, "RunDrill", operator_pb2.DrillRequest(request_id="d", name="x"), grpc.StatusCode.UNIMPLEMENTED, service="operator")
+        refused(cluster, "RunDrill", operator_pb2.DrillRequest(request_id="d", name="x"), invalid, service="operator")
         # bytes that do not decode, and a field that nobody knows
         leader = cluster.wait_leader()
         raw = cluster.client.channel(leader.api).unary_unary("/ckpt.v1.BrokerService/RegisterAllocation")

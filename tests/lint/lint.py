@@ -71,7 +71,7 @@ MAY_INCLUDE = {
 # the one place where consensus and state machine meet; the program chooses the tables of real disk and network for it
 # (and the offline work on a data folder is the same joint without a loop; backups are written by the copy of the process that writes
 # snapshots)
-ALSO = {"src/broker/replica/replica.h": ("raft/",), "src/broker/daemon/daemon.c": ("raft/uv_io.h", "src/net/uv_network.h"),
+ALSO = {"src/broker/replica/replica.h": ("raft/",), "src/broker/daemon/daemon.c": ("raft/uv_io.h", "src/net/cut_network.h", "src/net/uv_network.h"),
         "src/broker/daemon/credentials.c": ("src/net/tls_network.h",),
         "src/broker/keep/recovery.c": ("raft/",), "src/broker/keep/restore.c": ("raft/",), "src/broker/keep/backup.c": ("raft/snap/export.h",), "src/broker/api/backup_service.c": ("raft/snap/export.h",),
         "src/broker/keep/backup_schedule.c": ("raft/snap/export.h",),
@@ -527,7 +527,7 @@ def check_access_table():
     """The table of src/broker/README.md says of each method, by its name or as one of its service's rest, what its row says."""
     kinds = ["REPLICA", "AGENT", "SCHEDULER", "OPERATOR"]
     rules = {}
-    for name, service in (("service_broker.c", "BrokerService"), ("service_operator.c", "OperatorService"), ("service_members.c", "OperatorService"),
+    for name, service in (("service_broker.c", "BrokerService"), ("service_operator.c", "OperatorService"), ("service_members.c", "OperatorService"), ("service_drills.c", "OperatorService"),
                           ("service.c", "")):
         for path, may in re.findall(r'"(?:/ckpt\.v1\.)?([\w/]+)", (?:\.roles = )?((?:ROLE_\w+(?: \| )?)+),', TEXT["src/broker/api/" + name]):
             rules[tuple(path.split("/")) if "/" in path else (service, path)] = {

@@ -20,7 +20,6 @@ enum method_kind {
     METHOD_READ,
     METHOD_LOCAL,
     METHOD_OWN,
-    METHOD_ABSENT,
     METHOD_STREAM /* registered by who serves it; its row says who may call it */
 };
 
@@ -107,6 +106,8 @@ extern const struct method service_members_methods[];
 extern const size_t service_members_method_count;
 extern const struct method service_upgrade_methods[];
 extern const size_t service_upgrade_method_count;
+extern const struct method service_drills_methods[];
+extern const size_t service_drills_method_count;
 
 /* A list of fields for a row's `own`. */
 #define OWN_FIELDS(...) ((const char *const[]){__VA_ARGS__, NULL})

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "fsm/core/unpack.h"
-#include "src/base/build.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/spare.h"
@@ -310,7 +309,6 @@ static void request_start(struct service_method *state, struct request *request,
     case METHOD_LOCAL:
         request_stand_in_line(request);
         return;
-    case METHOD_ABSENT:
     case METHOD_STREAM:
         break;
     }
@@ -379,13 +377,6 @@ static void service_on_message(struct rpc_call *call, void *data, const uint8_t 
     ProtobufCMessage *message;
     char text[ANSWER_TEXT_BYTES];
 
-    if (method->kind == METHOD_ABSENT) {
-        snprintf(text, sizeof(text),
-                 "UNIMPLEMENTED: %s is not part of version %s; see the release notes",
-                 strrchr(method->path, '/') + 1, build_text);
-        rpc_call_finish(call, RPC_UNIMPLEMENTED, text);
-        return;
-    }
     message = message_unpack(state, bytes, length);
     if (message == NULL) {
         state->service->broker->counters.undecodable_total++;
@@ -521,7 +512,8 @@ static const struct {
 } tables[] = {{service_broker_methods, &service_broker_method_count},
               {service_operator_methods, &service_operator_method_count},
               {service_members_methods, &service_members_method_count},
-              {service_upgrade_methods, &service_upgrade_method_count}};
+              {service_upgrade_methods, &service_upgrade_method_count},
+              {service_drills_methods, &service_drills_method_count}};
 
 unsigned service_roles(const char *path)
 {

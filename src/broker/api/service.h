@@ -7,7 +7,6 @@
  *          OWN       a way of its own behind replica_read() (the members): what was done already is
  *                    answered without a log entry, and a leader that was deposed must not answer
  *                    from what it remembers
- *          ABSENT    UNIMPLEMENTED by name
  * Shapes   one struct request per call from decoding to the answer. When the client gives up first,
  *          the answer is dropped, never the command.
  * Errors   answer.h. Bytes that do not decode and unknown fields of mutations: INVALID_ARGUMENT.

@@ -297,8 +297,7 @@ static void list_nodes(struct request *request, struct scratch *scratch)
 #define MUTATION(method, may, message, body, function, ...)                                        \
     METHOD_ROW("OperatorService", method, may, METHOD_MUTATION, message,                           \
                .body_case = CKPT__LOG__V1__COMMAND__BODY_##body, .fill = function, __VA_ARGS__)
-#define OWN(...)                     .own = OWN_FIELDS(__VA_ARGS__)
-#define ABSENT(method, may, message) METHOD(METHOD_ABSENT, method, may, message, NULL)
+#define OWN(...) .own = OWN_FIELDS(__VA_ARGS__)
 
 /* clang-format off */
 const struct method service_operator_methods[] = {
@@ -321,7 +320,6 @@ const struct method service_operator_methods[] = {
     METHOD_ROW("OperatorService", "MarkNodeOff", ROLE_CLIENT, METHOD_MUTATION,
                mark_node_off_request, .body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_OFF,
                .fill = fill_node_off, .allowed = access_node_off),
-    ABSENT("RunDrill", ROLE_OPERATOR, drill_request),
     METHOD(METHOD_READ, "PlanGc", ROLE_OPERATOR, gc_request, plan_gc),
     MUTATION("RunGc", ROLE_OPERATOR, run_gc_request, EXPIRE_CHECKPOINTS, fill_gc),
     MUTATION("VerifyCheckpoints", ROLE_OPERATOR, verify_request, VERIFY_CHECKPOINTS, fill_verify),

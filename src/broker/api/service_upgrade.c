@@ -1,5 +1,5 @@
-/* OperatorService's RestartMember and StartCanary, and what Status tells for upgrades. See
- * methods.h.
+/* OperatorService's RestartMember and StartCanary, and what Status tells for upgrades and of a
+ * drill. See methods.h.
  *
  * Flow     both are asked of the member that is meant, not of the leader, and answered at once; the
  *          process ends after the answer (daemon/upgrades.h). A member knows enough to refuse:
@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fsm/drill.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/broker/api/methods.h"
@@ -155,6 +156,7 @@ void upgrade_fill_status(const struct broker *broker, struct scratch *scratch,
     const struct upgrades_watch *watch;
 
     reply->feature_level = fsm_level(replica_fsm(broker->replica));
+    reply->drill = (Ckpt__V1__Drill *)(uintptr_t)fsm_drill_open(replica_fsm(broker->replica));
     if (broker->upgrades == NULL)
         return;
     reply->start = scratch_take(scratch, 1, sizeof(*reply->start));

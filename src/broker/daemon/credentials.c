@@ -210,6 +210,11 @@ void credentials_reload(struct credentials *credentials)
         certificates_reload(&credentials->certificates);
 }
 
+const struct tls_context *credentials_context(const struct credentials *credentials)
+{
+    return credentials == NULL ? NULL : credentials->certificates.context;
+}
+
 void credentials_free(struct credentials *credentials)
 {
     if (credentials == NULL)

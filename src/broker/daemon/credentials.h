@@ -36,6 +36,8 @@ void credentials_watch(struct credentials *credentials);
 /* SIGHUP: the files are read now. New connections use what was read; a file with a mistake changes
  * nothing. */
 void credentials_reload(struct credentials *credentials);
+/* For a channel to another member; NULL: no TLS. It lives as long as the credentials. */
+const struct tls_context *credentials_context(const struct credentials *credentials);
 /* The network and the server are closed. */
 void credentials_free(struct credentials *credentials);
 

@@ -30,6 +30,7 @@
 #include "src/broker/decide/hangs.h"
 #include "src/broker/decide/restarter.h"
 #include "src/broker/dispatch/dispatcher.h"
+#include "src/broker/drill/drills.h"
 #include "src/broker/health/disk_watch.h"
 #include "src/broker/health/node_probe_uv.h"
 #include "src/broker/health/nodes.h"
@@ -47,6 +48,7 @@
 #include "src/broker/replica/ticker.h"
 #include "src/dest/spawn.h"
 #include "src/dest/worker.h"
+#include "src/net/cut_network.h"
 #include "src/net/uv_network.h"
 #include "src/rpc/uv_clock.h"
 #include "src/serve/reaper.h"
@@ -66,6 +68,8 @@ struct daemon {
     uv_loop_t loop;
     struct disk_ops disk;
     struct network_ops network;
+    struct cut_network cut;  /* under TLS */
+    struct fault_ops faults; /* of drills */
     struct listen_addresses listen;
     struct consensus_member members[CONFIG_MEMBERS_MAX];
     Ckpt__Log__V1__ClusterInit initial;
@@ -284,6 +288,8 @@ static void daemon_replica_closed(void *context)
 
     broker->replica = NULL;
     upgrades_free(broker->upgrades);
+    drills_free(broker->drills);
+    broker->drills = NULL;
     leader_watch_free(daemon->leader_watch);
     member_watch_free(daemon->member_watch);
     disk_watch_free(daemon->disk_watch);
@@ -479,6 +485,7 @@ static int daemon_open_replica(struct daemon *daemon, enum daemon_start start, s
     disk_uv_ops(&daemon->loop, &daemon->disk);
     daemon->broker.disk = &daemon->disk;
     network_uv_watchful_ops(&daemon->loop, &daemon->network);
+    cut_network_ops(&daemon->cut, &daemon->network);
     credentials_wrap(daemon->broker.credentials, &daemon->network);
     if (replica_open(&consensus, &daemon->initial, daemon_fatal, daemon, &daemon->broker.replica,
                      err) != 0)
@@ -524,6 +531,21 @@ static struct accounting *daemon_open_accounting(struct broker *broker)
     return accounting;
 }
 
+/* A drill's fault: this member is cut off from the others. */
+static void daemon_cut(void *context, bool off)
+{
+    struct daemon *daemon = context;
+
+    cut_network_set(&daemon->cut, off);
+}
+
+static bool daemon_restore(void *context, void (*done)(void *data, const char *failure), void *data)
+{
+    const struct daemon *daemon = context;
+
+    return backup_schedule_restore(daemon->broker.backup_schedule, done, data);
+}
+
 /* The API's server with its methods, and the duties. */
 static void daemon_add_parts(struct daemon *daemon)
 {
@@ -553,6 +575,11 @@ static void daemon_add_parts(struct daemon *daemon)
     broker->hook = hook_new(&daemon->loop, broker->config->restart_hook);
     broker->restarter = restarter_new(broker);
     broker->hangs = hangs_new(broker);
+    fault_process_ops(&daemon->faults);
+    daemon->faults.context = daemon;
+    daemon->faults.cut = daemon_cut;
+    daemon->faults.restore = daemon_restore;
+    broker->drills = drills_new(broker, &daemon->faults, credentials_context(broker->credentials));
     broker->dispatcher = dispatcher_new(broker);
     broker->evaluator = evaluator_new(broker);
     broker->storage_watch = storage_watch_new(broker);

@@ -294,6 +294,11 @@ struct broker;
       "right; absent: none was.")                                                                  \
     X(BACKUP_VERIFICATIONS, COUNTER, "ckpt_backup_verifications_total", "result", NULL,            \
       "Backups restored in memory by schedule, by result: ok or failed.")                          \
+    X(DRILL_PASSED, GAUGE, "ckpt_drill_last_passed_timestamp_seconds", NULL, NULL,                 \
+      "Unix time at which the last failover drill passed, by the state's clock; 0: none did.")     \
+    X(DRILL_MAX_AGE, GAUGE, "ckpt_drill_max_age_seconds", NULL, NULL,                              \
+      "Time after which another drill is due (drill_max_age of the policy).")                      \
+    X(DRILL_OPEN, GAUGE, "ckpt_drill_under_way", NULL, NULL, "1 while a failover drill runs.")     \
     /* Accounting: each member writes the same records. */                                         \
     X(ACCOUNTING, COUNTER, "ckpt_accounting_records_total", "result", NULL,                        \
       "Accounting records of this member: written to its files; lost, as far as their number is "  \

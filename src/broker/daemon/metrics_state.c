@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fsm/drill.h"
 #include "fsm/names.h"
 #include "fsm/node_life.h"
 #include "fsm/pause.h"
@@ -566,6 +567,13 @@ static void read_accounting(struct metrics *metrics, const struct broker *broker
     set_value(metrics, METRIC_ACCOUNTING_WAITING, (double)counts.waiting);
 }
 
+static void read_drills(struct metrics *metrics, const struct fsm *fsm)
+{
+    set_value(metrics, METRIC_DRILL_PASSED, (double)fsm_drill_passed_ms(fsm) / 1e3);
+    set_value(metrics, METRIC_DRILL_MAX_AGE, (double)fsm_policy(fsm)->drill_max_age_ms / 1e3);
+    set_value(metrics, METRIC_DRILL_OPEN, fsm_drill_open(fsm) != NULL);
+}
+
 /* Called for each exposition, on the loop: it looks at summaries, never at all jobs. */
 void metrics_state_read(struct metrics *metrics, const struct broker *broker)
 {
@@ -578,6 +586,7 @@ void metrics_state_read(struct metrics *metrics, const struct broker *broker)
     read_quotas(metrics, broker);
     read_orphans(metrics, broker);
     read_nodes(metrics, fsm);
+    read_drills(metrics, fsm);
     metrics_model_read(metrics, broker);
     read_account(metrics, broker);
     read_accounting(metrics, broker);

@@ -28,6 +28,7 @@
 #include "src/broker/decide/hangs.h"
 #include "src/broker/decide/restarter.h"
 #include "src/broker/dispatch/dispatcher_internal.h"
+#include "src/broker/drill/drills.h"
 #include "src/broker/explain/translate.h"
 #include "src/broker/health/nodes.h"
 #include "src/broker/keep/scanner.h"
@@ -169,6 +170,7 @@ static void session_send_orders(struct session *session)
     session->dirty = false;
     buf_init(&bytes);
     dispatcher_pack_orders(session->dispatcher, session->slot, &bytes);
+    drills_note_orders(session->dispatcher->broker->drills);
     if (!rpc_call_send(session->call, bytes.bytes, bytes.length))
         session->blocked = true;
     buf_close(&bytes);

@@ -11,6 +11,7 @@
 #include "src/base/log.h"
 #include "src/broker/broker.h"
 #include "src/broker/daemon/metrics.h"
+#include "src/broker/drill/drills.h"
 #include "src/broker/explain/translate.h"
 #include "src/broker/keep/errand.h"
 #include "src/dest/worker.h"
@@ -353,6 +354,13 @@ static void look_at(struct storage_watch *watch, const struct fsm_target *target
 
     if (watched->probe != NULL)
         return;
+    if (drills_target_fails(watch->broker->drills, target->id)) {
+        watched->probed = true;
+        snprintf(watched->detail, sizeof(watched->detail), "a drill: ckptctl drill list");
+        keep_reason(watched, "");
+        take_sample(watch, target->slot, WITNESS_PROBE, false);
+        return;
+    }
     if (watched->hang_id != 0 && worker_hangs(watched->hang_id)) {
         keep_reason(watched, "storage_hangs");
         take_sample(watch, target->slot, WITNESS_PROBE, false);

@@ -35,8 +35,10 @@ struct backup_schedule {
     char failure[256];        /* "": the last one succeeded, or none was made */
     char written[NAME_BYTES]; /* the one that a worker has, or the last one */
     struct backup_verifier *verifier;
-    uint64_t verified_ms;     /* wall, of the last start; 0: this member has verified none */
-    char verify_failure[320]; /* "": the last one verified restores */
+    uint64_t verified_ms;      /* wall, of the last start; 0: this member has verified none */
+    char verify_failure[320];  /* "": the last one verified restores */
+    backup_restored_fn *asked; /* NULL: nobody waits for a restore */
+    void *asked_data;
 };
 
 /* Lives until the worker is done, which may be after the schedule was freed. */
@@ -60,6 +62,15 @@ static void wait_ms(struct backup_schedule *schedule, uint64_t ms)
 
 /* ---- whether it restores ---- */
 
+static void tell_asked(struct backup_schedule *schedule, const char *failure)
+{
+    backup_restored_fn *asked = schedule->asked;
+
+    schedule->asked = NULL;
+    if (asked != NULL)
+        asked(schedule->asked_data, failure);
+}
+
 static void on_verified(void *data, const char *failure)
 {
     struct backup_schedule *schedule = data;
@@ -79,6 +90,18 @@ static void on_verified(void *data, const char *failure)
     }
     metrics_add(broker->metrics, METRIC_BACKUP_VERIFICATIONS, failure == NULL ? "ok" : "failed",
                 NULL, 1);
+    tell_asked(schedule, failure);
+}
+
+/* The last one that was written. One that is being verified already is it. */
+static void verify_now(struct backup_schedule *schedule)
+{
+    char path[2 * NAME_BYTES + 1024];
+
+    snprintf(path, sizeof(path), "%s/%s", schedule->broker->config->backups.directory,
+             schedule->written);
+    if (backup_verifier_start(schedule->verifier, path))
+        schedule->verified_ms = broker_wall_ms(schedule->broker);
 }
 
 /* The one just written. A new leader begins with its first one: nobody knows when another did. */
@@ -86,15 +109,12 @@ static void verify_when_due(struct backup_schedule *schedule)
 {
     const struct config_backups *backups = &schedule->broker->config->backups;
     const uint64_t now_ms = broker_wall_ms(schedule->broker);
-    char path[2 * NAME_BYTES + 1024];
 
-    if (backups->verify_interval_ms == 0 ||
-        (schedule->verified_ms != 0 &&
-         now_ms < schedule->verified_ms + backups->verify_interval_ms))
+    if (schedule->asked == NULL && (backups->verify_interval_ms == 0 ||
+                                    (schedule->verified_ms != 0 &&
+                                     now_ms < schedule->verified_ms + backups->verify_interval_ms)))
         return;
-    snprintf(path, sizeof(path), "%s/%s", backups->directory, schedule->written);
-    if (backup_verifier_start(schedule->verifier, path))
-        schedule->verified_ms = now_ms;
+    verify_now(schedule);
 }
 
 /* ---- its result ---- */
@@ -115,6 +135,7 @@ static void schedule_failed(struct backup_schedule *schedule, const char *text)
     }
     metrics_add(schedule->broker->metrics, METRIC_BACKUPS, "failed", NULL, 1);
     wait_ms(schedule, retry_ms < BACKUP_SCHEDULE_RETRY_MS ? retry_ms : BACKUP_SCHEDULE_RETRY_MS);
+    tell_asked(schedule, text);
 }
 
 /* The next one is due an interval after this one began. */
@@ -265,6 +286,7 @@ static void on_not_serving(void *context)
 
     schedule->serving = false;
     schedule->failure[0] = '\0'; /* the next leader's concern */
+    tell_asked(schedule, "this member leads no more");
     schedule->broker->clock.timer_stop(schedule->timer);
     if (schedule->take != NULL)
         backup_take_cancel(schedule->take);
@@ -310,6 +332,21 @@ void backup_schedule_free(struct backup_schedule *schedule)
         worker_cancel(schedule->copying->worker);
     }
     free(schedule);
+}
+
+/* A leader that has written none yet writes one first, so that there is one to restore. */
+bool backup_schedule_restore(struct backup_schedule *schedule, backup_restored_fn *done, void *data)
+{
+    CHECK(done != NULL);
+    if (schedule == NULL || !schedule->serving || schedule->asked != NULL)
+        return false;
+    schedule->asked = done;
+    schedule->asked_data = data;
+    if (schedule->copying == NULL && schedule->take == NULL && schedule->last_good_ms != 0)
+        verify_now(schedule);
+    else if (schedule->take == NULL && schedule->copying == NULL)
+        wait_ms(schedule, 0);
+    return true;
 }
 
 const char *backup_schedule_failure(const struct backup_schedule *schedule, uint64_t *ret_since_ms)

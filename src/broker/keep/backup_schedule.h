@@ -14,6 +14,7 @@
 #ifndef CKPT_BROKER_BACKUP_SCHEDULE_H
 #define CKPT_BROKER_BACKUP_SCHEDULE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct broker;
@@ -29,6 +30,13 @@ enum {
  * after the replica was closed; a worker may outlive it. */
 struct backup_schedule *backup_schedule_new(struct broker *broker);
 void backup_schedule_free(struct backup_schedule *schedule);
+/* Restores the last backup in memory, in a process of its own (backup_verifier.h). Where this
+ * leader has written none yet, it writes one first. done() comes once, failure NULL: it restores.
+ * False: none is configured, this member does not lead, or one is asked for already. schedule NULL
+ * allowed. */
+typedef void backup_restored_fn(void *data, const char *failure);
+bool backup_schedule_restore(struct backup_schedule *schedule, backup_restored_fn *done,
+                             void *data);
 /* Why the last one failed, NULL when it did not; ret_since_ms: wall clock of the last good one of
  * this member, 0: none. */
 const char *backup_schedule_failure(const struct backup_schedule *schedule, uint64_t *ret_since_ms);

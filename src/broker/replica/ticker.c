@@ -14,7 +14,7 @@ struct ticker {
     struct clock_timer *timer;
     bool serving;
     bool in_flight;
-    bool just_ticked; /* wait a little before the next one, whatever the state says */
+    uint64_t rests_until_us; /* monotonic: no Tick before, whatever the state says */
 };
 
 uint64_t ticker_delay_ms(uint64_t deadline_ms, uint64_t now_ms)
@@ -39,22 +39,24 @@ static void propose_tick(struct ticker *ticker)
 }
 
 /* Sets the timer to the earliest deadline. With none the timer rests: an idle cluster writes
- * nothing. */
+ * nothing. The rest after a Tick ends at its instant, however often this is called meanwhile. */
 static void arm_timer(struct ticker *ticker)
 {
-    uint64_t deadline_ms, delay_ms;
+    const struct clock_ops *clock = &ticker->broker->clock;
+    uint64_t deadline_ms, delay_us, now_us;
 
     if (!ticker->serving || ticker->in_flight)
         return;
     deadline_ms = fsm_next_deadline_ms(replica_fsm(ticker->broker->replica));
     if (deadline_ms == UINT64_MAX) {
-        ticker->broker->clock.timer_stop(ticker->timer);
+        clock->timer_stop(ticker->timer);
         return;
     }
-    delay_ms = ticker_delay_ms(deadline_ms, replica_state_ms(ticker->broker->replica));
-    if (ticker->just_ticked && delay_ms < TICKER_RETRY_MS)
-        delay_ms = TICKER_RETRY_MS;
-    ticker->broker->clock.timer_start(ticker->timer, delay_ms * 1000);
+    delay_us = ticker_delay_ms(deadline_ms, replica_state_ms(ticker->broker->replica)) * 1000;
+    now_us = clock->monotonic_us(clock->context);
+    if (ticker->rests_until_us > now_us && delay_us < ticker->rests_until_us - now_us)
+        delay_us = ticker->rests_until_us - now_us;
+    clock->timer_start(ticker->timer, delay_us);
 }
 
 static void on_ticked(void *data, const struct err *failed, const struct fsm_outcome *outcome)
@@ -64,7 +66,8 @@ static void on_ticked(void *data, const struct err *failed, const struct fsm_out
     (void)failed; /* repeated after TICKER_RETRY_MS when the deadline still stands */
     (void)outcome;
     ticker->in_flight = false;
-    ticker->just_ticked = true;
+    ticker->rests_until_us =
+        ticker->broker->clock.monotonic_us(ticker->broker->clock.context) + TICKER_RETRY_MS * 1000;
     arm_timer(ticker);
 }
 
@@ -75,7 +78,6 @@ static void on_timer(void *data)
     struct ticker *ticker = data;
     uint64_t deadline_ms = fsm_next_deadline_ms(replica_fsm(ticker->broker->replica));
 
-    ticker->just_ticked = false;
     if (!ticker->serving || ticker->in_flight)
         return;
     if (deadline_ms != UINT64_MAX &&

@@ -252,16 +252,6 @@ static void a_threaded_subtree_is_no_place_for_jobs(void **state)
     real_cgroups_end(&cgroups, parent);
 }
 
-/* The kernel keeps a group busy for a moment after its last process was waited for. */
-static void expect_removed(const char *folder)
-{
-    struct err err = {0};
-
-    for (int i = 0; i < REAL_PATIENCE_MS && cgroup_remove(folder, &err) != 0; i++)
-        real_wait_ms(1);
-    assert_int_equal(access(folder, F_OK), -1);
-}
-
 /* Of an agent that died between the move and its journal, or that lost its journal. */
 static void what_is_left_of_another_run_is_killed_and_a_group_is_found_again(void **state)
 {
@@ -289,10 +279,10 @@ static void what_is_left_of_another_run_is_killed_and_a_group_is_found_again(voi
     assert_int_equal(waitpid(left, NULL, 0), left);
     assert_int_equal(kill(beside, 0), 0); /* another allocation's */
     assert_int_equal(cgroup_find("j1.x", "1-1", beside, found), 0);
-    expect_removed(first);
+    assert_int_equal(cgroup_remove(first, &err), 0);
     real_end(&job);
-    expect_removed(second);
-    expect_removed(other);
+    assert_int_equal(cgroup_remove(second, &err), 0);
+    assert_int_equal(cgroup_remove(other, &err), 0);
     real_cgroups_end(&cgroups, parent);
 }
 

@@ -125,23 +125,6 @@ static void garbage_and_unknown_fields_are_refused(void **state)
     expect(&answer, RPC_NOT_FOUND, "");
 }
 
-static void what_this_version_lacks_is_unimplemented_by_name(void **state)
-{
-    static const char *const names[] = {"RunDrill"};
-    static struct answer answer;
-
-    (void)state;
-    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
-        char path[64];
-        char text[64];
-        snprintf(path, sizeof(path), OPERATOR("%s"), names[i]);
-        snprintf(text, sizeof(text), "UNIMPLEMENTED: %s ", names[i]);
-        start_bytes(path, NULL, 0, &answer);
-        run_until(&answer.ended);
-        expect(&answer, RPC_UNIMPLEMENTED, text);
-    }
-}
-
 static void end_allocation(const char *id)
 {
     static struct answer answer;
@@ -777,7 +760,6 @@ int main(void)
         WITH(open_one, many_registrations_in_flight_share_entries),
         WITH(open_one, refusals_carry_name_and_next_step),
         WITH(open_one, garbage_and_unknown_fields_are_refused),
-        WITH(open_one, what_this_version_lacks_is_unimplemented_by_name),
         WITH(open_one, lists_come_in_pages),
         WITH(open_one, the_outcome_of_a_request_is_known_by_its_id),
         WITH(open_one, the_restart_point_says_whether_a_profile_was_registered),

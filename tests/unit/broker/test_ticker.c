@@ -93,6 +93,40 @@ static void a_wall_clock_that_steps_back_only_delays(void **state)
     fake_free(fake);
 }
 
+static void apply_something(struct fake *fake)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__MemberFacts facts = CKPT__LOG__V1__MEMBER_FACTS__INIT;
+
+    facts.member_id = 1;
+    facts.name = (char[]){"n1"};
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_MEMBER_FACTS;
+    command.member_facts = &facts;
+    (void)fake_do(fake, &command);
+}
+
+/* The pause after a Tick begins with the Tick, not with the last entry. */
+static void a_deadline_after_a_tick_is_ticked_while_entries_keep_coming(void **state)
+{
+    struct fake *fake = fake_new(NULL);
+    struct ticker *ticker = ticker_new(&fake->broker);
+    uint64_t deadline_ms;
+
+    (void)state;
+    fake_serve(fake);
+    assert_int_equal(fake_register(fake, "job", 1, 1, short_walltime).status, FSM_OK);
+    fake_advance_ms(fake, fsm_next_deadline_ms(fake->replica.fsm) - fake_wall_ms(fake));
+    deadline_ms = fsm_next_deadline_ms(fake->replica.fsm);
+    assert_true(deadline_ms > fake_wall_ms(fake) && deadline_ms < UINT64_MAX);
+    while (fake_wall_ms(fake) < deadline_ms + TICKER_RETRY_MS) {
+        fake_advance_ms(fake, TICKER_RETRY_MS / 4);
+        apply_something(fake);
+    }
+    assert_true(fsm_next_deadline_ms(fake->replica.fsm) > deadline_ms);
+    ticker_free(ticker);
+    fake_free(fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -101,6 +135,7 @@ int main(void)
         cmocka_unit_test(a_passed_deadline_is_ticked_once),
         cmocka_unit_test(a_follower_never_ticks),
         cmocka_unit_test(a_wall_clock_that_steps_back_only_delays),
+        cmocka_unit_test(a_deadline_after_a_tick_is_ticked_while_entries_keep_coming),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -534,6 +534,33 @@ static inline bool random_read(const struct script *script, uint64_t *state,
     return true;
 }
 
+/* Drills of all kinds, with what members say of them. False: not at this level. */
+static inline bool random_drill(const struct script *script, uint64_t *state, char *line,
+                                size_t size)
+{
+    static const char *const kinds[] = {"leader-kill", "leader-hang", "member-loss",
+                                        "storage-outage", "restore"};
+    const Ckpt__V1__Drill *open = fsm_drill_open(script->fsm);
+    uint64_t kind = random_draw(state, 5);
+    int member = (int)random_draw(state, 3) + 1, run = (int)random_draw(state, 2) + 1;
+
+    if (fsm_level(script->fsm) < 2)
+        return false;
+    if (open == NULL)
+        snprintf(line, size, "drill %s member=%d duration=%d %s job=%s", kinds[kind], member,
+                 2000 + (int)random_draw(state, 9000), kind == 3 ? "target=scratch" : "",
+                 random_draw(state, 2) == 0 ? "" : "j1");
+    else if (random_draw(state, 3) == 0)
+        snprintf(line, size, "role %d voter name=n%d", member, member);
+    else if (random_draw(state, 2) == 0)
+        snprintf(line, size, "probe %" PRIu64 " member=%d run=%d", open->drill_id, member, run);
+    else
+        snprintf(line, size, "tell %" PRIu64 " member=%d run=%d probes=%d %s %s", open->drill_id,
+                 member, run, (int)random_draw(state, 3),
+                 random_draw(state, 8) == 0 ? "other_state" : "fault", "backup");
+    return true;
+}
+
 /* The application of a part of one that is to start. False: it is none, or stays that for now. */
 static inline bool random_start(const struct script *script, uint64_t *state, uint64_t job,
                                 char *line, size_t size)
@@ -622,6 +649,8 @@ static inline void random_line(struct script *script, uint64_t *state, char *lin
         random_verify(script, state, line, size);
     else if (which < 84)
         random_collected(script, state, line, size);
+    else if (which < 86 && random_drill(script, state, line, size))
+        return;
     else if (which < 90)
         random_rare(script, state, line, size);
     else if (which < 95)

@@ -114,7 +114,7 @@ static inline enum fsm_status script_register(struct script *script,
     spec.write_bytes_per_s = script_number(script, "speed", 0);
     spec.target_id = script_text(script_value(script, "target", ""));
     spec.continues = script_text(script_value(script, "continues", ""));
-    spec.attributes = script_text(script_value(script, "attributes", ""));
+    spec.attributes = script_attributes(script);
     spec.n_nodes = shares.count;
     spec.nodes = shares.pointers;
     request.spec = &spec, request.waits = script_flag(script, "later");
@@ -437,6 +437,7 @@ static inline enum fsm_status script_policy(struct script *script, Ckpt__Log__V1
     policy.feature_level = (uint32_t)script_number(script, "level", 0);
     policy.node_gpus = (uint32_t)script_number(script, "node_gpus", 0);
     policy.hang_after_ms = script_number(script, "hang_after", 0);
+    script_drill_policy(script, &policy);
     set.policy = &policy;
     SCRIPT_BODY(SET_POLICY, set_policy, &set);
     return script_apply(script, command);
@@ -597,7 +598,8 @@ static inline enum fsm_status script_drain_target(struct script *script,
     return script_apply(script, command);
 }
 
-#include "tests/unit/fsm/script_orphans.h" /* needs what is above */
+#include "tests/unit/fsm/script_drills.h" /* needs what is above */
+#include "tests/unit/fsm/script_orphans.h"
 
 static inline enum fsm_status script_remove_target(struct script *script,
                                                    Ckpt__Log__V1__Command *command)
@@ -721,6 +723,9 @@ static const struct script_verb {
     {"choose", 49, false, script_choose},
     {"hang", 50, false, script_hang},
     {"pause", 58, true, script_pause},
+    {"drill", 60, true, script_drill},
+    {"probe", 61, true, script_probe},
+    {"tell", 62, true, script_tell},
 };
 
 enum { SCRIPT_VERBS = sizeof(script_verbs) / sizeof(script_verbs[0]) };

@@ -167,6 +167,13 @@ static inline enum fsm_status script_member(struct script *script, Ckpt__Log__V1
     return script_apply(script, command);
 }
 
+static inline void script_drill_policy(struct script *script, Ckpt__V1__Policy *policy)
+{
+    policy->drill_max_age_ms = script_number(script, "drill_max_age", 0);
+    policy->drill_window_from_minute = (uint32_t)script_number(script, "drill_from", 0);
+    policy->drill_window_minutes = (uint32_t)script_number(script, "drill_minutes", 0);
+}
+
 /* At level 1 it would not be proposed. */
 static inline Ckpt__V1__OnHang script_on_hang(const struct script *script)
 {
@@ -174,6 +181,11 @@ static inline Ckpt__V1__OnHang script_on_hang(const struct script *script)
                ? CKPT__V1__ON_HANG__ON_HANG_UNSPECIFIED
                : (Ckpt__V1__OnHang)script_enum(script, &ckpt__v1__on_hang__descriptor, "ON_HANG_",
                                                "on_hang", "unspecified");
+}
+
+static inline char *script_attributes(const struct script *script)
+{
+    return script_text(fsm_level(script->fsm) < 2 ? "" : script_value(script, "attributes", ""));
 }
 
 /* hang J quiet= gap= | hang J: no rank of it steps, or one does again. since=: of the state in

@@ -67,7 +67,8 @@ static void every_command_has_tests_and_documentation(void **unused)
                                             "operations",   "epoch",    "learning",
                                             "node_removal", "targets",  "verify",
                                             "quota",        "orphans",  "passive",
-                                            "restart",      "hang",     "pause"};
+                                            "restart",      "hang",     "drill",
+                                            "pause"};
 
         if (verb == NULL)
             fail_msg("%s: no verb in script.h", info->name);

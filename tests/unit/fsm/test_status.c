@@ -193,6 +193,14 @@ static const char *const elsewhere[] = {
     "CLUSTER_PAUSED",       /* test_pause.c */
     "NODE_TAKEN",           /* src/broker/dispatch/dispatcher_twins.c: of a stream */
     "INVALID_FOLDER",       /* test_validate.c: of a proposal, never of an entry */
+    "DRILL_UNDER_WAY",      /* test_drill.c, as all of drills */
+    "DRILL_WINDOW",
+    "DRILL_UPGRADE",
+    "DRILL_OUTAGE",
+    "DRILL_TOLERANCE",
+    "DRILL_BEHIND",
+    "DRILL_UNSUPERVISED",
+    "DRILL_NOT_FOUND",
 };
 
 static void every_row_ends_with_its_status(void **unused)
