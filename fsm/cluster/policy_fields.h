@@ -74,7 +74,8 @@
     CHOICE(orphan_rule, 1, 2, 1)                                                                   \
     DURATION(orphan_remove_age, FSM_SECOND_MS, FSM_YEAR_MS, 5184000000)                            \
     DURATION(restart_wait, FSM_SECOND_MS, FSM_DAY_MS, 600000)                                      \
-    DURATION(hang_after, FSM_SECOND_MS, FSM_DAY_MS, 300000)
+    DURATION(hang_after, FSM_SECOND_MS, FSM_DAY_MS, 300000)                                        \
+    CHOICE(transparent, 1, 2, 1)
 /* clang-format on */
 
 /* The first must not be above the second. The merged policy is checked: two fields may be right
