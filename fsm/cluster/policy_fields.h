@@ -76,6 +76,7 @@
     DURATION(orphan_remove_age, FSM_SECOND_MS, FSM_YEAR_MS, 5184000000)                            \
     DURATION(restart_wait, FSM_SECOND_MS, FSM_DAY_MS, 600000)                                      \
     DURATION(hang_after, FSM_SECOND_MS, FSM_DAY_MS, 300000)                                        \
+    CHOICE(transparent, 1, 2, 1)                                                                   \
     DURATION(drill_max_age, FSM_SECOND_MS, FSM_YEAR_MS, 2592000000)                                \
     COUNT32(drill_window_from_minute, 1, FSM_DAY_MINUTES, 1440)                                    \
     COUNT32(drill_window_minutes, 1, FSM_DAY_MINUTES, 1440)

@@ -171,6 +171,7 @@ static const struct settings_row rows[] = {
     ROW(ROOT, about, kind_line, 0, 200, ""),
     ROW(ROOT, programs, kind_programs, 0, 1024, ""),
     ROW(ROOT, files, kind_files, 0, PROFILE_TEXT_BYTES, ""),
+    ROW(ROOT, outputs, kind_files, 0, PROFILE_TEXT_BYTES, ""),
     {REQUEST, &kind_way, "way", offsetof(struct profile, way_given), 0, 64, ""},
     ROW(REQUEST, file, kind_file, 0, 255, ""),
     ROW(REQUEST, signal, kind_signal, 0, 32, ""),
@@ -235,6 +236,11 @@ static bool has_no_command(const struct profile *profile)
     return runs_command(profile) && profile->command[0] == '\0';
 }
 
+static bool names_files(const struct profile *profile)
+{
+    return profile->files[0] != '\0';
+}
+
 static bool sends_signal(const struct profile *profile)
 {
     return ask_find(profile->way)->signal != 0;
@@ -285,6 +291,8 @@ static const struct rule {
     {ROOT, "files", profile_stands_in,
      "are copied when a program has saved for request.file or request.signal, or ends by "
      "completion.exit: add one, or leave them out"},
+    {ROOT, "outputs", names_files,
+     "are saved beside the key files, the saved state: add that, or leave them out"},
     {COMPLETION, "exit_status", ends_for_it,
      "is that of a program which ends when it was asked: it goes with request.file or "
      "request.signal, and with afterwards.then exits alone"},

@@ -36,6 +36,7 @@ struct profile {
     char *about;
     char *programs; /* names of executables, patterns with blanks between */
     char *files;    /* patterns of those with the saved state (patterns.h) */
+    char *outputs;  /* ... and of those to which it appends */
     char *way_given;
     const char *way; /* a row of src/ask: as given, or as other keys say */
     char *file;      /* for which the program looks, */

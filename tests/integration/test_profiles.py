@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, Job, tap, wait_until  # noqa: E402
-from jobs import COMPLETE, COMPLETED, FAILED, MIB, POLICY, allocation_in, ends, ends_in, hint, says  # noqa: E402
+from cluster import BIN, Cluster, tap, wait_until  # noqa: E402
+from jobs import COMPLETE, COMPLETED, FAILED, MIB, POLICY, Started, allocation_in, ends, ends_in, hint, says  # noqa: E402
 
 STEPS = 60
 # each counts from what its input or its files say, and looks for its file as the code that it stands for does
@@ -22,8 +22,9 @@ while [ "$n" -lt {STEPS} ]; do sleep 0.05; n=$((n + 1))
 CP2K = f"""read n < "$2"; echo begins at $n
 while [ "$n" -lt {STEPS} ]; do sleep 0.05; n=$((n + 1))
 [ ! -e EXIT ] || {{ echo $n > job-1.restart; echo w$n > job.wfn; exit 0; }}; done; echo $n > result"""
-GROMACS = f"""trap 'echo $n > state.cpt; exit 1' TERM; n=0; [ "$2" != -cpi ] || read n < state.cpt; echo begins at $n
-while [ "$n" -lt {STEPS} ]; do sleep 0.05; n=$((n + 1)); done; echo $n > result"""
+# its log has a line for each step, and it goes on with no other
+GROMACS = f"""trap 'echo $n > state.cpt; exit 1' TERM; n=0; [ "$2" != -cpi ] || {{ read n < state.cpt; head -n $n md.log > cut || exit 3; [ $(wc -l < cut) = $n ] || exit 4; mv cut md.log; }}
+echo begins at $n; while [ "$n" -lt {STEPS} ]; do sleep 0.05; echo $((n + 1)) >> md.log; n=$((n + 1)); done; echo $n > result"""
 PROGRAMS = {"gromacs": ("gmx", GROMACS, ("mdrun",), {}), "vasp": ("vasp_std", VASP, (), {"POSCAR": "0"}), "quantum-espresso": ("pw.x", ESPRESSO, (), {"job.in": "restart_mode = 'from_scratch'"}),
             "cp2k": ("cp2k.psmp", CP2K, ("-i", "job.inp"), {"job.inp": "0"})}
 
@@ -37,20 +38,6 @@ def program(folder, name, text):
 
 def begun(job):
     return [int(line.rsplit(" ", 1)[1]) for line in job.log.read_text().splitlines() if line.startswith("begins at")]
-
-
-
-class Started(Job):
-    """A ckpt-run that is started in a folder, as a user does: profiles name files below it."""
-
-    def __init__(self, cluster, name, folder, options, command):
-        self.folder = folder
-        super().__init__(cluster, cluster.agents["a"], name, command, options)
-        cluster.jobs.append(self)
-
-    def start(self):
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(self.arguments, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder, start_new_session=True)
 
 
 def kill_whole(job):
@@ -68,7 +55,7 @@ def programs_are_known_by_name_and_go_on():
             for input_name, content in inputs.items():
                 (folder / input_name).write_text(content + "\n")
             cluster.register(name, [("a", 1, MIB)], profile="" if name == "cp2k" else "file")
-            jobs[name] = Started(cluster, name, folder, ("--profile", "auto" if name == "cp2k" else name), [path, *arguments])
+            jobs[name] = Started(cluster, "a", name, folder, ("--profile", "auto" if name == "cp2k" else name), [path, *arguments])
         for name, job in jobs.items():
             wait_until(f"{name} begins", lambda job=job: begun(job) == [0], 20)
             record = ends_in(cluster, name, hint(cluster, name), (COMPLETE, FAILED), 30)
@@ -78,6 +65,7 @@ def programs_are_known_by_name_and_go_on():
             wait_until(f"{name} goes on in place", lambda job=job: len(begun(job)) == 2 and begun(job)[1] > 0, 20)
             for state in (*(cluster.dir / name).glob("CONTCAR"), *(cluster.dir / name).glob("*.restart"), *(cluster.dir / name).glob("*.save/n"), *(cluster.dir / name).glob("*.cpt")):
                 state.write_text("0\n")  # what a start takes is the checkpoint's
+            (cluster.dir / name / "md.log").unlink(missing_ok=True)
             kill_whole(job)
         for name, job in jobs.items():
             says(job, "from checkpoint")
@@ -86,6 +74,8 @@ def programs_are_known_by_name_and_go_on():
             assert (cluster.dir / name / "result").read_text() == f"{STEPS}\n", name
             allocation_in(cluster, name, COMPLETED)
         assert (cluster.dir / "vasp" / "POSCAR.first").read_text() == "0\n"
+        logged = [int(line) for line in (cluster.dir / "gromacs" / "md.log").read_text().split()]
+        assert logged == list(range(1, STEPS + 1)), (logged, jobs["gromacs"].log.read_text())
         cluster.debug_check()
 
 
@@ -101,7 +91,7 @@ def a_file_of_ones_own_and_lsf_s_commands():
         os.environ.update(LSB_ECHKPNT_METHOD="count", LSB_ECHKPNT_METHOD_DIR=str(folder))
         for name, profile in (("mine", "./my.yaml"), ("theirs", "lsf")):
             cluster.register(name, [("a", 1, MIB)])
-            job = Started(cluster, name, folder, ("--profile", profile), [path])
+            job = Started(cluster, "a", name, folder, ("--profile", profile), [path])
             wait_until("it has counted", (folder / "now").exists, 10)
             assert ends_in(cluster, name, hint(cluster, name), (COMPLETE, FAILED), 30).state == COMPLETE, job.log.read_text()
             kill_whole(job)
@@ -121,7 +111,7 @@ def an_application_shows_how_it_is_asked():
                                                   str(cluster.dir / "words.result"), "--wait", "no"], "begins at step 0", "asked by shm")}
         for name, (options, command, first, said) in apps.items():
             cluster.register(name, [("a", 1, MIB)])
-            job = Started(cluster, name, cluster.dir, options, command)
+            job = Started(cluster, "a", name, cluster.dir, options, command)
             says(job, first)
             assert ends_in(cluster, name, hint(cluster, name), (COMPLETE, FAILED), 30).state == COMPLETE, job.log.read_text()
             says(job, said)

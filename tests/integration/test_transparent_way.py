@@ -24,6 +24,12 @@ while step < last:
     time.sleep(0.002)
 sys.exit(3)
 """
+# It catches the signal, and saves by itself.
+ASKED = """save() { told=$(cat "$CKPT_DIR/request") && eval "$told" && echo 7 > "$directory/n" &&
+    printf 'hint=%s\\nbytes=2\\nstatus=0\\n' "$hint" > "$CKPT_DIR/new" && mv "$CKPT_DIR/new" "$CKPT_DIR/done"; }
+trap save USR1
+while :; do sleep 0.05; done
+"""
 LAUNCH = """#!/bin/sh
 while [ $# -gt 0 ]; do case $1 in -q|-j|--no-gzip) shift;; --ckptdir) echo $2 > $SITE/images; shift 2;; *) break;; esac; done
 echo "$@" > $SITE/line
@@ -46,9 +52,9 @@ exec $(cat $SITE/line)
 """
 
 
-def begin(site=None):
+def begin(site=None, timeout="3s"):
     """site: of the stand-in; without it nothing is found here but the system's own folders."""
-    cluster = Cluster(members=1, agents=("a",), policy={**POLICY, "checkpoint_timeout": "3s"})
+    cluster = Cluster(members=1, agents=("a",), policy={**POLICY, "checkpoint_timeout": timeout})
     os.environ["SITE"] = str(cluster.dir)
     if site:
         for name, text in (("launch", LAUNCH), ("coordinator", COORDINATOR), ("command", COMMAND), ("restart", RESTART)):
@@ -81,6 +87,38 @@ def a_program_is_saved_and_restored_by_dmtcp():
         assert len(starts) == 2 and 0 < starts[1] < 1500, starts
 
 
+def what_shows_no_way_is_saved_from_outside_where_the_policy_says_so():
+    """--profile auto names the tool alone; with `transparent: yes` it takes it, and a program that catches the signal is asked by that all the same. An image
+    is restored when the policy says no again."""
+    with begin(site=True, timeout="30s") as cluster:
+        cluster.start()
+        (cluster.dir / "counter.py").write_text(COUNTER)
+        (cluster.dir / "asked.sh").write_text(ASKED)
+        counter = [sys.executable, str(cluster.dir / "counter.py"), str(cluster.dir), "1000000"]
+        cluster.register("j", [("a", 1, MIB)])
+        first = cluster.run_job("a", "j", ["sleep", "1000"], ("--profile", "auto"))
+        told = ends_in(cluster, "j", hint(cluster, "j"), (FAILED, TIMED_OUT)).detail
+        assert "catches signal 10" in told and "--profile dmtcp would save it from outside" in first.log.read_text(), (told, first.log.read_text())
+        cluster.ctl("policy", "set", "transparent=yes")
+        jobs = {}
+        for name, command in (("asked", ["sh", str(cluster.dir / "asked.sh")]), ("counts", counter)):
+            cluster.register(name, [("a", 1, MIB)])
+            jobs[name] = cluster.run_job("a", name, command, ("--profile", "auto", "--restart-on", "signal"))
+            all_run(cluster)
+            done = ends_in(cluster, name, hint(cluster, name), (COMPLETE, FAILED, TIMED_OUT))
+            assert done.state == COMPLETE, (name, done.detail, jobs[name].log.read_text())
+        assert "the application is saved from outside by dmtcp" in jobs["counts"].log.read_text(), jobs["counts"].log.read_text()
+        assert "saved from outside by" not in jobs["asked"].log.read_text(), jobs["asked"].log.read_text()
+        cluster.ctl("policy", "set", "transparent=no")
+        os.killpg(jobs["counts"].application_pid(), 9)
+        says(jobs["counts"], "from checkpoint")
+
+        def starts():
+            return [int(line.split()[-1]) for line in jobs["counts"].log.read_text().splitlines() if line.startswith("counts from")]
+        assert wait_until("it counts on", lambda: len(starts()) == 2 and starts(), 20)[1] > 0, starts()
+        cluster.debug_check()
+
+
 def what_cannot_be_saved_from_outside_is_refused():
     with begin() as cluster:
         cluster.start()
@@ -99,4 +137,5 @@ def what_cannot_be_saved_from_outside_is_refused():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([a_program_is_saved_and_restored_by_dmtcp, what_cannot_be_saved_from_outside_is_refused]))
+    sys.exit(tap([a_program_is_saved_and_restored_by_dmtcp, what_shows_no_way_is_saved_from_outside_where_the_policy_says_so,
+                  what_cannot_be_saved_from_outside_is_refused]))

@@ -1,7 +1,9 @@
 """What tests of the data path share: a policy that waits for nothing, jobs that run, what becomes of their checkpoints."""
+import os
+import subprocess
 import uuid
 
-from cluster import BIN, broker_pb2, common_pb2, wait_until
+from cluster import BIN, Job, broker_pb2, common_pb2, wait_until
 
 POLICY = {"evaluation_interval": "1s", "min_interval": "1h", "checkpoint_timeout": "20s", "grace": "1s", "max_attempts": 2,
           "node_failures_per_1000_node_days_milli": 1, "quiesce": "1ms", "near_completion": "1s", "retry_backoff": "200ms"}
@@ -12,6 +14,20 @@ RUNNING, SUSPENDED = common_pb2.ALLOCATION_STATE_RUNNING, common_pb2.ALLOCATION_
 ENDED_FAILED, REQUEUED = common_pb2.ALLOCATION_STATE_FAILED, common_pb2.ALLOCATION_STATE_REQUEUED
 COMPLETED = common_pb2.ALLOCATION_STATE_COMPLETED
 MIB = 1 << 20
+
+
+class Started(Job):
+    """A ckpt-run that is typed in a folder, as a user does: profiles and options name files below it."""
+
+    def __init__(self, cluster, node, name, folder, options, command, environment=None, prefix=()):
+        self.folder, self.environment, self.prefix = folder, environment or {}, prefix
+        super().__init__(cluster, cluster.agents[node], name, command, options)
+        cluster.jobs.append(self)
+
+    def start(self):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen([*self.prefix, *self.arguments], stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder, start_new_session=True,
+                                            env={**os.environ, **self.environment})
 
 
 def heat(cluster, name, *options):

@@ -13,8 +13,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import criu_site  # noqa: E402
-from cluster import Cluster, application_of, common_pb2, grpc, tap, wait_until  # noqa: E402
-from jobs import COMPLETE, FAILED, MIB, POLICY, SUSPENDED, TIMED_OUT, all_run, allocation_in, ends, ends_in, hint, says  # noqa: E402
+from cluster import Cluster, application_of, common_pb2, grpc, operator_pb2, tap, wait_until  # noqa: E402
+from jobs import COMPLETE, FAILED, MIB, POLICY, SUSPENDED, TIMED_OUT, Started, all_run, allocation_in, ends, ends_in, hint, restart, says  # noqa: E402
 
 SEED = int(os.environ.get("SEED", time.time_ns() % 10**6))
 LINES, MODULUS = 2500, 1000003
@@ -82,8 +82,8 @@ def expected():
     return totals[1:]
 
 
-def begin():
-    return Cluster(members=1, agents=("a",), policy={**POLICY, "checkpoint_timeout": "20s"})
+def begin(agents="a"):
+    return Cluster(members=1, agents=agents, policy={**POLICY, "checkpoint_timeout": "20s", "node_degraded_after": "2s", "node_down_after": "4s"})
 
 
 class Loop:
@@ -246,6 +246,77 @@ def a_file_that_has_become_shorter_is_named_and_nothing_begins():
     return None
 
 
+def begins_on_b(cluster, loop, prefix=(), environment=None, profile=("--profile", "criu")):
+    """Its node is lost, with all that ran there; the other one is chosen, where the same line is typed."""
+    cluster.agents["a"].kill()
+    loop.job.kill()
+    while left := loop.job.applications():
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+
+    def taken():
+        try:
+            cluster.client.operator("MarkNodeOff", operator_pb2.MarkNodeOffRequest(request_id=os.urandom(8).hex(), node_id="a"))
+            return restart(cluster, "loop", "b")
+        except grpc.RpcError as error:
+            cluster.refused = error.details()
+            return None
+    wait_until("it is restarted on b", taken, 30, 0.2)
+    command = loop.job.arguments[loop.job.arguments.index("--") + 1:]
+    return Started(cluster, "b", "loop", cluster.dir, (*profile, "--max-restarts", "0"), command, environment, prefix)
+
+
+def an_image_goes_on_on_another_node_that_was_booted_just_now():
+    """Its clocks count from another boot, whose id is another one: a sleep until an instant of the old clock would last for as long as the old machine ran."""
+    reason = criu_site.lacking()
+    if reason is not None:
+        return reason
+    with begin("ab") as cluster:
+        back_s = int(float(open("/proc/uptime").read().split()[0])) - 60
+        booted = ["unshare", "--time", "--fork", "--kill-child", f"--monotonic=-{back_s}", f"--boottime=-{back_s}"]
+        if back_s < 120:
+            return "this machine was booted just now itself"
+        if subprocess.run([*booted, "true"], capture_output=True).returncode != 0:
+            return "no clocks of its own for a process here (unshare --time)"
+        (cluster.dir / "boot_id").write_text("6d0a1f0e-0000-4000-8000-000000000000\n")
+        cluster.agents["b"].prefix = [*booted, "--mount", "sh", "-c", f'mount --bind {cluster.dir}/boot_id /proc/sys/kernel/random/boot_id && exec "$@"', "sh"]
+        cluster.start()
+        loop = Loop(cluster, "loop", "python").begun()
+        loop.completes()
+        loop.steps_on()
+        job = begins_on_b(cluster, loop, prefix=booted)
+        began = time.monotonic()
+        assert ends(job, 60) == 7, job.log.read_text()[-2000:]
+        assert time.monotonic() - began < 60 and "from checkpoint" in job.log.read_text(), job.log.read_text()
+        assert [int(total) for total in loop.out.read_text().split()] == expected()
+    return None
+
+
+def a_node_without_criu_says_so_and_begins_nothing():
+    """With the profile its ckpt-run does not begin; without one it does not start the program from nothing, and the cluster hears why."""
+    reason = criu_site.lacking()
+    if reason is not None:
+        return reason
+    with begin("ab") as cluster:
+        cluster.start()
+        loop = Loop(cluster, "loop").begun()
+        loop.completes()
+        loop.steps_on()
+        without = {"PATH": "/usr/bin:/bin"}
+        job = begins_on_b(cluster, loop, environment=without)
+        steps = loop.steps()
+        assert ends(job, 20) == 125 and "--profile criu: there is no criu on this node" in job.log.read_text(), job.log.read_text()
+        for profile, environment, told in (((), without, "the checkpoint is an image of criu: there is no criu on this node"),
+                                           ((), None, "the checkpoint is an image of criu, from which the command does not go on by itself: start it with --profile criu")):
+            if profile == () and environment is None:
+                restart(cluster, "loop", "b")
+            job = Started(cluster, "b", "loop", cluster.dir, (*profile, "--max-restarts", "0"), job.arguments[job.arguments.index("--") + 1:], environment)
+            assert ends(job, 30) != 0 and told in job.log.read_text(), job.log.read_text()
+            assert "an image of criu" in cluster.ctl("events", "loop").stdout
+            assert loop.steps() == steps
+    return None
+
+
 def a_user_without_rights_saves_by_the_capabilities_of_criu():
     if criu_site.lacking() is not None:
         return criu_site.lacking()
@@ -284,4 +355,5 @@ def a_user_without_rights_saves_by_the_capabilities_of_criu():
 if __name__ == "__main__":
     sys.exit(tap([a_loop_in_c_ends_with_the_result_of_an_undisturbed_run, a_loop_in_python_does_too, its_ckpt_run_is_killed_in_a_checkpoint_and_it_goes_on,
                   what_criu_cannot_save_is_said_and_goes_on, one_that_stops_with_its_checkpoint_goes_on_later, a_file_that_has_become_shorter_is_named_and_nothing_begins,
+                  an_image_goes_on_on_another_node_that_was_booted_just_now, a_node_without_criu_says_so_and_begins_nothing,
                   a_user_without_rights_saves_by_the_capabilities_of_criu]))

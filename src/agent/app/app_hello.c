@@ -42,6 +42,9 @@ static bool hello_right(struct app_stream *stream, const Ckpt__V1__AttachHello *
     else if (hello->endpoint[0] != '\0' &&
              (wrong = app_register_endpoint_wrong(hello->endpoint)) != NULL)
         app_stream_refuse(stream, "where ckpt-run answers for its application: %s", wrong);
+    else if (hello->outside_endpoint[0] != '\0' &&
+             (wrong = app_register_endpoint_wrong(hello->outside_endpoint)) != NULL)
+        app_stream_refuse(stream, "where ckpt-run answers for its application: %s", wrong);
     else if (hello->work_dir[0] != '/' || strlen(hello->work_dir) >= LEDGER_WORK_DIR_BYTES - 1)
         app_stream_refuse(stream, "the work folder must be an absolute path of less than %d bytes",
                           LEDGER_WORK_DIR_BYTES - 1);
@@ -168,9 +171,11 @@ static void asked_told(void *data, const struct restore_word *word)
 }
 
 /* A ckpt-run that has taken the application over has an address of its own. */
-static void take_served(struct allocation *allocation, const char *endpoint)
+static void take_served(struct allocation *allocation, const Ckpt__V1__AttachHello *hello)
 {
     struct ledger_entry *entry = &allocation->entry;
+    const char *endpoint =
+        entry->way_open == WAY_OUTSIDE ? hello->outside_endpoint : hello->endpoint;
 
     if (!ask_find(entry->profile)->served || strcmp(entry->endpoint, endpoint) == 0)
         return;
@@ -194,7 +199,7 @@ static void hello_running(struct app_stream *stream, const Ckpt__V1__AttachHello
     }
     log_info("reattached", "allocation=%s pid=%" PRIu32 " process=%s", entry->allocation_id,
              hello->pid, process_state_name(allocation->process.state));
-    take_served(allocation, hello->endpoint);
+    take_served(allocation, hello);
     app_stream_ready(stream, &(struct restore_result){.folder = "", .notice = "", .error = ""});
     if (stream->folder != NULL && strcmp(entry->work_dir, hello->work_dir) == 0 &&
         (allocation->folder.opened == NULL || !attempt_busy(&allocation->attempt))) {

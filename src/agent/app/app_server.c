@@ -114,6 +114,7 @@ void app_stream_ready(struct app_stream *stream, const struct restore_result *re
         ready.run = stream->allocation->entry.run;
         ready.part = stream->allocation->entry.part;
         ready.parts = stream->allocation->entry.parts;
+        ready.outside = stream->allocation->entry.outside[0] != '\0';
         if (allocation_region_claim(stream->allocation, region))
             ready.shm = region;
         if (stream->attributes != NULL)
@@ -367,26 +368,6 @@ static struct machine_user stream_user(const struct app_stream *stream)
     return machine_peer_user(&stream->agent->machine, peer->pid, peer->uid, peer->gid);
 }
 
-/* The first profile stands for none; where it was registered, a ckpt-run that names another is
- * refused before. Without a word of a broker, and of ckpt-run, it is as it was at the start
- * before. */
-void app_stream_take_profile(struct app_stream *stream, const struct restore_word *word)
-{
-    struct ledger_entry *entry = &stream->allocation->entry;
-    const char *registered = word->profile, *named = stream->hello->profile;
-
-    if (registered[0] != '\0' && strcmp(registered, ask_name("")) != 0 &&
-        ask_find(registered) != NULL)
-        named = registered;
-    if (named[0] == '\0' && registered[0] == '\0' && entry->profile[0] != '\0' &&
-        ask_find(entry->profile) != NULL)
-        return;
-    snprintf(entry->profile, sizeof(entry->profile), "%s", ask_name(named));
-    entry->way_open = named[0] != '\0' || word->profile_named ? WAY_NAMED
-                      : stream->hello->finds_way              ? WAY_SOUGHT
-                                                              : WAY_OPEN;
-}
-
 void app_stream_take_identity(struct app_stream *stream)
 {
     struct ledger_entry *entry = &stream->allocation->entry;
@@ -398,6 +379,8 @@ void app_stream_take_identity(struct app_stream *stream)
         entry->start_ticks = 0; /* how that one ended is for its own user to say */
     ledger_set_user(entry, user.uid, user.gid, user.groups);
     snprintf(entry->endpoint, sizeof(entry->endpoint), "%s", hello->endpoint);
+    snprintf(entry->outside_endpoint, sizeof(entry->outside_endpoint), "%s",
+             hello->outside_endpoint);
     entry->ranks_declared = hello->ranks;
     entry->asks_group = hello->asks_group;
     entry->asks_started = hello->asks_started;

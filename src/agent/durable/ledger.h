@@ -141,9 +141,10 @@ struct ledger_pace {
 
 /* The way of asking was chosen by ... Kept in journals: append only. */
 enum way_open {
-    WAY_NAMED, /* its registration, or ckpt-run */
-    WAY_OPEN,  /* nobody: the application may by registering */
-    WAY_SOUGHT /* ... or by shared memory, which it is given (--profile auto) */
+    WAY_NAMED,  /* its registration, or ckpt-run */
+    WAY_OPEN,   /* nobody: the application may by registering */
+    WAY_SOUGHT, /* ... or by shared memory, which it is given (--profile auto) */
+    WAY_OUTSIDE /* ... and it has shown none: it is saved from outside, as the policy allows */
 };
 
 struct ledger_entry {
@@ -156,7 +157,9 @@ struct ledger_entry {
     uint64_t start_ticks;             /* with pid 0: of one whose end nobody saw; 0: none */
     uint64_t started_at_ms;
     char profile[ID_MAX_BYTES + 1];
-    uint32_t way_open; /* enum way_open */
+    uint32_t way_open;              /* enum way_open */
+    char outside[ID_MAX_BYTES + 1]; /* the profile of WAY_OUTSIDE, where it may come to that; "" */
+    char outside_endpoint[LEDGER_ENDPOINT_BYTES];
     char work_dir[LEDGER_WORK_DIR_BYTES];
     /* the highest attempt ever started; checkpoint_id 0: none */
     uint64_t checkpoint_id;

@@ -16,6 +16,8 @@
     NUMBER(started_at_ms)                                                                          \
     TEXT(profile)                                                                                  \
     NUMBER(way_open)                                                                               \
+    TEXT(outside)                                                                                  \
+    TEXT(outside_endpoint)                                                                         \
     TEXT(work_dir)                                                                                 \
     TEXT(endpoint)                                                                                 \
     NUMBER(run)                                                                                    \

@@ -9,10 +9,9 @@
 
 enum {
     WAITING_POLL_US = 100000,
-    OPENING_POLL_US = 500000,  /* it may take a minute, and each look goes through all of /proc */
-    ATTACH_WAIT_US = 5000000,  /* for ckpt-run to come; one that is there may restore for longer */
-    HANDLER_WAIT_US = 5000000, /* after its start and after the order */
-    HANDLER_WAIT_SHARE = 4     /* ...but of the order's timeout no more than a quarter */
+    OPENING_POLL_US = 500000, /* it may take a minute, and each look goes through all of /proc */
+    ATTACH_WAIT_US = 5000000, /* for ckpt-run to come; one that is there may restore for longer */
+    HANDLER_WAIT_SHARE = 4    /* ...but of the order's timeout no more than a quarter */
 };
 
 const char attempt_exited[] = "the application ended before it had written its checkpoint";
@@ -200,17 +199,17 @@ static void await_handler(const struct attempt_stepping *step, Ckpt__V1__Reason 
 {
     const struct attempt *attempt = step->attempt;
     uint64_t all_us = attempt->timeout_ms * 1000, share_us = all_us / HANDLER_WAIT_SHARE;
-    uint64_t wait_us = share_us < HANDLER_WAIT_US ? share_us : HANDLER_WAIT_US;
+    uint64_t wait_us = share_us < ATTEMPT_HANDLER_WAIT_US ? share_us : ATTEMPT_HANDLER_WAIT_US;
     uint64_t from_us = attempt->seen_at_us;
 
     CHECK(reason != CKPT__V1__REASON__REASON_NONE);
     if (attempt->state == ATTEMPT_DEFERRED)
         from_us = later_of(from_us, step->entry->deferred_until_us);
     await_until(step, reason, why,
-                step->facts->looking ? UINT64_MAX
-                : step->facts->opening
-                    ? from_us + all_us
-                    : later_of(from_us + wait_us, step->facts->started_us + HANDLER_WAIT_US));
+                step->facts->looking   ? UINT64_MAX
+                : step->facts->opening ? from_us + all_us
+                                       : later_of(from_us + wait_us, step->facts->started_us +
+                                                                         ATTEMPT_HANDLER_WAIT_US));
 }
 
 /* Nothing is asked in the name of a run that it is not of; that one's ckpt-run may be about to

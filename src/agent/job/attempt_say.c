@@ -64,16 +64,23 @@ void attempt_say_way(struct allocation *allocation)
     struct executor *executor = &allocation->executor;
     char said[SAID_BYTES];
 
-    CHECK(entry->way_open <= WAY_SOUGHT);
+    CHECK(entry->way_open <= WAY_OUTSIDE);
     CHECK(executor->ask != NULL);
     if (allocation->stream == NULL || entry->way_open == WAY_NAMED ||
         executor->way_said_run == entry->run ||
         (entry->way_open == WAY_OPEN && executor->ask == ask_find("")))
         return;
     executor->way_said_run = entry->run;
-    snprintf(said, sizeof(said),
-             "the application is asked by %s (%s): it has shown that, and nobody has named a way",
-             entry->profile, executor->ask->about);
+    if (entry->way_open == WAY_OUTSIDE)
+        snprintf(said, sizeof(said),
+                 "the application is saved from outside by %s: it has shown no way of its own, and "
+                 "the cluster's policy says transparent: yes",
+                 entry->profile);
+    else
+        snprintf(said, sizeof(said),
+                 "the application is asked by %s (%s): it has shown that, and nobody has named a "
+                 "way",
+                 entry->profile, executor->ask->about);
     allocation->agent->callers->say(allocation->stream, said);
 }
 

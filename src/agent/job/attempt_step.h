@@ -56,6 +56,9 @@
 #include "src/agent/job/ranks_step.h"
 #include "src/ask/sentinel.h"
 
+/* For a handler, after the start of the application and after the order. */
+enum { ATTEMPT_HANDLER_WAIT_US = 5000000 };
+
 #define ATTEMPT_TOLD_MAX_MS UINT64_C(604800000) /* 7 days, the longest timeout of a policy */
 
 #define ATTEMPT_STATES(X)                                                                          \

@@ -137,7 +137,8 @@ static void tell_start(struct restorer *restorer, uint64_t run)
                                                   .comes_back = point->comes_back,
                                                   .profile = point->profile,
                                                   .attributes = point->attributes,
-                                                  .profile_named = point->profile_named});
+                                                  .profile_named = point->profile_named,
+                                                  .transparent = point->transparent});
 }
 
 static void say_awaits(struct restorer *restorer)

@@ -71,6 +71,7 @@ struct restore_word {
     const char *profile;            /* as registered; "": no broker told it */
     const char *attributes;         /* likewise */
     bool profile_named;             /* ... by a word of its own */
+    bool transparent;               /* the policy's */
 };
 
 /* The fate of the run's restart point here, for the state to hear: it is restored, or a shard of it

@@ -130,6 +130,27 @@ static struct ask_target sight_target_ranks(struct allocation *allocation,
     return target;
 }
 
+/* Nobody has named a way and it shows none: it is saved from outside where that may be. It has as
+ * long to show one as it has to install a handler. True: look again. */
+static bool take_outside(struct allocation *allocation, const struct ask_target *target,
+                         uint64_t now_us)
+{
+    struct ledger_entry *entry = &allocation->entry;
+    const struct ask_ops *ask = allocation->executor.ask;
+    struct ask_process culprit = {0};
+
+    if (entry->way_open != WAY_SOUGHT || entry->outside[0] == '\0' || ask != ask_find("") ||
+        target->node->job_catches(target->context, ask->signal, &culprit) != ASK_NONE_CATCHES)
+        return false;
+    if (now_us - allocation->process.started_us < ATTEMPT_HANDLER_WAIT_US)
+        return true;
+    CHECK(ask_find(entry->outside) != NULL);
+    text_copy(entry->profile, sizeof(entry->profile), entry->outside);
+    text_copy(entry->endpoint, sizeof(entry->endpoint), entry->outside_endpoint);
+    entry->way_open = WAY_OUTSIDE;
+    return true;
+}
+
 /* Whether it can be asked now. */
 static void see_handler(struct allocation *allocation, struct attempt_facts *facts)
 {
@@ -151,8 +172,11 @@ static void see_handler(struct allocation *allocation, struct attempt_facts *fac
     } else {
         target = sight_target_ranks(allocation, facts->ranks);
         if (ask->preflight(ask, &target, facts->text, sizeof(facts->text)) != ASK_READY ||
-            (ask->signal != 0 && ranks_executed_since(allocation, facts->text)))
+            (ask->signal != 0 && ranks_executed_since(allocation, facts->text))) {
             facts->ready = CKPT__V1__REASON__REASON_NO_HANDLER;
+            facts->looking = allocation->socket.opening != NULL ||
+                             take_outside(allocation, &target, facts->now_us);
+        }
     }
     facts->opening = facts->ready == CKPT__V1__REASON__REASON_NO_HANDLER && !facts->looking &&
                      ranks_opening(allocation, facts->text);
@@ -226,8 +250,9 @@ static const struct ask_ops *see_way(struct allocation *allocation, bool resumes
     const struct ask_ops *ask;
     struct ask_target target;
 
-    CHECK(entry->way_open <= WAY_SOUGHT);
-    if (entry->way_open != WAY_NAMED && !resumes && allocation->process.state != PROCESS_ABSENT) {
+    CHECK(entry->way_open <= WAY_OUTSIDE);
+    if (entry->way_open != WAY_NAMED && entry->way_open != WAY_OUTSIDE && !resumes &&
+        allocation->process.state != PROCESS_ABSENT) {
         target = sight_target(allocation);
         text_copy(entry->profile, sizeof(entry->profile), ask_shown(&target));
     }

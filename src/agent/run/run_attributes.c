@@ -67,8 +67,12 @@ char *const *run_attributes_line(const struct run_options *options,
 {
     static char **line;
     static char *known;
-    char *const *command = run_command_line(options, ready->restore_dir, err);
+    char *const *command;
     struct stand_in stand_in;
+
+    if (run_transparent_begin(ready->outside, ready->restore_dir, err) != 0)
+        return options->command;
+    command = run_command_line(options, ready->restore_dir, err);
 
     if (ready->attributes[0] != '\0') {
         free(known);

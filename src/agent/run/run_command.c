@@ -366,6 +366,10 @@ static void take_request(struct rpc_call *call, const Ckpt__V1__AppCheckpointReq
         rpc_call_finish(call, RPC_UNAVAILABLE, "the application does not run");
         return;
     }
+    if (command.text == NULL && !run_echkpnt_is_on() && !run_transparent_is_on()) {
+        rpc_call_finish(call, RPC_UNAVAILABLE, "the application was not started for a tool");
+        return;
+    }
     if (request->directory[0] != '/' || strlen(request->directory) >= sizeof(command.folder)) {
         rpc_call_finish(call, RPC_INVALID_ARGUMENT, "its directory is no absolute path");
         return;
@@ -442,18 +446,24 @@ int run_command_open(uv_loop_t *loop, const struct run_options *options, const c
     static const struct rpc_handlers handlers = {.on_message = on_message, .on_cancel = on_cancel};
     const struct rpc_server_config config = {.connections_max = 8, .allowed = peer_allowed};
     const size_t length = strlen(work_dir) + strlen("/" SOCKET_NAME);
+    const bool wanted = options->checkpoint_cmd != NULL || options->echkpnt != NULL ||
+                        run_transparent_wanted(options);
 
-    if (options->checkpoint_cmd == NULL && options->echkpnt == NULL &&
-        !run_transparent_wanted(options))
+    if (run_transparent_open(options, work_dir, err) != 0)
+        return -1;
+    if (!wanted && run_transparent_at_hand()[0] == '\0')
         return 0;
+    if (!wanted && length > PATH_MAX_BYTES) {
+        run_transparent_drop();
+        return 0;
+    }
     if (length > PATH_MAX_BYTES)
         return err_set(err, ERR_INVALID,
                        "the work folder's path has %zu bytes; with --checkpoint-cmd, -k or a tool "
                        "at most %zu, so "
                        "that a socket in it can be named: choose a shorter --work-dir",
                        strlen(work_dir), PATH_MAX_BYTES - strlen("/" SOCKET_NAME));
-    if (run_echkpnt_open(options, work_dir, err) != 0 ||
-        run_transparent_open(options, work_dir, err) != 0)
+    if (run_echkpnt_open(options, work_dir, err) != 0)
         return -1;
     warn_of_folder(options->checkpoint_cmd);
     command.text = options->checkpoint_cmd;
@@ -476,6 +486,8 @@ void run_command_of(pid_t pid)
     struct err err = {0};
 
     command.application = pid;
+    if (pid > 0)
+        run_transparent_resume(pid);
     if (command.server != NULL && pid > 0 &&
         access(command.endpoint + strlen("unix:"), F_OK) != 0 &&
         socket_listen(&err) != 0) /* its folder was removed, and has been made again */

@@ -100,6 +100,10 @@ static const char usage_after[] =
     "                        WAVECAR' or 'out/*.save'; they are newer than FILE then, and come "
     "back\n"
     "                        here before a start from a checkpoint\n"
+    "  --checkpoint-outputs P\n"
+    "                        patterns of files to which it appends, as 'md.log *.xtc': saved with\n"
+    "                        the others where they are there, and brought back where they are\n"
+    "                        missing, or are others\n"
     "  --ask-then WHAT       exits (with status 0 when it has saved, the default), exits=85 (with\n"
     "                        that one; status 0 says that its work is complete then), goes-on, or\n"
     "                        requeues (it requeues itself and ends: it is not started again here)\n"
@@ -315,6 +319,9 @@ static int take_stand_in_option(int option, const char *value, struct stand_in *
     case 'C':
         stand_in->files = value;
         return 0;
+    case 'U':
+        stand_in->outputs = value;
+        return 0;
     case 't':
         return parse_then(value, stand_in, err);
     case 'Q':
@@ -423,6 +430,7 @@ static const struct option table[] = {{"alloc", required_argument, NULL, 'a'},
                                       {"ask-text", required_argument, NULL, 'T'},
                                       {"ask-then", required_argument, NULL, 't'},
                                       {"checkpoint-files", required_argument, NULL, 'C'},
+                                      {"checkpoint-outputs", required_argument, NULL, 'U'},
                                       {"files-quiet", required_argument, NULL, 'Q'},
                                       {"checkpoint-exit", required_argument, NULL, 'X'},
                                       {"ask-signal", required_argument, NULL, 'G'},

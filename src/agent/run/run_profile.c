@@ -54,6 +54,12 @@ static const char *ranks_text(const struct profile *profile, char text[NUMBER_BY
     return text;
 }
 
+/* A line that names the files of the state says which files there are. */
+static const char *outputs_text(const struct profile *profile, const struct run_options *options)
+{
+    return options->stand_in.files != NULL ? "" : profile->outputs;
+}
+
 static int take_keys(const struct profile *profile, struct run_options *options,
                      run_profile_add_fn *add, struct err *err)
 {
@@ -63,6 +69,7 @@ static int take_keys(const struct profile *profile, struct run_options *options,
     } keys[] = {{"ask-file", profile->file},
                 {"ask-signal", profile->signal},
                 {"ask-text", profile->text},
+                {"checkpoint-outputs", outputs_text(profile, options)},
                 {"checkpoint-files", profile->files},
                 {"files-quiet", quiet_text(profile, options, quiet)},
                 {"ask-then", then_text(profile, then)},

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <ftw.h>
 #include <glob.h>
 #include <limits.h>
@@ -29,6 +30,7 @@ static struct {
     bool newer;     /* one was */
     bool matched;   /* there was one */
     size_t earlier; /* files of the patterns before */
+    bool outputs;   /* they say nothing of the state */
 } search;
 
 static struct {
@@ -114,6 +116,8 @@ static void add_file(const char *path, const struct stat *stat)
     }
     files->paths[files->count++] = check_strdup(path);
     files->bytes += (uint64_t)stat->st_size;
+    if (search.outputs)
+        return;
     files->sum = files->sum * 1099511628211u + (uint64_t)stat->st_size +
                  (uint64_t)changed->tv_sec * 1000003u + (uint64_t)changed->tv_nsec +
                  (uint64_t)stat->st_ino;
@@ -126,7 +130,7 @@ static int visit_found(const char *path, const struct stat *stat, int kind, stru
         return kind == FTW_D ? FTW_SKIP_SUBTREE : FTW_CONTINUE;
     if (kind == FTW_F)
         add_file(path, stat);
-    else if (kind == FTW_SL || kind == FTW_SLN)
+    else if ((kind == FTW_SL || kind == FTW_SLN) && !search.outputs)
         refuse_files(search.files,
                      "%.150s is a symbolic link, and links are not saved: name what it leads to",
                      path);
@@ -155,6 +159,7 @@ void saved_files_find(const char *patterns, const struct timespec *newer_than,
 
     *ret_files = (struct saved_files){.paths = check_calloc(SAVED_FILES_MAX, sizeof(char *))};
     search.files = ret_files;
+    search.outputs = false;
     search.newer_than = *newer_than;
     for (const char *at = patterns_next(patterns, pattern); pattern[0] != '\0';
          at = patterns_next(at, pattern)) {
@@ -165,6 +170,19 @@ void saved_files_find(const char *patterns, const struct timespec *newer_than,
             memcpy(ret_files->unmatched, pattern, sizeof(pattern));
         ret_files->newer = ret_files->newer || search.newer;
     }
+    search.files = NULL;
+}
+
+void saved_files_add_outputs(const char *patterns, struct saved_files *files)
+{
+    char pattern[PATTERN_BYTES];
+
+    CHECK(files->paths != NULL && search.files == NULL);
+    search.files = files;
+    search.outputs = true;
+    for (const char *at = patterns_next(patterns, pattern); pattern[0] != '\0';
+         at = patterns_next(at, pattern))
+        find_pattern(pattern);
     search.files = NULL;
 }
 
@@ -242,8 +260,60 @@ int saved_files_copy(const struct saved_files *files, const char *folder, struct
 
 static struct {
     size_t root; /* length of the folder's name */
+    const struct saved_names *names;
     struct err *err;
 } coming;
+
+static bool name_matches(const char *patterns, const char *name)
+{
+    char pattern[PATTERN_BYTES];
+
+    for (const char *at = patterns_next(patterns, pattern); pattern[0] != '\0';
+         at = patterns_next(at, pattern))
+        if (fnmatch(pattern, name, FNM_PATHNAME | FNM_PERIOD | FNM_LEADING_DIR) == 0)
+            return true;
+    return false;
+}
+
+/* A file of both is state. */
+static bool is_output(const char *name)
+{
+    return coming.names->outputs != NULL && name_matches(coming.names->outputs, name) &&
+           !name_matches(coming.names->files, name);
+}
+
+static bool same_bytes(int saved, int present)
+{
+    char *bytes = check_calloc(2, COPY_BYTES);
+    ssize_t got, read_of_present = 0;
+    bool same = true;
+
+    while (same && (got = read(saved, bytes, COPY_BYTES)) != 0) {
+        for (ssize_t at = 0; same && at < got; at += read_of_present) {
+            read_of_present = read(present, bytes + COPY_BYTES + at, (size_t)(got - at));
+            same = read_of_present > 0;
+        }
+        same = same && got > 0 && memcmp(bytes, bytes + COPY_BYTES, (size_t)got) == 0;
+    }
+    free(bytes);
+    return same;
+}
+
+/* The program has appended to it since, or not even that. */
+static bool begins_with(const char *name, const char *saved)
+{
+    int from = open(saved, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int present = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    struct stat stat_of;
+    bool same = from >= 0 && present >= 0 && fstat(present, &stat_of) == 0 &&
+                S_ISREG(stat_of.st_mode) && same_bytes(from, present);
+
+    if (from >= 0)
+        close(from);
+    if (present >= 0)
+        close(present);
+    return same;
+}
 
 static int bring_back(const char *path, const struct stat *stat, int kind, struct FTW *place)
 {
@@ -256,6 +326,8 @@ static int bring_back(const char *path, const struct stat *stat, int kind, struc
     name += strspn(name, "/");
     if (lies_left_out(name)) /* saved by a release that did not leave it out */
         return 0;
+    if (is_output(name) && begins_with(name, path))
+        return 0;
     if (snprintf(new_name, sizeof(new_name), "%s.ckpt-new", name) >= PATH_MAX)
         return err_set(coming.err, ERR_INVALID, "the path of %.128s is too long", name);
     if (copy_file(path, new_name, coming.err) != 0)
@@ -265,8 +337,10 @@ static int bring_back(const char *path, const struct stat *stat, int kind, struc
                : err_set(coming.err, ERR_IO, "rename to %.128s: %s", name, strerror(errno));
 }
 
-int saved_files_bring_back(const char *folder, struct err *err)
+int saved_files_bring_back(const char *folder, const struct saved_names *names, struct err *err)
 {
+    CHECK(names->files != NULL);
+    coming.names = names;
     coming.root = strlen(folder);
     coming.err = err;
     err->text[0] = '\0';

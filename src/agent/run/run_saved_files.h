@@ -1,9 +1,11 @@
-/* The files that a program saves its state in, by patterns below the folder where it runs.
+/* The files that a program saves its state in, by patterns below the folder where it runs, and its
+ * outputs: files to which it appends, and without which it does not go on elsewhere.
  *
  * Flow     saved_files_find() until every pattern has a newer file and nothing changes any more;
- *          saved_files_copy(); at a start saved_files_bring_back().
+ *          saved_files_add_outputs(); saved_files_copy(); at a start saved_files_bring_back().
  * Shapes   patterns of src/profile/patterns.h; a folder stands for all below it. At
- *          most SAVED_FILES_MAX files. Names are relative and stay so in the checkpoint.
+ *          most SAVED_FILES_MAX files. Names are relative and stay so in the checkpoint. An output
+ *          need not be there, nor be newer or quiet; a link among outputs is passed over.
  * Errors   err names the file and the system's word.
  */
 #ifndef CKPT_AGENT_RUN_SAVED_FILES_H
@@ -37,10 +39,16 @@ struct saved_files {
 void saved_files_leave_out(int descriptor);
 void saved_files_find(const char *patterns, const struct timespec *newer_than,
                       struct saved_files *ret_files);
+/* Those that no pattern of the state has found. */
+void saved_files_add_outputs(const char *patterns, struct saved_files *files);
 void saved_files_free(struct saved_files *files);
 /* Under the same names below that folder. */
 int saved_files_copy(const struct saved_files *files, const char *folder, struct err *err);
-/* All below that folder, under the same names below this one. Each replaces at once. */
-int saved_files_bring_back(const char *folder, struct err *err);
+/* All below that folder, under the same names below this one. Each replaces at once. An output is
+ * left as it is where it begins with the saved bytes: the program finds its own place in it. */
+struct saved_names {
+    const char *files, *outputs; /* patterns; outputs NULL: there are none */
+};
+int saved_files_bring_back(const char *folder, const struct saved_names *names, struct err *err);
 
 #endif

@@ -94,6 +94,18 @@ static const char *file_patterns(void)
     return self.as.files == NULL ? STAND_IN_ALL_FILES : self.as.files;
 }
 
+static void add_outputs(struct saved_files *files)
+{
+    if (self.as.outputs != NULL)
+        saved_files_add_outputs(self.as.outputs, files);
+}
+
+static void find_files(struct saved_files *ret_files)
+{
+    saved_files_find(file_patterns(), &self.since, ret_files);
+    add_outputs(ret_files);
+}
+
 /* By the clock of the file system, which may be another machine's. A file that is written after the
  * return is later. */
 static void read_clock(struct timespec *ret_now)
@@ -202,6 +214,10 @@ static void save_files(const struct saved_files *files)
     struct saved_files again;
     struct err err = {0};
 
+    if (files->refused[0] != '\0') {
+        answer_failed(files->refused);
+        return;
+    }
     if (saved_files_copy(files, self.question.directory, &err) != 0) {
         answer_failed(err.text);
         return;
@@ -360,6 +376,7 @@ static void look_for_files(void)
     if (files.refused[0] != '\0')
         answer_failed(files.refused);
     else if (signs && files.missing[0] == '\0' && self.quiet_ms >= quiet_ms) {
+        add_outputs(&files);
         save_files(&files);
         if (self.question.hint[0] == '\0') { /* an end with 0 is that of its work again */
             if (self.as.file != NULL)
@@ -421,7 +438,7 @@ static void answer_ended(void)
     char why[WHY_BYTES];
     struct saved_files files;
 
-    saved_files_find(file_patterns(), &self.since, &files);
+    find_files(&files);
     judge_files(&files, why, sizeof(why));
     if (why[0] != '\0') {
         answer_failed(why);
@@ -441,7 +458,7 @@ static void set_aside(int wait_status)
     struct saved_files files;
     struct err err = {0};
 
-    saved_files_find(file_patterns(), &self.since, &files);
+    find_files(&files);
     judge_files(&files, why, sizeof(why));
     self.empty_ends = files.newer ? 0 : self.empty_ends + 1;
     if (self.empty_ends == EMPTY_ENDS_MAX) {
@@ -564,7 +581,8 @@ static void bring_files_back(void)
     if (folder == NULL)
         return;
     self.goes_on_from_files = true;
-    if (saved_files_bring_back(folder, &err) == 0)
+    if (saved_files_bring_back(folder, &(struct saved_names){file_patterns(), self.as.outputs},
+                               &err) == 0)
         return;
     run_say_error("what was restored cannot be brought back: %s", err.text);
     _exit(125);

@@ -45,6 +45,7 @@ struct stand_in {
     const char *text;    /* in it */
     struct tell tell;    /* the signal by which it is told */
     const char *files;   /* run_saved_files.h */
+    const char *outputs; /* ... beside them; NULL: none */
     const char *restart; /* a shell command in the program's place, when files are there; or NULL */
     const char *complete; /* its status 0 is the end of its work only when this file is there, newer
                            * than the start; NULL: in any case */

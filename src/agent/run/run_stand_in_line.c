@@ -28,8 +28,8 @@ static bool is_told(const struct stand_in *stand_in)
 /* Something says how a save is seen: else the program says `done` itself. */
 static bool has_signs(const struct stand_in *stand_in)
 {
-    return stand_in->files != NULL || stand_in->then_named || stand_in->quiet_ms != 0 ||
-           stand_in->tracker != NULL || stand_in->line != NULL;
+    return stand_in->files != NULL || stand_in->outputs != NULL || stand_in->then_named ||
+           stand_in->quiet_ms != 0 || stand_in->tracker != NULL || stand_in->line != NULL;
 }
 
 bool stand_in_wanted(const struct stand_in *stand_in)
@@ -49,9 +49,9 @@ static int check_unwanted(const struct stand_in *stand_in, struct err *err)
     if (stand_in->text == NULL && !has_signs(stand_in) && !narrow && stand_in->kill_signal == 0)
         return 0;
     return err_set(err, ERR_INVALID,
-                   "--ask-text, --ask-then, --checkpoint-files, --files-quiet, --tracker, "
-                   "--saved-line, --kill-signal, --ask rank=N and --ask shell go with --ask-file "
-                   "FILE, "
+                   "--ask-text, --ask-then, --checkpoint-files, --checkpoint-outputs, "
+                   "--files-quiet, --tracker, --saved-line, --kill-signal, --ask rank=N and --ask "
+                   "shell go with --ask-file FILE, "
                    "--ask-signal SIGNAL or --checkpoint-exit STATUS: add one, or leave them out");
 }
 
@@ -137,6 +137,12 @@ int stand_in_check(const struct stand_in *stand_in, const char *profile, uint32_
                                                 "its own way");
     if (stand_in->files != NULL && patterns_check(stand_in->files, &why) != 0)
         return err_set(err, ERR_INVALID, "--checkpoint-files %s", why.text);
+    if (stand_in->outputs != NULL && stand_in->files == NULL)
+        return err_set(err, ERR_INVALID,
+                       "--checkpoint-outputs goes with --checkpoint-files, which names the state: "
+                       "without that all files of the folder are saved; add it, or leave this out");
+    if (stand_in->outputs != NULL && patterns_check(stand_in->outputs, &why) != 0)
+        return err_set(err, ERR_INVALID, "--checkpoint-outputs %s", why.text);
     return 0;
 }
 
@@ -155,6 +161,7 @@ static const struct word {
     {"whom=", WORD_INT, offsetof(struct stand_in, tell.whom)},
     {"rank=", WORD_INT, offsetof(struct stand_in, tell.rank)},
     {"files=", WORD_TEXT, offsetof(struct stand_in, files)},
+    {"outputs=", WORD_TEXT, offsetof(struct stand_in, outputs)},
     {"restart=", WORD_TEXT, offsetof(struct stand_in, restart)},
     {"complete=", WORD_TEXT, offsetof(struct stand_in, complete)},
     {"more=", WORD_TEXT, offsetof(struct stand_in, more)},

@@ -1,9 +1,12 @@
 /* A program that a tool saves from outside (transparent/tool.h): the front of run_command.h that
  * calls none of the owner's commands.
  *
- * Flow     run_transparent_open() once; run_transparent_line() before each start;
- *          run_transparent_save() when the agent asks, and run_transparent_why() when that failed.
- * Shapes   one tool for a ckpt-run, by its profile. Nothing is done without such a profile.
+ * Flow     run_transparent_open() once; before each start run_transparent_begin() and
+ *          run_transparent_line(); run_transparent_save() when the agent asks, and
+ *          run_transparent_why() when that failed.
+ * Shapes   one tool for a ckpt-run, by its profile. With --profile auto the first one that works
+ *          is at hand: at each start the agent says whether the policy allows it. Else nothing is
+ *          done.
  * Errors   run_transparent_open: ERR_REFUSED, the tool does not work on this node, and why.
  */
 #ifndef CKPT_AGENT_RUN_TRANSPARENT_H
@@ -27,6 +30,15 @@ struct run_transparent_save {
 bool run_transparent_wanted(const struct run_options *options);
 int run_transparent_open(const struct run_options *options, const char *work_dir, struct err *err);
 bool run_transparent_is_on(void);
+/* The profile of the tool that is at hand; "": none is. */
+const char *run_transparent_at_hand(void);
+/* Its address cannot be served: it is at hand no more. */
+void run_transparent_drop(void);
+/* allowed: by the agent, for this start. An image in the restored files is of a tool, whatever the
+ * policy says now. -1: no tool can restore it here. */
+int run_transparent_begin(bool allowed, const char *restore_dir, struct err *err);
+/* The application runs already, and this program goes on with it. */
+void run_transparent_resume(pid_t application);
 /* Valid until the next call. NULL with err: the tool cannot be made ready. */
 char *const *run_transparent_line(const struct run_options *options, const char *restore_dir,
                                   struct err *err);

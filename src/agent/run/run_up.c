@@ -3,6 +3,7 @@
 
 #include "src/agent/run/run_alone.h"
 #include "src/agent/run/run_command.h"
+#include "src/agent/run/run_transparent.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
 
@@ -43,7 +44,11 @@ void run_up_hello(struct rpc_client_call *call, const struct run_options *option
     hello.finds_way = options->finds_way;
     hello.replace = options->replace;
     hello.wait = facts->wait;
-    hello.endpoint = (char *)(uintptr_t)run_command_endpoint();
+    hello.outside = (char *)(uintptr_t)run_transparent_at_hand();
+    if (hello.outside[0] != '\0')
+        hello.outside_endpoint = (char *)(uintptr_t)run_command_endpoint();
+    else
+        hello.endpoint = (char *)(uintptr_t)run_command_endpoint();
     up.body_case = CKPT__V1__ATTACH_UP__BODY_HELLO;
     up.hello = &hello;
     send_up(call, &up);

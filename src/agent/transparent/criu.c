@@ -159,12 +159,15 @@ static int restore_from(const struct record *record, int folder, int work_fd, pi
                                          .inherited = inherited,
                                          .inherited_count = record_inherit(record, inherited)};
     struct criu_answer answer;
+    struct err none = {0};
+    uint32_t version = 0;
 
+    (void)ask_version(&version, &none); /* 0: what that means is said below */
     if (record_prepare(record, PIDS_WAIT_MS, err) != 0)
         return -1;
     (void)unlinkat(work_fd, CRIU_LOG_NAME, 0);
     if (criu_call(&request, &answer, err) != 0)
-        return -1;
+        return record_wrap(record, version, err);
     *ret_pid = answer.pid;
     return 0;
 }
@@ -198,8 +201,18 @@ static void criu_become(const struct tool_start *start)
     execvp(start->command[0], start->command);
 }
 
+static bool criu_left(const char *folder)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%.4000s/" RECORD_NAME, folder);
+    return access(path, F_OK) == 0;
+}
+
 const struct tool tool_criu = {.name = "criu",
                                .check = criu_check,
                                .become = criu_become,
                                .restore = criu_restore,
-                               .save = criu_save};
+                               .save = criu_save,
+                               .left = criu_left,
+                               .marks = true};

@@ -421,8 +421,16 @@ static void dmtcp_become(const struct tool_start *start)
     execv(program, words.line);
 }
 
+static bool dmtcp_left(const char *folder)
+{
+    struct err err = {0};
+
+    return each_image(folder, NULL, NULL, &err) > 0;
+}
+
 const struct tool tool_dmtcp = {.name = "dmtcp",
                                 .check = dmtcp_check,
                                 .prepare = dmtcp_prepare,
                                 .become = dmtcp_become,
-                                .save = dmtcp_save};
+                                .save = dmtcp_save,
+                                .left = dmtcp_left};

@@ -54,17 +54,14 @@ const char *front_program(char *const *line)
 
 /* ---- its process ---- */
 
-static void take_no_notice(int number)
-{
-    (void)number;
-}
+static bool held[NSIG];
 
-/* The program hears them itself. A handler ends with exec(); an ignored signal would stay so. */
+/* The program hears them itself. A handler here would look as if the job could be asked by that
+ * signal. */
 static void hold_signals(void)
 {
     static const int own[] = {SIGKILL, SIGSTOP, SIGCHLD, SIGTSTP, SIGTTIN, SIGTTOU,
                               SIGSEGV, SIGBUS,  SIGILL,  SIGFPE,  SIGABRT};
-    const struct sigaction action = {.sa_handler = take_no_notice, .sa_flags = SA_RESTART};
 
     for (int number = 1; number < NSIG; number++) {
         struct sigaction before;
@@ -72,9 +69,18 @@ static void hold_signals(void)
 
         for (size_t i = 0; i < ARRAY_COUNT(own); i++)
             holds = holds && own[i] != number;
+        held[number] = holds;
         if (holds)
-            (void)sigaction(number, &action, NULL);
+            (void)signal(number, SIG_IGN);
     }
+}
+
+/* An ignored signal would stay so in the program. */
+static void give_signals_back(void)
+{
+    for (int number = 1; number < NSIG; number++)
+        if (held[number])
+            (void)signal(number, SIG_DFL);
 }
 
 __attribute__((noreturn)) static void end_as(int wait_status)
@@ -108,6 +114,7 @@ static pid_t start_program(const struct tool *tool, const struct tool_start *sta
 
     if (pid != 0)
         return pid;
+    give_signals_back();
     tool->become(start);
     failure = errno;
     fprintf(stderr, "ckpt-run: %s: %s\n", start->command[0], strerror(failure));
@@ -136,7 +143,7 @@ void front_run(int argc, char **argv)
     tool = tool_find(argv[2]);
     start.restore_dir = argv[3];
     start.command = argv + WORDS;
-    (void)prctl(PR_SET_NAME, "ckpt-front");
+    (void)prctl(PR_SET_NAME, FRONT_NAME);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     hold_signals();
     if (start.restore_dir[0] == '\0' || tool->restore == NULL)

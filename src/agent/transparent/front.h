@@ -18,7 +18,8 @@
 #include "src/agent/transparent/tool.h"
 
 enum { FRONT_FAILED = 125 };
-#define FRONT_WHY "the application cannot be restored: " /* begins its reason */
+#define FRONT_NAME "ckpt-front"                           /* of its process */
+#define FRONT_WHY  "the application cannot be restored: " /* begins its reason */
 
 /* NULL-terminated; valid until the next call. */
 char *const *front_line(const struct tool *tool, const struct tool_start *start);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "src/agent/node/proc.h"
@@ -90,6 +91,16 @@ static int take_file(void *data, const struct open_file *file)
     return 0;
 }
 
+/* A release of a kernel that has no room is cut: it is for people. */
+static void take_system(struct record *record)
+{
+    struct utsname system;
+
+    CHECK(uname(&system) == 0);
+    (void)text_copy(record->machine, sizeof(record->machine), system.machine);
+    (void)text_copy(record->kernel, sizeof(record->kernel), system.release);
+}
+
 int record_take(pid_t front, pid_t root, uint32_t version, struct record *ret_record,
                 struct err *err)
 {
@@ -100,6 +111,7 @@ int record_take(pid_t front, pid_t root, uint32_t version, struct record *ret_re
 
     if (result != 0)
         return -1;
+    take_system(&record);
     for (int i = 0; i < RECORD_STREAMS; i++)
         take_stream(front, i, record.streams[i]);
     for (size_t i = 0; result == 0 && i < tree.count; i++)
@@ -134,6 +146,8 @@ int record_write(const struct record *record, int folder, struct err *err)
     CHECK(record->pid_count > 0);
     buf_init(&text);
     buf_printf(&text, "criu %" PRIu32 "\n", record->version);
+    if (record->machine[0] != '\0')
+        buf_printf(&text, "machine %s\nkernel %s\n", record->machine, record->kernel);
     for (size_t i = 0; i < record->pid_count; i++)
         buf_printf(&text, "pid %d\n", (int)record->pids[i]);
     for (int i = 0; i < RECORD_STREAMS; i++)
@@ -171,6 +185,10 @@ static bool take_line(const char *line, struct record *record)
     const char *rest = strchr(line, ' ');
     uint64_t number;
 
+    if (strncmp(line, "machine ", 8) == 0)
+        return text_copy(record->machine, sizeof(record->machine), line + 8) > 0;
+    if (strncmp(line, "kernel ", 7) == 0)
+        return text_copy(record->kernel, sizeof(record->kernel), line + 7) > 0;
     if (rest++ == NULL || !take_number(&rest, &number))
         return false;
     if (strncmp(line, "criu ", 5) == 0) {
@@ -278,10 +296,27 @@ static int give_length(const struct record_file *file, struct err *err)
     return result;
 }
 
+/* Of another machine nothing is tried: the files would be cut for nothing. */
+static int check_machine(const struct record *record, struct err *err)
+{
+    struct utsname system;
+    char shown[RECORD_SYSTEM_BYTES];
+
+    CHECK(uname(&system) == 0);
+    if (record->machine[0] == '\0' || strcmp(record->machine, system.machine) == 0)
+        return 0;
+    return err_set(err, ERR_UNFIT,
+                   "its image is of a machine of the kind %s, and this node is %s: restart the job "
+                   "on a node of that kind",
+                   text_shown(record->machine, shown, sizeof(shown)), system.machine);
+}
+
 int record_prepare(const struct record *record, uint64_t limit_ms, struct err *err)
 {
     uint64_t left_ms = limit_ms;
 
+    if (check_machine(record, err) != 0)
+        return -1;
     for (size_t i = 0; i < record->pid_count; i++)
         if (await_pid(record->pids[i], &left_ms, err) != 0)
             return -1;
@@ -289,6 +324,26 @@ int record_prepare(const struct record *record, uint64_t limit_ms, struct err *e
         if (give_length(&record->files[i], err) != 0)
             return -1;
     return 0;
+}
+
+int record_wrap(const struct record *record, uint32_t version, struct err *err)
+{
+    struct utsname system;
+    char why[ERR_TEXT_BYTES], shown[RECORD_SYSTEM_BYTES];
+
+    CHECK(uname(&system) == 0);
+    (void)text_copy(why, sizeof(why), err->text);
+    if (record->kernel[0] != '\0' && strcmp(record->kernel, system.release) != 0)
+        return err_set(err, err->code,
+                       "%.300s; its image is of the kernel %s, and this node has %s: a node with "
+                       "that kernel may take it",
+                       why, text_shown(record->kernel, shown, sizeof(shown)), system.release);
+    if (version != 0 && record->version > version)
+        return err_set(err, err->code,
+                       "%.300s; its image is of criu %" PRIu32 ".%" PRIu32
+                       ", and this node has an older one: install that release here",
+                       why, record->version / 10000, record->version / 100 % 100);
+    return -1;
 }
 
 size_t record_inherit(const struct record *record, struct criu_inherited ret[RECORD_STREAMS])

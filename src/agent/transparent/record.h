@@ -23,14 +23,16 @@
 
 #define RECORD_NAME "ckpt-criu.record" /* in the folder of the image */
 
-enum { RECORD_FILES_MAX = 4096, RECORD_STREAMS = 3 };
+enum { RECORD_FILES_MAX = 4096, RECORD_STREAMS = 3, RECORD_SYSTEM_BYTES = 66 };
 
 struct record_file {
     uint64_t bytes;
     char *path;
 };
 struct record {
-    uint32_t version;
+    uint32_t version; /* of criu */
+    /* as uname() has them where it was taken; "": an image of before */
+    char machine[RECORD_SYSTEM_BYTES], kernel[RECORD_SYSTEM_BYTES];
     char streams[RECORD_STREAMS][CRIU_KEY_BYTES]; /* criu's keys; "": restored as any other file */
     pid_t *pids;
     size_t pid_count;
@@ -44,9 +46,11 @@ int record_take(pid_t front, pid_t root, uint32_t version, struct record *ret_re
 int record_write(const struct record *record, int folder, struct err *err);
 int record_read(int folder, struct record *ret_record, struct err *err);
 void record_free(struct record *record);
-/* Waits until the numbers of its processes are free, and gives its files the lengths that they had:
- * what was written since is written again. */
+/* Refuses the image of another architecture. Waits until the numbers of its processes are free, and
+ * gives its files the lengths that they had: the program writes again whatever it wrote since. */
 int record_prepare(const struct record *record, uint64_t limit_ms, struct err *err);
+/* Where criu has failed: err also says that another kernel, or another release of criu, took it. */
+int record_wrap(const struct record *record, uint32_t version, struct err *err);
 /* The streams of this process in the place of those; how many. */
 size_t record_inherit(const struct record *record, struct criu_inherited ret[RECORD_STREAMS]);
 

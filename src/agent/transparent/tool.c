@@ -17,6 +17,15 @@ const struct tool *tool_find(const char *name)
     return NULL;
 }
 
+const struct tool *tool_of_image(const char *folder)
+{
+    CHECK(folder != NULL);
+    for (size_t i = 0; folder[0] != '\0' && i < ARRAY_COUNT(rows); i++)
+        if (rows[i]->left(folder))
+            return rows[i];
+    return NULL;
+}
+
 const struct tool *tool_at(size_t i)
 {
     return i < ARRAY_COUNT(rows) ? rows[i] : NULL;

@@ -46,6 +46,9 @@ struct tool {
     int (*restore)(const struct tool_start *start, pid_t *ret_pid, struct err *err); /* NULL:
                                                                           become() does it */
     int (*save)(const struct tool_save *save, struct err *err);
+    /* The files of this folder are an image of it. */
+    bool (*left)(const char *folder);
+    bool marks; /* ... with a file of ours in it: nobody else's are taken for one */
 };
 
 extern const struct tool tool_criu;
@@ -53,6 +56,8 @@ extern const struct tool tool_dmtcp;
 
 /* NULL: no tool has that name. */
 const struct tool *tool_find(const char *name);
+/* The tool whose image lies in the folder of a checkpoint's files; NULL: there is none, or "". */
+const struct tool *tool_of_image(const char *folder);
 /* The i-th, from 0; NULL: no more. */
 const struct tool *tool_at(size_t i);
 /* A line for each tool: "criu 4.1.1", or "criu: REASON". Up to a second where one is there. */

@@ -384,6 +384,7 @@ static void get_restart_point(struct request *request, struct scratch *scratch)
     reply.profile = translate_text(allocation->profile);
     reply.attributes = translate_text(allocation->attributes);
     reply.profile_named = allocation->profile_named;
+    reply.transparent = fsm_policy(fsm)->transparent == CKPT__V1__TRANSPARENT__TRANSPARENT_YES;
     (void)fsm_begin_restored_as(fsm, allocation, &reply.restored_as, &reply.restored_part);
     fill_node_ids(fsm, allocation, scratch, &reply);
     fill_waits(fsm, allocation, &reply);

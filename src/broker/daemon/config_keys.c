@@ -48,6 +48,7 @@ static void show_word(const ProtobufCEnumDescriptor *descriptor, const void *pla
     X(owner_rule, "registered or first")                                                           \
     X(orphan_rule, "list or remove")                                                               \
     X(domain_rule, "any, preferred or required")                                                   \
+    X(transparent, "no or yes")                                                                    \
     X(read_back, "sampled, never or always")                                                       \
     X(staging, "local, direct or memory")                                                          \
     X(compression, "none or lz4")                                                                  \
@@ -123,6 +124,7 @@ static const struct settings_kind source_kind = {set_source_kind, show_source_ki
 #define POLICY_USUAL_owner_rule  "registered"
 #define POLICY_USUAL_domain_rule "any"
 #define POLICY_USUAL_orphan_rule "list"
+#define POLICY_USUAL_transparent "no"
 #define BACKUPS(kind, name, member, min, max, initial)                                             \
     {CONFIG_BACKUPS, kind, name, offsetof(struct config, backups.member), min, max, initial},
 #define WATCH(kind, name, member, min, max, initial)                                               \

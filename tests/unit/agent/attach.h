@@ -63,6 +63,7 @@ static struct {
     bool came;
     uint64_t checkpoint_id;
     char folder[128], notice[256], uri[64], label[16], scratch[160];
+    bool outside;
 } ready; /* the last one without an error */
 
 /* What the broker says. */
@@ -76,6 +77,8 @@ static char registered_profile[16], said_profile[16]; /* "": none */
 static char registered_attributes[64], told_attributes[64];
 static uint32_t said_signal; /* 0: none */
 static bool said_finds_way;
+static char said_outside[16];                  /* "": none */
+static bool point_transparent;                 /* the policy's */
 static bool profile_named;                     /* registered by name */
 static Ckpt__V1__RestoreMode mode, other_mode; /* other: of part 1, which has restored */
 
@@ -160,6 +163,7 @@ static void take_message(struct rpc_client_call *call, void *data, const uint8_t
         snprintf(ready.uri, sizeof(ready.uri), "%s", down->ready->restore_uri);
         snprintf(ready.label, sizeof(ready.label), "%s", down->ready->restore_label);
         snprintf(ready.scratch, sizeof(ready.scratch), "%s", down->ready->scratch);
+        ready.outside = down->ready->outside;
         snprintf(told_attributes, sizeof(told_attributes), "%s", down->ready->attributes);
     }
     ckpt__v1__attach_down__free_unpacked(down, NULL);
@@ -182,7 +186,7 @@ static struct rpc_client_call *attach_on(struct rpc_channel *on, const char *all
         rpc_channel_open(on, "/ckpt.v1.AppService/Attach", 0, true, &handlers, NULL);
     Ckpt__V1__AttachUp up = CKPT__V1__ATTACH_UP__INIT;
     Ckpt__V1__AttachHello hello = CKPT__V1__ATTACH_HELLO__INIT;
-    char id[32], own_folder[80];
+    char id[32], own_folder[80], served[] = "unix:/x/serves";
     uint8_t bytes[256];
 
     snprintf(id, sizeof(id), "%s", allocation_id);
@@ -193,6 +197,9 @@ static struct rpc_client_call *attach_on(struct rpc_channel *on, const char *all
     hello.profile = said_profile;
     hello.ask_signal = said_signal;
     hello.finds_way = said_finds_way;
+    hello.outside = said_outside;
+    if (said_outside[0] != '\0')
+        hello.outside_endpoint = served;
     hello.work_dir = own_folder;
     hello.want_restore = !from_scratch;
     hello.restart_count = restart_count;
@@ -279,6 +286,7 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
     point.profile = registered_profile;
     point.attributes = registered_attributes;
     point.profile_named = profile_named;
+    point.transparent = point_transparent;
     point.restored_as = other_mode;
     point.restored_part = 1;
     point.allocation_state = job_state;
@@ -527,7 +535,8 @@ static int set_up(void **state)
     other_mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED;
     registered_profile[0] = said_profile[0] = registered_attributes[0] = '\0';
     said_signal = 0;
-    profile_named = said_finds_way = false;
+    profile_named = said_finds_way = point_transparent = false;
+    said_outside[0] = '\0';
     ended_with = RPC_OK;
     memset(&ready, 0, sizeof(ready));
     memset(&work, 0, sizeof(work));

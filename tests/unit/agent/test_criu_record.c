@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@ static char folder[] = "/tmp/test_record_XXXXXX";
 static char written[64], only_read[64], output[64];
 static int folder_fd = -1;
 static struct err err;
+static struct utsname system_here;
 
 static void make_file(const char *path, size_t bytes)
 {
@@ -93,6 +95,9 @@ static void it_says_what_the_image_needs_and_is_read_again(void **state)
     assert_int_equal(record_write(&record, folder_fd, &err), -1); /* never over another one */
     assert_int_equal(record_read(folder_fd, &again, &err), 0);
     assert_uint_equal(again.version, 40101);
+    assert_int_equal(uname(&system_here), 0);
+    assert_string_equal(again.machine, system_here.machine);
+    assert_string_equal(again.kernel, system_here.release);
     assert_uint_equal(again.file_count, record.file_count);
     assert_string_equal(again.streams[1], output + 1);
     inherited_count = record_inherit(&again, inherited);
@@ -121,6 +126,38 @@ static void a_name_that_cannot_be_recorded_is_refused(void **state)
     end_program(pid);
     assert_int_equal(record_take(pid, pid, 40101, &record, &err), -1);
     assert_contains(err.text, "has ended");
+}
+
+/* Restored on another node, after another boot: the owner is told what differs, and nothing of the
+ * files is touched for a machine that cannot run it. */
+static void an_image_of_another_system_is_told(void **state)
+{
+    char text[256];
+    struct record record;
+
+    (void)state;
+    make_file(written, 100);
+    snprintf(text, sizeof(text),
+             "criu 40101\nmachine riscv64\nkernel 5.4.0-x\npid 4194305\nfile 50 %s\n", written);
+    write_text(text);
+    assert_int_equal(record_read(folder_fd, &record, &err), 0);
+    assert_int_equal(record_prepare(&record, 0, &err), -1);
+    assert_contains(err.text, "of a machine of the kind riscv64, and this node is ");
+    assert_uint_equal(size_of(written), 100);
+    (void)err_set(&err, ERR_REFUSED, "no memory");
+    assert_int_equal(record_wrap(&record, 40101, &err), -1);
+    assert_contains(err.text, "no memory; its image is of the kernel 5.4.0-x, and this node has ");
+    assert_int_equal(err.code, ERR_REFUSED);
+    record_free(&record);
+    write_text("criu 40102\npid 4194305\n"); /* of a release that did not write that */
+    assert_int_equal(record_read(folder_fd, &record, &err), 0);
+    assert_int_equal(record_prepare(&record, 0, &err), 0);
+    (void)err_set(&err, ERR_REFUSED, "no memory");
+    assert_int_equal(record_wrap(&record, 40102, &err), -1);
+    assert_string_equal(err.text, "no memory");
+    assert_int_equal(record_wrap(&record, 31701, &err), -1);
+    assert_contains(err.text, "no memory; its image is of criu 4.1, and this node has an older");
+    record_free(&record);
 }
 
 static void damaged_ones_are_refused(void **state)
@@ -218,6 +255,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_says_what_the_image_needs_and_is_read_again),
         cmocka_unit_test(a_name_that_cannot_be_recorded_is_refused),
+        cmocka_unit_test(an_image_of_another_system_is_told),
         cmocka_unit_test(damaged_ones_are_refused),
         cmocka_unit_test(files_get_their_lengths_and_pids_are_free),
     };

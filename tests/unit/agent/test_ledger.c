@@ -134,7 +134,9 @@ static struct ledger_entry entry_of(const char *id)
     snprintf(entry.allocation_id, sizeof(entry.allocation_id), "%s", id);
     strcpy(entry.groups, "4,27,20001");
     strcpy(entry.profile, "signal");
-    entry.way_open = WAY_SOUGHT;
+    entry.way_open = WAY_OUTSIDE;
+    strcpy(entry.outside, "criu");
+    strcpy(entry.outside_endpoint, "unix:/tmp/work/ckpt-run.cmd");
     strcpy(entry.work_dir, "/tmp/work");
     strcpy(entry.target_prefix, "/scratch");
     strcpy(entry.path, "/scratch/t/p/a/checkpoints/1-42");

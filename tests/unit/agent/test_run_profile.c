@@ -52,6 +52,8 @@ static void a_profile_stands_for_options(void **state)
     assert_int_equal(options.stand_in.tell.signal, SIGTERM);
     assert_int_equal(options.stand_in.tell.whom, TELL_RANK);
     assert_contains(options.stand_in.restart, "exec mpirun gmx_mpi mdrun -cpi");
+    assert_string_equal(options.stand_in.files, "*.cpt");
+    assert_string_equal(options.stand_in.outputs, "*.log *.edr *.xtc *.trr *.tng *.xvg");
     assert_int_equal(LINE("--profile", "htcondor", "./solver"), 0);
     assert_true(options.stand_in.unasked);
     assert_int_equal(options.stand_in.status, 85);
@@ -74,6 +76,12 @@ static void options_of_the_line_stand_above_it(void **state)
     assert_int_equal(options.stand_in.status, 3);
     assert_string_equal(options.stand_in.restart, "again vasp_std");
     assert_string_equal(options.stand_in.text, "LSTOP = .TRUE.");
+    /* where all nodes see one folder nobody wants its trajectory in each checkpoint */
+    assert_int_equal(LINE("--profile", "gromacs", "--checkpoint-files", "*.cpt", "gmx"), 0);
+    assert_null(options.stand_in.outputs);
+    assert_int_equal(LINE("--profile", "gromacs", "--checkpoint-outputs", "md.log", "gmx"), 0);
+    assert_string_equal(options.stand_in.outputs, "md.log");
+    assert_string_equal(options.stand_in.files, "*.cpt");
 }
 
 static void ways_of_asking_stay_as_they_are(void **state)

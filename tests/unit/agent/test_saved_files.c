@@ -12,6 +12,7 @@
 #include "src/agent/run/run_stand_in.h"
 #include "tests/support/test.h"
 
+static const struct saved_names all_state = {.files = "*"};
 static char root[64];
 
 static void put_file(const char *name, const char *text, time_t seconds)
@@ -160,17 +161,87 @@ static void files_go_and_come_back_under_their_names(void **state)
     assert_int_equal(saved_files_copy(&files, "there", &err), 0);
     put_file("a/state", "later", 2000);
     assert_int_equal(unlink("top"), 0);
-    assert_int_equal(saved_files_bring_back("there", &err), 0);
+    assert_int_equal(saved_files_bring_back("there", &all_state, &err), 0);
     file = fopen("a/state", "r");
     assert_int_equal(fread(text, 1, sizeof(text) - 1, file), 3);
     fclose(file);
     assert_string_equal(text, "123");
     assert_int_equal(access("top", F_OK), 0);
     assert_int_equal(access("top.ckpt-new", F_OK), -1);
-    assert_int_equal(saved_files_bring_back("nowhere", &err), -1);
+    assert_int_equal(saved_files_bring_back("nowhere", &all_state, &err), -1);
     assert_contains(err.text, "nowhere");
     assert_int_equal(chmod("there", 0500), 0);
     saved_files_free(&files);
+}
+
+static void assert_text(const char *name, const char *expected)
+{
+    char text[32] = "";
+    FILE *file = fopen(name, "r");
+
+    assert_non_null(file);
+    assert_in_range(fread(text, 1, sizeof(text) - 1, file), 0, sizeof(text) - 1);
+    fclose(file);
+    assert_string_equal(text, expected);
+}
+
+/* Files to which a program appends are saved where they are there, whatever their age. S1-030. */
+static void outputs_are_saved_beside_the_state(void **state)
+{
+    struct saved_files files;
+    uint64_t sum;
+
+    (void)state;
+    put_file("s.cpt", "123", 3000);
+    put_file("md.log", "old", 1000);
+    assert_int_equal(symlink("/etc/passwd", "link.log"), 0);
+    files = found("*.cpt", 2000, 0);
+    sum = files.sum;
+    saved_files_add_outputs("*.log *.xtc s.*", &files);
+    assert_int_equal(files.count, 2);
+    assert_int_equal(files.bytes, 6);
+    assert_true(files.sum == sum); /* one that is being written is not waited for */
+    assert_string_equal(files.unmatched, "");
+    assert_string_equal(files.missing, "");
+    assert_string_equal(files.refused, "");
+    saved_files_free(&files);
+}
+
+/* One that has grown since is the program's own; one that is missing, or is another, is not what it
+ * goes on from. A file of both lists is state. */
+static void an_output_comes_back_where_it_is_not_there(void **state)
+{
+    static const struct saved_names names = {.files = "*.cpt", .outputs = "* b"};
+    struct saved_files files;
+    struct err err = {0};
+
+    (void)state;
+    assert_int_equal(mkdir("b", 0700), 0);
+    assert_int_equal(mkdir("there", 0700), 0);
+    put_file("s.cpt", "123", 3000);
+    put_file("grown.log", "abc", 1000);
+    put_file("shorter.log", "abc", 1000);
+    put_file("other.log", "abc", 1000);
+    put_file("gone.log", "abc", 1000);
+    put_file("b/below.log", "abc", 1000);
+    files = found("*.cpt", 2000, 0);
+    saved_files_add_outputs("*.log b", &files);
+    assert_int_equal(files.count, 6);
+    assert_int_equal(saved_files_copy(&files, "there", &err), 0);
+    saved_files_free(&files);
+    put_file("s.cpt", "1234", 3000);
+    put_file("grown.log", "abcd", 4000);
+    put_file("shorter.log", "ab", 4000);
+    put_file("other.log", "aXcd", 4000);
+    put_file("b/below.log", "abcd", 4000);
+    assert_int_equal(unlink("gone.log"), 0);
+    assert_int_equal(saved_files_bring_back("there", &names, &err), 0);
+    assert_text("s.cpt", "123");
+    assert_text("grown.log", "abcd");
+    assert_text("shorter.log", "abc");
+    assert_text("other.log", "abc");
+    assert_text("gone.log", "abc");
+    assert_text("b/below.log", "abcd");
 }
 
 static void a_copy_that_cannot_be_written_is_an_error(void **state)
@@ -212,7 +283,7 @@ static void a_folder_that_is_left_out_is_neither_saved_nor_written(void **state)
     saved_files_free(&files);
     put_file("d/.ckpt-run.lock", "new", 4000);
     assert_int_equal(unlink("d/standalone/MANIFEST"), 0);
-    assert_int_equal(saved_files_bring_back("old", &err), 0);
+    assert_int_equal(saved_files_bring_back("old", &all_state, &err), 0);
     assert_int_equal(access("d/standalone/MANIFEST", F_OK), -1);
     assert_int_equal(access("top", F_OK), 0);
     file = open("d/.ckpt-run.lock", O_RDONLY | O_CLOEXEC);
@@ -243,6 +314,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_cannot_be_saved_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_file_of_two_patterns_counts_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(files_go_and_come_back_under_their_names, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(outputs_are_saved_beside_the_state, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_output_comes_back_where_it_is_not_there, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_copy_that_cannot_be_written_is_an_error, set_up,
                                         tear_down),

@@ -174,6 +174,14 @@ static void options_that_do_not_go_together_are_named(void **state)
         {{.tell = {.whom = TELL_GROUP}}, "", NULL},
         {{.kill_signal = SIGINT}, "", "--kill-signal, --ask rank=N"},
         {{.unasked = true, .status = 85, .files = "/etc/*"}, "", "its patterns are relative"},
+        {{.unasked = true, .status = 85, .files = "a", .outputs = "*.log"}, "", NULL},
+        {{.unasked = true, .status = 85, .outputs = "*.log"},
+         "",
+         "--checkpoint-outputs goes with --checkpoint-files"},
+        {{.unasked = true, .status = 85, .files = "a", .outputs = " "},
+         "",
+         "--checkpoint-outputs is empty"},
+        {{.outputs = "*.log"}, "", "--checkpoint-outputs, --files-quiet"},
     };
     struct err err;
 
@@ -213,6 +221,7 @@ static void its_words_say_the_options(void **state)
                                 .text = "",
                                 .tell = {.signal = 40, .whom = TELL_RANK, .rank = 7},
                                 .files = "x y",
+                                .outputs = "*.log",
                                 .complete = "done",
                                 .more = "more",
                                 .tracker = "latest",
@@ -239,6 +248,7 @@ static void its_words_say_the_options(void **state)
     assert_int_equal(read.tell.whom, TELL_RANK);
     assert_int_equal(read.tell.rank, 7);
     assert_string_equal(read.files, "x y");
+    assert_string_equal(read.outputs, "*.log");
     assert_string_equal(read.complete, "done");
     assert_string_equal(read.more, "more");
     assert_string_equal(read.tracker, "latest");

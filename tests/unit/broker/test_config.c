@@ -87,6 +87,19 @@ static void the_weights_of_f8_are_by_kind_of_vcluster(void **state)
     config_free(config);
 }
 
+/* S1-049: no site's programs are saved from outside unasked. */
+static void nothing_is_transparent_unless_it_is_said(void **state)
+{
+    struct config *config = take(HEAD ONE, &n1);
+
+    (void)state;
+    assert_int_equal(config->policy.transparent, CKPT__V1__TRANSPARENT__TRANSPARENT_NO);
+    config_free(config);
+    config = take(HEAD ONE "policy: {transparent: yes}\n", &n1);
+    assert_int_equal(config->policy.transparent, CKPT__V1__TRANSPARENT__TRANSPARENT_YES);
+    config_free(config);
+}
+
 static void the_rule_for_domains_is_any_unless_it_is_said(void **state)
 {
     struct config *config = take(HEAD ONE, &n1);
@@ -290,6 +303,8 @@ static const struct refusal mistakes[] = {
      {"line 4", "policy.owner_rule", "nobody", "registered or first"}},
     {HEAD ONE "policy: {domain_rule: nobody}\n",
      {"line 4", "policy.domain_rule", "nobody", "any, preferred or required"}},
+    {HEAD ONE "policy: {transparent: perhaps}\n",
+     {"line 4", "policy.transparent", "perhaps", "no or yes"}},
     {HEAD ONE "storage_watch: {failures_down: 0}\n",
      {"line 4", "storage_watch.failures_down", "1 to 1000"}},
 };
@@ -630,6 +645,7 @@ int main(void)
         cmocka_unit_test(the_smallest_file_gets_defaults),
         cmocka_unit_test(the_defaults_are_those_of_the_documents),
         cmocka_unit_test(the_weights_of_f8_are_by_kind_of_vcluster),
+        cmocka_unit_test(nothing_is_transparent_unless_it_is_said),
         cmocka_unit_test(the_rule_for_domains_is_any_unless_it_is_said),
         cmocka_unit_test(the_example_file_is_taken_and_has_the_ports_of_the_documents),
         cmocka_unit_test(every_section_is_taken),

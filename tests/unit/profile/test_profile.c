@@ -148,6 +148,7 @@ static void keys_that_do_not_go_together_are_refused(void **state)
         {"request:\n  way: signal\n  file: STOP\nfiles: a\n", "line 3: request.file"},
         {"request:\n  way: file\n  text: now\n", "line 3: request.text"},
         {"request: {way: shm}\nfiles: a\n", "line 2: files"},
+        {"completion: {exit: 85}\noutputs: a\n", "line 2: outputs"},
         {"request: {way: file, file: S}\n", "wants the key files"},
         {"request: {way: file, file: S}\nfiles: a\ncompletion: {quiet: 3s}\n",
          "line 3: completion.quiet_ms"},
