@@ -1,10 +1,9 @@
 /* Verifies the named invariants (tests/README: I21 ...) and every index against the tables. Reads
  * only.
  *
- * Flow     one pass over allocations, one over checkpoints, one over targets, one over nodes; sums
- *          are compared with the counters that apply maintains. Each violation is one line that
- *          begins with the invariant's name; INDEX is bookkeeping, RANGE a bound, RECORD a
- *          condition over the fields of one record (moved.c).
+ * Flow     one pass over allocations, checkpoints, targets and nodes each; sums are compared with
+ *          the counters that apply maintains. A violation's line begins with the invariant's name;
+ *          INDEX is bookkeeping, RANGE a bound, RECORD is of one record's fields (moved.c).
  * Absent   I20, I22, I25, I37..I40: not visible in one member's state; audit records (I31).
  */
 #include <inttypes.h>
@@ -742,8 +741,8 @@ static void check_sums(struct checker *checker)
                  checker->active);
     check_expect(checker, checker->giving == 0, "I30 who gives nodes up is listed as a victim",
                  "missing", checker->giving);
-    checker->armed += fsm->pause != NULL && fsm->pause->view.until_ms != 0;
-    checker->armed += fsm->drills->timer.position != 0;
+    checker->armed +=
+        (fsm->pause != NULL && fsm->pause->view.until_ms != 0) + (fsm->drills->timer.position != 0);
     check_expect(checker, checker->armed == fsm->timers.count, "INDEX timers", "armed",
                  checker->armed);
     for (const struct list *at = fsm->collectable->next; at != fsm->collectable; at = at->next)

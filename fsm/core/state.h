@@ -634,9 +634,8 @@ fsm_handler fsm_apply_cluster_init, fsm_apply_member_facts, fsm_apply_member_rol
     fsm_apply_tick, fsm_apply_leader_elected, fsm_apply_new_epoch, fsm_apply_collected,
     fsm_apply_drain_node, fsm_apply_set_learned, fsm_apply_node_running, fsm_apply_remove_target,
     fsm_apply_drain_target, fsm_apply_remove_node, fsm_apply_node_off, fsm_apply_scan_target,
-    fsm_apply_restart_choice, fsm_apply_hang, fsm_apply_pause_cluster,
-    fsm_apply_start_drill, fsm_apply_probe_drill,
-    fsm_apply_tell_drill;
+    fsm_apply_restart_choice, fsm_apply_hang, fsm_apply_pause_cluster, fsm_apply_start_drill,
+    fsm_apply_probe_drill, fsm_apply_tell_drill;
 enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec,
                                struct fsm_outcome *outcome);
 /* Ends or requeues what runs on a node that is gone. */
