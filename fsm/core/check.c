@@ -5,7 +5,7 @@
  *          are compared with the counters that apply maintains. Each violation is one line that
  *          begins with the invariant's name; INDEX is bookkeeping, RANGE a bound, RECORD a
  *          condition over the fields of one record (moved.c).
- * Absent   I20, I22, I25, I37..I40: not visible in one member's state; audit records (I31).
+ * Absent   I20, I22, I25, I37..I40: not visible in one member's state.
  */
 #include <inttypes.h>
 #include <malloc.h>

@@ -36,6 +36,7 @@ struct fsm *fsm_new(void)
     list_init(fsm->snapshots);
     fsm->undeleted = check_calloc(FSM_UNDELETED_MAX, sizeof(*fsm->undeleted));
     fsm->next_event_sequence = 1;
+    fsm_audit_open(fsm);
     return fsm;
 }
 
@@ -93,6 +94,7 @@ void fsm_free(struct fsm *fsm)
     }
     fsm_past_requests_free(fsm);
     fsm_events_free(fsm);
+    fsm_audit_close(fsm);
     for (size_t i = 0; i < fsm->member_count; i++)
         fsm_message_free(&fsm->members[i]->base);
     for (size_t i = 0; i < fsm->queue_count; i++) {
@@ -214,6 +216,7 @@ static bool apply_repeat(struct fsm *fsm, const struct decoded *decoded, uint32_
 static void apply_fresh(struct fsm *fsm, const struct decoded *decoded,
                         const struct fsm_command_info *info, struct fsm_outcome *outcome)
 {
+    const struct audit_view *was;
     bool remember = decoded->request.id[0] != '\0';
     struct request request = decoded->request;
     struct request_fields fields;
@@ -231,8 +234,14 @@ static void apply_fresh(struct fsm *fsm, const struct decoded *decoded,
         outcome->status = FSM_NOT_INITIALISED;
     else if (fsm->passive_since_ms != 0 && !info->while_passive)
         outcome->status = FSM_PASSIVE;
-    else
+    else {
+        was = fsm_audit_begin(fsm, decoded->command, info);
         outcome->status = info->apply(fsm, decoded->command, outcome);
+        if (was != NULL && outcome->status == FSM_OK)
+            fsm_audit_end(fsm, decoded->command,
+                          &(struct fsm_packed_command){decoded->packed, decoded->packed_bytes}, was,
+                          outcome);
+    }
     if (remember)
         fsm_past_request_add(fsm, &request, (uint8_t)info->number, fsm->now_ms, outcome);
 }
@@ -257,8 +266,14 @@ static void apply_command(struct fsm *fsm, const struct decoded *decoded,
     fsm->now_ms = fsm_max(fsm->now_ms, command->now_ms);
     fsm->command_count++;
     fsm_past_requests_expire(fsm);
+    fsm->caller = command->caller;
+    fsm->command_name = info->name;
+    fsm->command_request_id = command->request_id;
     if (decoded->request.id[0] == '\0' || !apply_repeat(fsm, decoded, info->number, outcome))
         apply_fresh(fsm, decoded, info, outcome);
+    fsm->caller = NULL;
+    fsm->command_name = NULL;
+    fsm->command_request_id = NULL;
     fsm_moved_check(fsm);
 }
 
@@ -289,6 +304,7 @@ void fsm_apply_entry(struct fsm *fsm, const struct fsm_entry *entry, fsm_outcome
         if (on_outcome != NULL)
             on_outcome(context, i, &outcome);
     }
+    fsm_audit_settle(fsm);
     fsm_tables_check(fsm);
     fsm_arena_reset(&fsm->arena);
 }

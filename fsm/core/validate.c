@@ -621,6 +621,16 @@ static enum fsm_status validate_hang(const fsm_command *command, struct fsm_outc
     return fsm_check_detail(command->hang->evidence, outcome);
 }
 
+static enum fsm_status validate_audit_calls(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__AuditCalls *calls = command->audit_calls;
+
+    check_range(calls->n_calls, 1, FSM_AUDIT_CALLS_MAX, outcome);
+    for (size_t i = 0; i < calls->n_calls && outcome->status == FSM_OK; i++)
+        check_range(calls->calls[i]->caller != NULL, 1, 1, outcome);
+    return outcome->status;
+}
+
 /* The first epoch is cluster_init's. */
 static enum fsm_status validate_new_epoch(const fsm_command *command, struct fsm_outcome *outcome)
 {
@@ -721,6 +731,8 @@ static validator *const validators[] = {
     V(NODE_OFF) = validate_node_off,
     V(RESTART_CHOICE) = validate_restart_choice,
     V(HANG) = validate_hang,
+    V(AUDIT_CALLS) = validate_audit_calls,
+    V(AUDIT_SHIPPED) = validate_nothing,
 #undef V
 };
 
@@ -767,6 +779,8 @@ enum fsm_status fsm_validate_packed(const fsm_command *command, size_t packed_by
     CHECK(ret_outcome != NULL);
     ret_outcome->status = FSM_OK;
     status = validate_shape(command, packed_bytes, ret_outcome);
+    if (status == FSM_OK && command->caller != NULL) /* beside the body */
+        status = fsm_validate_fields(&command->caller->base, packed_bytes, ret_outcome);
     if (status != FSM_OK)
         return status;
     /* a body of this case is never absent, but a oneof may be unset */

@@ -5,6 +5,7 @@
  *          fields of a record may stand together) is found by fsm_check over the finished state:
  *          whatever a CHECK would stop the program for later must be refused here or there.
  */
+#include "fsm/audit/audit.h"
 #include "fsm/core/registry.h"
 #include "fsm/core/request_fields.h"
 #include "fsm/job/job.h"
@@ -750,6 +751,10 @@ bool fsm_restore_record(struct fsm *fsm, const snapshot_record *record)
         return restore_past_request(fsm, record->session);
     case BODY(EVENT):
         return restore_event(fsm, record->event);
+    case BODY(AUDIT_HEAD):
+        return audit_restore_head(fsm, record->audit_head);
+    case BODY(AUDIT):
+        return audit_restore(fsm, record->audit);
     case BODY(FOOTER):
     case CKPT__LOG__V1__SNAPSHOT_RECORD__BODY__NOT_SET:
     default: /* protobuf-c adds a value that only sizes the enum */
