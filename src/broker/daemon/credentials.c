@@ -10,6 +10,7 @@
 #include "src/broker/api/access.h"
 #include "src/broker/api/service.h"
 #include "src/broker/daemon/metrics.h"
+#include "src/broker/keep/denials.h"
 #include "src/net/tls_network.h"
 #include "src/serve/certificates.h"
 #include "src/serve/keys.h"
@@ -73,10 +74,11 @@ static bool client_allowed(void *data, const struct rpc_peer *peer, const char *
                            size_t size)
 {
     struct credentials *credentials = data;
-    const struct access_call called = {path, service_roles(path)};
+    const struct access_call called = {path, service_roles(path), service_beyond_tenant(path)};
 
     if (access_allowed(credentials->broker->config->cluster_id, peer, &called, text, size))
         return true;
+    denials_note(credentials->broker->denials, peer, path, NULL);
     if (may_log(credentials)) {
         log_warning("access_denied", "peer=%s left_out=%" PRIu64 " text=\"%s\"", peer->address,
                     credentials->left_out, text);
