@@ -262,7 +262,12 @@
     X(98, PROFILE_ONE_PART, 3,                                                                     \
       "the profile \"{t}\" saves the processes of one node, and the job has several parts",        \
       "ask the program by its own way, as ckptctl profile list has it, or register the job with "  \
-      "one node")
+      "one node")                                                                                  \
+    X(104, INVALID_SERIAL, 3,                                                                      \
+      "\"{t}\" is no serial number of a certificate: 2 to 40 digits 0-9 a-f, two for each byte",   \
+      "ckptctl tls show FILE prints it")                                                           \
+    X(105, REVOKED_FULL, 8, "{c} certificates are revoked, and no more than {l} can be",           \
+      "replace the CA: deploy/RUNBOOK.md, Certificates")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

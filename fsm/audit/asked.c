@@ -15,11 +15,11 @@ void audit_subject_text(const struct audit_subject *subject, uint64_t preemption
                         struct audit_text *text)
 {
     static const char *const words[] = {
-        [AUDIT_NOTHING] = "",       [AUDIT_POLICY] = "policy",
-        [AUDIT_JOB] = "job ",       [AUDIT_CHECKPOINT] = "checkpoint ",
-        [AUDIT_NODE] = "node ",     [AUDIT_TARGET] = "target ",
-        [AUDIT_TENANT] = "tenant ", [AUDIT_QUEUE] = "queue ",
-        [AUDIT_CLUSTER] = "cluster"};
+        [AUDIT_NOTHING] = "",        [AUDIT_POLICY] = "policy",
+        [AUDIT_JOB] = "job ",        [AUDIT_CHECKPOINT] = "checkpoint ",
+        [AUDIT_NODE] = "node ",      [AUDIT_TARGET] = "target ",
+        [AUDIT_TENANT] = "tenant ",  [AUDIT_QUEUE] = "queue ",
+        [AUDIT_CLUSTER] = "cluster", [AUDIT_CERTIFICATE] = "certificate "};
 
     CHECK(subject->kind < ARRAY_COUNT(words));
     audit_text_start(text);

@@ -84,7 +84,8 @@ enum audit_kind {
     AUDIT_TARGET,
     AUDIT_TENANT,
     AUDIT_QUEUE,
-    AUDIT_CLUSTER
+    AUDIT_CLUSTER,
+    AUDIT_CERTIFICATE
 };
 struct audit_subject {
     enum audit_kind kind;

@@ -42,6 +42,8 @@ struct audit_subject audit_subject_of(const fsm_command *command)
         subject = (struct audit_subject){AUDIT_CHECKPOINT, NULL, command->member->checkpoint_id};
     CHECKPOINT_SUBJECTS(X)
 #undef X
+    if (command->body_case == CKPT__LOG__V1__COMMAND__BODY_REVOKE_CERTIFICATE)
+        subject = (struct audit_subject){AUDIT_CERTIFICATE, command->revoke_certificate->serial, 0};
     CHECK(subject.id == NULL || subject.checkpoint_id == 0);
     return subject;
 }

@@ -169,6 +169,15 @@ static void take_cluster(struct fsm *fsm, const struct audit_subject *subject,
     header->adopted_at_ms = fsm->adopted_at_ms;
 }
 
+/* Something that is only added has no value before. */
+static void take_nothing(struct fsm *fsm, const struct audit_subject *subject,
+                         struct audit_view *view)
+{
+    CHECK(fsm != NULL);
+    CHECK(subject->kind == AUDIT_CERTIFICATE);
+    view->is_there = false;
+}
+
 /* Texts of the state may go with what the command does. */
 static void keep_texts(struct fsm *fsm, ProtobufCMessage *message)
 {
@@ -199,7 +208,8 @@ void audit_view_take(struct fsm *fsm, const struct audit_subject *subject, bool 
         [AUDIT_POLICY] = take_policy,         [AUDIT_JOB] = take_job,
         [AUDIT_CHECKPOINT] = take_checkpoint, [AUDIT_NODE] = take_node,
         [AUDIT_TARGET] = take_target,         [AUDIT_TENANT] = take_tenant,
-        [AUDIT_QUEUE] = take_queue,           [AUDIT_CLUSTER] = take_cluster};
+        [AUDIT_QUEUE] = take_queue,           [AUDIT_CLUSTER] = take_cluster,
+        [AUDIT_CERTIFICATE] = take_nothing};
 
     *ret_view = (struct audit_view){.is_there = true, .is_first = keep, .nodes = ""};
     if (subject->kind == AUDIT_NOTHING)

@@ -47,6 +47,7 @@ static const struct fsm_command_info commands[] = {
     {50, "hang", fsm_apply_hang, false, false, false},
     {54, "audit_calls", fsm_apply_audit_calls, false, false, true},
     {55, "audit_shipped", fsm_apply_audit_shipped, false, false, true},
+    {56, "revoke_certificate", fsm_apply_revoke_certificate, true, false, true},
 };
 
 /* For tests and documents, which walk the table. */

@@ -95,6 +95,7 @@ void fsm_free(struct fsm *fsm)
     fsm_past_requests_free(fsm);
     fsm_events_free(fsm);
     fsm_audit_close(fsm);
+    fsm_revoked_free(fsm);
     for (size_t i = 0; i < fsm->member_count; i++)
         fsm_message_free(&fsm->members[i]->base);
     for (size_t i = 0; i < fsm->queue_count; i++) {

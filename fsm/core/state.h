@@ -294,6 +294,7 @@ struct fsm {
     struct fsm_losses losses;
     Ckpt__Log__V1__SetLearned *learned; /* NULL: nothing yet */
     struct audit *audit;                /* fsm/audit/audit.h; heap */
+    struct revoked *revoked;            /* fsm/cluster/revoked.c; heap; NULL: none was */
     /* not part of the state */
     /* of the command that is applied; the caller is NULL for the leader's own */
     const Ckpt__Log__V1__Caller *caller;
@@ -623,11 +624,20 @@ fsm_handler fsm_apply_cluster_init, fsm_apply_member_facts, fsm_apply_member_rol
     fsm_apply_tick, fsm_apply_leader_elected, fsm_apply_new_epoch, fsm_apply_collected,
     fsm_apply_drain_node, fsm_apply_set_learned, fsm_apply_node_running, fsm_apply_remove_target,
     fsm_apply_drain_target, fsm_apply_remove_node, fsm_apply_node_off, fsm_apply_scan_target,
-    fsm_apply_restart_choice, fsm_apply_hang, fsm_apply_audit_calls, fsm_apply_audit_shipped;
+    fsm_apply_restart_choice, fsm_apply_hang, fsm_apply_audit_calls, fsm_apply_audit_shipped,
+    fsm_apply_revoke_certificate;
 enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec,
                                struct fsm_outcome *outcome);
 /* Ends or requeues what runs on a node that is gone. */
 void fsm_node_lost(struct fsm *fsm, struct node *node);
+
+/* fsm/cluster/revoked.c */
+struct fsm_revoked;
+bool fsm_is_revoked(const struct fsm *fsm, const char *serial);
+bool fsm_revoked_add(struct fsm *fsm, const struct fsm_revoked *like);
+void fsm_revoked_free(struct fsm *fsm);
+bool fsm_serial_valid(const char *serial);
+enum fsm_status fsm_validate_revoke(const fsm_command *command, struct fsm_outcome *outcome);
 
 /* fsm/audit: who changed what. begin() before a command's handler and, where that took it, end();
  * settle() behind an entry. The last two where something sensitive has moved. */

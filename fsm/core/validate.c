@@ -733,6 +733,7 @@ static validator *const validators[] = {
     V(HANG) = validate_hang,
     V(AUDIT_CALLS) = validate_audit_calls,
     V(AUDIT_SHIPPED) = validate_nothing,
+    V(REVOKE_CERTIFICATE) = fsm_validate_revoke,
 #undef V
 };
 

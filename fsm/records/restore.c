@@ -11,6 +11,7 @@
 #include "fsm/job/job.h"
 #include "fsm/node_life.h"
 #include "fsm/records/snapshot.h"
+#include "fsm/revoked.h"
 
 #define NUMBERS_LEFT (UINT64_C(1) << 32) /* more than are applied until the next snapshot is read */
 #define BODY(name)   CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_##name
@@ -126,6 +127,14 @@ static bool restore_tenant(struct fsm *fsm, const Ckpt__Log__V1__TenantRecord *r
     RECORD_COPY(FSM_TENANT_STATUS, record, &tenant->quota);
     tenant->at_ms = record->at_ms;
     return fsm_account_balanced(&tenant->account);
+}
+
+static bool restore_revoked(struct fsm *fsm, const Ckpt__Log__V1__RevokedRecord *record)
+{
+    const struct fsm_revoked like = {record->serial, record->note, record->at_ms};
+
+    return fsm_serial_valid(record->serial) && record->at_ms <= fsm->now_ms &&
+           fsm_revoked_add(fsm, &like);
 }
 
 static bool restore_calibration(struct fsm *fsm, const Ckpt__Log__V1__CalibrationRecord *record)
@@ -731,6 +740,8 @@ bool fsm_restore_record(struct fsm *fsm, const snapshot_record *record)
         return restore_tenant(fsm, record->tenant);
     case BODY(CALIBRATION):
         return restore_calibration(fsm, record->calibration);
+    case BODY(REVOKED):
+        return restore_revoked(fsm, record->revoked);
     case BODY(TARGET):
         return restore_target(fsm, record->target);
     case BODY(NODE):

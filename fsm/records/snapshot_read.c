@@ -69,7 +69,8 @@ static bool loader_footer(struct loader *loader, const Ckpt__Log__V1__SnapshotFo
 static int record_stage(const snapshot_record *record)
 {
     if (record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_TENANT ||
-        record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_CALIBRATION)
+        record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_CALIBRATION ||
+        record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_REVOKED)
         return 2 * CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_MEMBER;
     if (record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_BASIS)
         return 2 * CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_ALLOCATION + 1;

@@ -7,6 +7,7 @@
 #include "fsm/core/registry.h"
 #include "fsm/core/request_fields.h"
 #include "fsm/records/snapshot.h"
+#include "fsm/revoked.h"
 
 enum { FEW_WORDS = 128 }; /* messages about this many bytes need no heap */
 
@@ -155,6 +156,21 @@ static void write_calibration(struct snapshot_writer *writer, const struct fsm *
     message.calibration = &calibration;
     message.at_ms = fsm->calibration_at_ms;
     write_record(writer, BODY(CALIBRATION), &message.base);
+}
+
+static void write_revoked(struct snapshot_writer *writer, const struct fsm *fsm)
+{
+    const struct fsm_revoked *revoked;
+
+    CHECK(writer->write != NULL);
+    for (size_t i = 0; (revoked = fsm_revoked_at(fsm, i)) != NULL; i++) {
+        Ckpt__Log__V1__RevokedRecord message = CKPT__LOG__V1__REVOKED_RECORD__INIT;
+
+        message.serial = record_text(revoked->serial);
+        message.note = record_text(revoked->note);
+        message.at_ms = revoked->at_ms;
+        write_record(writer, BODY(REVOKED), &message.base);
+    }
 }
 
 static void write_targets(struct snapshot_writer *writer, const struct fsm *fsm)
@@ -542,6 +558,7 @@ void fsm_write_prologue(struct snapshot_writer *writer, const struct fsm *fsm)
     write_cluster(writer, fsm);
     write_tenants(writer, fsm);
     write_calibration(writer, fsm);
+    write_revoked(writer, fsm);
     write_targets(writer, fsm);
 }
 

@@ -294,6 +294,9 @@ static const struct option_spec audit_list_options[] = {
 static const struct option_spec audit_verify_options[] = {
     TEXT("head", "HASH", "one of the records of the files must have it"), {0}};
 
+static const struct option_spec tls_revoke_options[] = {
+    TEXT("note", "TEXT", "why, for people: at most 80 bytes"), {0}};
+
 static const struct option_spec losses_options[] = {
     TEXT("tenant", "TENANT", "only this tenant"), STALE, {0}};
 
@@ -478,6 +481,11 @@ const struct command commands[] = {
      "issue a certificate: replica ID, agent NODE, scheduler NAME, operator NAME, auditor NAME "
      "(local)",
      command_tls_issue, tls_issue_options, COMMAND_LOCAL},
+    {"tls revoke", "SERIAL|FILE", 1, 1,
+     "no member takes this certificate any more: its serial number, or its file",
+     command_tls_revoke, tls_revoke_options, COMMAND_CHANGES},
+    {"tls revoked", "", 0, 0, "certificates that were revoked", command_tls_revoked, stale_options,
+     COMMAND_READS},
     {"tls show", "FILE", 1, 1, "what a certificate holds and when it ends (local)",
      command_tls_show, NULL, COMMAND_LOCAL},
     {"completion", "SHELL", 1, 1,

@@ -100,5 +100,7 @@ enum cli_exit command_version(struct cli *cli);
 enum cli_exit command_tls_init(struct cli *cli);
 enum cli_exit command_tls_issue(struct cli *cli);
 enum cli_exit command_tls_show(struct cli *cli);
+enum cli_exit command_tls_revoke(struct cli *cli);
+enum cli_exit command_tls_revoked(struct cli *cli);
 
 #endif

@@ -407,6 +407,9 @@ static void event_sentence(const Ckpt__V1__Event *event, struct event_history *h
     case CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_REMOVED:
         subject_line(event, "node", "removed", text, size);
         return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_REVOKED:
+        subject_line(event, "certificate", "revoked", text, size);
+        return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_DRAINED:
         subject_line(event, "node", "drained: no job is left there", text, size);
         return;

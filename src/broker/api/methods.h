@@ -61,6 +61,7 @@ union method_body {
     Ckpt__Log__V1__VerifyCheckpoints verify_checkpoints;
     Ckpt__Log__V1__RemoveOrphans remove_orphans;
     Ckpt__Log__V1__AdoptCluster adopt_cluster;
+    Ckpt__Log__V1__RevokeCertificate revoke_certificate;
 };
 
 /* A row of a table. What the kind needs is set, everything else is zero; service_new() checks
@@ -133,6 +134,11 @@ void audit_answer(struct request *request, struct scratch *scratch);
 void audit_status(const struct fsm *fsm, struct scratch *scratch, Ckpt__V1__StatusReply *reply);
 void audit_fill_outcome(const struct fsm *fsm, struct scratch *scratch,
                         Ckpt__V1__RequestOutcome *outcome);
+
+/* service_revoked.c */
+void revoked_answer(struct request *request, struct scratch *scratch);
+enum fsm_status revoked_fill(const ProtobufCMessage *message, Ckpt__Log__V1__Command *command,
+                             union method_body *body, struct fsm_outcome *ret_outcome);
 
 /* service_undeleted.c; undeleted_count: "" counts all */
 void undeleted_answer(struct request *request, struct scratch *scratch);

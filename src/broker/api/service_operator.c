@@ -340,6 +340,10 @@ const struct method service_operator_methods[] = {
              OWN("request_id", "checkpoint_id", "unpin")),
     METHOD(METHOD_READ, "ListTenants", ROLE_READER, list_tenants_request, tenants_answer),
     MUTATION("PutTenant", ROLE_OPERATOR, put_tenant_request, PUT_TENANT, tenants_fill_put),
+    METHOD(METHOD_READ, "ListRevoked", ROLE_OPERATOR | ROLE_AUDITOR, list_revoked_request,
+           revoked_answer),
+    MUTATION("RevokeCertificate", ROLE_OPERATOR, revoke_certificate_request, REVOKE_CERTIFICATE,
+             revoked_fill),
 };
 /* clang-format on */
 const size_t service_operator_method_count = ARRAY_COUNT(service_operator_methods);

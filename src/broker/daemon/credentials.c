@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/revoked.h"
 #include "src/base/check.h"
 #include "src/broker/api/access.h"
 #include "src/broker/api/service.h"
@@ -23,7 +24,12 @@ struct credentials {
     uint64_t log_tokens; /* lines that may be written now */
     uint64_t log_filled_ms;
     uint64_t left_out;
+    struct replica_observer observer;
+    uint64_t revoked_hash; /* of the list that the context has */
 };
+
+_Static_assert((int)TLS_REVOKED_MAX == (int)FSM_REVOKED_MAX, "the whole list fits");
+_Static_assert((int)TLS_SERIAL_BYTES > (int)FSM_SERIAL_MAX_BYTES, "each of them fits");
 
 /* ---- what is logged ---- */
 
@@ -115,6 +121,26 @@ static void files_changed(void *data)
         network_tls_recheck(&credentials->network);
 }
 
+/* After each applied entry, and so at once where something was revoked: open connections with it
+ * end. */
+static void take_revoked(void *context)
+{
+    struct credentials *credentials = context;
+    const struct fsm *fsm = replica_fsm(credentials->broker->replica);
+    const char *serials[FSM_REVOKED_MAX];
+    const struct fsm_revoked *revoked;
+    size_t count = 0;
+
+    if (fsm_revoked_hash(fsm) == credentials->revoked_hash)
+        return;
+    credentials->revoked_hash = fsm_revoked_hash(fsm);
+    while ((revoked = fsm_revoked_at(fsm, count)) != NULL)
+        serials[count++] = revoked->serial;
+    tls_context_revoke(credentials->certificates.context, serials, count);
+    network_tls_recheck(&credentials->network);
+    log_info("revoked_taken", "certificates=%zu", count);
+}
+
 /* "{id}" stands for the member's id, so that all members have the same configuration. */
 static int load_files(const struct config *config, struct certificates *certificates,
                       struct err *err)
@@ -203,6 +229,10 @@ void credentials_watch(struct credentials *credentials)
     if (credentials == NULL)
         return;
     certificates_watch(&credentials->certificates, &credentials->broker->clock);
+    credentials->observer =
+        (struct replica_observer){.context = credentials, .applied = take_revoked};
+    replica_observe(credentials->broker->replica, &credentials->observer);
+    take_revoked(credentials); /* of the snapshot that this member began with */
     publish_expiry(credentials);
 }
 

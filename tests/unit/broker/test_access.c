@@ -105,6 +105,8 @@ static void the_matrix_is_what_the_readme_says(void **state)
         {"/ckpt.v1.OperatorService/StartCanary", "o"},
         {"/ckpt.v1.OperatorService/Backup", "ou"},
         {"/ckpt.v1.OperatorService/ListAudit", "ou"},
+        {"/ckpt.v1.OperatorService/ListRevoked", "ou"},
+        {"/ckpt.v1.OperatorService/RevokeCertificate", "o"},
         {"/ckpt.v1.OperatorService/PlanGc", "ou"},
         {"/ckpt.v1.OperatorService/RunGc", "o"},
         {"/ckpt.v1.BrokerService/RequestPreemption", "so"},

@@ -495,6 +495,7 @@ static inline void random_rare(struct script *script, uint64_t *state, char *lin
         snprintf(line, size, "%s",
                  fsm_level(script->fsm) < 2 || *state % 3 == 0 ? "init"
                  : *state % 3 == 1                             ? "audit_shipped all"
+                 : *state % 2 == 0                             ? "revoke 0a1b by=ann"
                                    : "audit_calls denied count=3 by=mallory");
 }
 

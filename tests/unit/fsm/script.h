@@ -722,6 +722,7 @@ static const struct script_verb {
     {"hang", 50, false, script_hang},
     {"audit_calls", 54, false, script_audit_calls},
     {"audit_shipped", 55, false, script_audit_shipped},
+    {"revoke", 56, true, script_revoke},
 };
 
 enum { SCRIPT_VERBS = sizeof(script_verbs) / sizeof(script_verbs[0]) };

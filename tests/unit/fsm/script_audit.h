@@ -53,4 +53,15 @@ static inline enum fsm_status script_audit_shipped(struct script *script,
     return script_apply(script, command);
 }
 
+/* revoke SERIAL note=TEXT */
+static inline enum fsm_status script_revoke(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__RevokeCertificate revoke = CKPT__LOG__V1__REVOKE_CERTIFICATE__INIT;
+
+    revoke.serial = script_text(script_word(script, 1));
+    revoke.note = script_text(script_value(script, "note", ""));
+    SCRIPT_BODY(REVOKE_CERTIFICATE, revoke_certificate, &revoke);
+    return script_apply(script, command);
+}
+
 #endif
