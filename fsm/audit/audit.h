@@ -22,6 +22,12 @@ enum {
     AUDIT_RING_BYTES = FSM_AUDIT_STATE_BYTES + FSM_AUDIT_LINK_MAX_BYTES
 };
 
+struct audit_place {
+    uint64_t index, first; /* of the log; record */
+    uint32_t records;
+    uint32_t at, length; /* in the ring */
+};
+
 /* Each link lies in one piece; what is left at the end of the ring is less than one. */
 struct audit {
     uint64_t sequence;     /* of the newest record */
@@ -29,16 +35,12 @@ struct audit {
     uint64_t count, bytes; /* of the kept ones */
     uint64_t shipped, lost;
     uint8_t hash[BLAKE2B_BYTES];
-    uint8_t *ring; /* AUDIT_RING_BYTES; heap */
-    uint32_t end;  /* in it, of the newest */
-    struct audit_place {
-        uint64_t index, first; /* of the log; record */
-        uint32_t records;
-        uint32_t at, length; /* in the ring */
-    } places[FSM_AUDIT_MAX];
+    uint8_t *ring;              /* AUDIT_RING_BYTES; heap */
+    uint32_t end;               /* in it, of the newest */
+    struct audit_place *places; /* FSM_AUDIT_MAX; heap */
     /* of the entry that is applied; nothing is open between two entries */
     uint32_t open_records, open_length;
-    uint8_t open[FSM_AUDIT_LINK_MAX_BYTES];
+    uint8_t *open; /* FSM_AUDIT_LINK_MAX_BYTES; heap */
 };
 /* A kept one. */
 static inline const struct audit_place *audit_at(const struct audit *audit, uint64_t link)

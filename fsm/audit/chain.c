@@ -9,18 +9,22 @@
 #include "fsm/level.h"
 #include "src/base/bytes.h"
 
-/* Pages of the ring are the system's until something lies in them. */
+/* Neither the ring nor its places are filled: memory is the system's until a link lies there. */
 void fsm_audit_open(struct fsm *fsm)
 {
     CHECK(fsm->audit == NULL);
     fsm->audit = check_calloc(1, sizeof(*fsm->audit));
-    fsm->audit->ring = check_calloc(1, AUDIT_RING_BYTES);
+    fsm->audit->ring = check_alloc(AUDIT_RING_BYTES);
+    fsm->audit->places = check_alloc(FSM_AUDIT_MAX * sizeof(fsm->audit->places[0]));
+    fsm->audit->open = check_alloc(FSM_AUDIT_LINK_MAX_BYTES);
 }
 
 void fsm_audit_close(struct fsm *fsm)
 {
     CHECK(fsm->audit != NULL);
     free(fsm->audit->ring);
+    free(fsm->audit->places);
+    free(fsm->audit->open);
     free(fsm->audit);
 }
 

@@ -4,7 +4,8 @@
  *      ▲          └──failed──┐
  *      └──── later ──────────┘
  *   IDLE ──records wait──► WRITING ──done──► RESTING ──some seconds, or many records──► IDLE
- *                             └────failed──► RESTING, longer
+ *     ▲                      │  └────failed──► RESTING, longer
+ *     └── of a full batch ───┘
  *
  * A thread of the pool has the file in OPENING and WRITING. Records wait in the state's ring.
  */
@@ -169,7 +170,12 @@ static void append_done(uv_work_t *work, int status)
     trail->counts.written += trail->pending.last + 1 - trail->pending.first;
     trail->written = trail->pending.last;
     tell_state(trail);
-    rest_for(trail, RESTING, AUDIT_EVERY_MS);
+    if (trail->pending.length >= AUDIT_BATCH_BYTES) { /* others wait behind it */
+        trail->state = IDLE;
+        go_on(trail);
+    } else {
+        rest_for(trail, RESTING, AUDIT_EVERY_MS);
+    }
 }
 
 static void work_open(uv_work_t *work)

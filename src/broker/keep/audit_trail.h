@@ -17,7 +17,7 @@
 #include "src/broker/broker.h"
 
 enum {
-    AUDIT_BATCH_BYTES = 16 << 20,
+    AUDIT_BATCH_BYTES = 2 << 20, /* the loop copies no more in one turn */
     AUDIT_EVERY_MS = 5000, /* at most so often to the disk, which Raft writes to as well ... */
     AUDIT_MANY = 2048,     /* ... but for so many, where the state's ring is half full */
     AUDIT_AGAIN_MS = 10000,
