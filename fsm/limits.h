@@ -57,6 +57,7 @@ enum {
     FSM_INPUT_SOURCES_MAX = 32,
     /* policies of cycles; above the limit decisions are kept without their inputs */
     FSM_BASES_MAX = 1 << 18,
+    FSM_AUDIT_CALLS_MAX = 64,        /* of one command */
     FSM_TIMERS_PER_TICK_MAX = 4096,  /* the next Tick goes on */
     FSM_COMMAND_MAX_BYTES = 1 << 18, /* 256 KiB, one request */
     FSM_PREFIX_MAX_BYTES = 1024,

@@ -263,6 +263,11 @@
       "the profile \"{t}\" saves the processes of one node, and the job has several parts",        \
       "ask the program by its own way, as ckptctl profile list has it, or register the job with "  \
       "one node")                                                                                  \
+    X(104, INVALID_SERIAL, 3,                                                                      \
+      "\"{t}\" is no serial number of a certificate: 2 to 40 digits 0-9 a-f, two for each byte",   \
+      "ckptctl tls show FILE prints it")                                                           \
+    X(105, REVOKED_FULL, 8, "{c} certificates are revoked, and no more than {l} can be",           \
+      "replace the CA: deploy/RUNBOOK.md, Certificates")                                           \
     X(110, DRILL_UNDER_WAY, 9, "drill {c} is under way", "wait for its end: ckptctl drill list")   \
     X(111, DRILL_WINDOW, 9,                                                                        \
       "it is minute {c} of the day (UTC), and drills begin from minute {l} on",                    \

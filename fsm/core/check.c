@@ -4,7 +4,7 @@
  * Flow     one pass over allocations, checkpoints, targets and nodes each; sums are compared with
  *          the counters that apply maintains. A violation's line begins with the invariant's name;
  *          INDEX is bookkeeping, RANGE a bound, RECORD is of one record's fields (moved.c).
- * Absent   I20, I22, I25, I37..I40: not visible in one member's state; audit records (I31).
+ * Absent   I20, I22, I25, I37..I40: not visible in one member's state.
  */
 #include <inttypes.h>
 #include <malloc.h>

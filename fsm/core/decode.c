@@ -9,11 +9,11 @@
 #include "fsm/core/wire.h"
 #include "src/base/bytes.h"
 
-enum { FIELD_NOW_MS = 1, FIELD_REQUEST_ID = 2, FIELD_COMMANDS = 1 };
+enum { FIELD_NOW_MS = 1, FIELD_REQUEST_ID = 2, FIELD_CALLER = 5, FIELD_COMMANDS = 1 };
 enum { TAG_CHECKED_INDEX = 2 << 3 | WIRE_64, TAG_CHECKED_HASH = 3 << 3 | WIRE_64 };
 
-/* Of the body's bytes alone: a retry comes at another instant, and another request under the same
- * id must not be taken for it. */
+/* Of the body's bytes alone: a retry comes at another instant and from another address, and another
+ * request under the same id must not be taken for it. */
 static bool decode_content_hash(const uint8_t *bytes, size_t length, uint64_t *ret_hash)
 {
     struct wire_reader reader = {bytes, bytes + length};
@@ -21,7 +21,8 @@ static bool decode_content_hash(const uint8_t *bytes, size_t length, uint64_t *r
     uint64_t hash = 0;
 
     while (wire_next(&reader, &field))
-        if (field.number != FIELD_NOW_MS && field.number != FIELD_REQUEST_ID)
+        if (field.number != FIELD_NOW_MS && field.number != FIELD_REQUEST_ID &&
+            field.number != FIELD_CALLER)
             hash = fsm_hash_bytes(hash, field.start, field.length);
     *ret_hash = hash;
     return wire_whole(&reader);

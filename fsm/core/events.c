@@ -48,8 +48,11 @@ static void event_clear(struct fsm *fsm, Ckpt__V1__Event *event)
         fsm_intern_release(fsm, event->allocation_id);
     if (event->subject != empty_text)
         fsm_intern_release(fsm, event->subject);
+    if (event->caller != empty_text)
+        fsm_intern_release(fsm, event->caller);
     event->allocation_id = empty_text;
     event->subject = empty_text;
+    event->caller = empty_text;
 }
 
 static size_t event_page(uint64_t sequence)
@@ -68,6 +71,7 @@ Ckpt__V1__Event *fsm_event_edit(struct fsm *fsm, uint64_t sequence)
             ckpt__v1__event__init(&(*page)[i]);
             (*page)[i].allocation_id = empty_text;
             (*page)[i].subject = empty_text;
+            (*page)[i].caller = empty_text;
         }
     }
     return &(*page)[sequence % FSM_EVENTS_PER_PAGE];
@@ -90,6 +94,7 @@ void fsm_event_fill(struct fsm *fsm, Ckpt__V1__Event *event, const Ckpt__V1__Eve
     *event = *source;
     event->allocation_id = event_text(event_allocation(fsm, source->allocation_id));
     event->subject = event_text(event_subject(fsm, source->subject));
+    event->caller = event_text(event_subject(fsm, source->caller));
     event->path = empty_text; /* a watch gives it to what it sends */
     event->current = false;
 }
@@ -126,6 +131,8 @@ void fsm_event_emit(struct fsm *fsm, const struct fsm_event *source)
     event->new_state = source->new_state;
     event->reason = source->reason;
     event->subject = event_text(event_subject(fsm, source->subject));
+    event->caller =
+        event_text(event_subject(fsm, fsm->caller == NULL ? NULL : fsm->caller->identity));
     event->number = source->number;
     event->size_bytes = source->size_bytes;
     event->duration_ms = source->duration_ms;

@@ -37,6 +37,7 @@ struct fsm *fsm_new(void)
     fsm->undeleted = check_calloc(FSM_UNDELETED_MAX, sizeof(*fsm->undeleted));
     fsm->drills = fsm_drills_new();
     fsm->next_event_sequence = 1;
+    fsm_audit_open(fsm);
     return fsm;
 }
 
@@ -94,6 +95,8 @@ void fsm_free(struct fsm *fsm)
     }
     fsm_past_requests_free(fsm);
     fsm_events_free(fsm);
+    fsm_audit_close(fsm);
+    fsm_revoked_free(fsm);
     for (size_t i = 0; i < fsm->member_count; i++)
         fsm_message_free(&fsm->members[i]->base);
     for (size_t i = 0; i < fsm->queue_count; i++) {
@@ -217,6 +220,7 @@ static bool apply_repeat(struct fsm *fsm, const struct decoded *decoded, uint32_
 static void apply_fresh(struct fsm *fsm, const struct decoded *decoded,
                         const struct fsm_command_info *info, struct fsm_outcome *outcome)
 {
+    const struct audit_view *was;
     bool remember = decoded->request.id[0] != '\0';
     struct request request = decoded->request;
     struct request_fields fields;
@@ -236,8 +240,14 @@ static void apply_fresh(struct fsm *fsm, const struct decoded *decoded,
         outcome->status = FSM_PASSIVE;
     else if (!info->while_paused && fsm_pause(fsm) != NULL)
         outcome->status = fsm_pause_refusal(fsm, outcome);
-    else
+    else {
+        was = fsm_audit_begin(fsm, decoded->command, info);
         outcome->status = info->apply(fsm, decoded->command, outcome);
+        if (was != NULL && outcome->status == FSM_OK)
+            fsm_audit_end(fsm, decoded->command,
+                          &(struct fsm_packed_command){decoded->packed, decoded->packed_bytes}, was,
+                          outcome);
+    }
     if (remember)
         fsm_past_request_add(fsm, &request, (uint8_t)info->number, fsm->now_ms, outcome);
 }
@@ -262,8 +272,14 @@ static void apply_command(struct fsm *fsm, const struct decoded *decoded,
     fsm->now_ms = fsm_max(fsm->now_ms, command->now_ms);
     fsm->command_count++;
     fsm_past_requests_expire(fsm);
+    fsm->caller = command->caller;
+    fsm->command_name = info->name;
+    fsm->command_request_id = command->request_id;
     if (decoded->request.id[0] == '\0' || !apply_repeat(fsm, decoded, info->number, outcome))
         apply_fresh(fsm, decoded, info, outcome);
+    fsm->caller = NULL;
+    fsm->command_name = NULL;
+    fsm->command_request_id = NULL;
     fsm_moved_check(fsm);
 }
 
@@ -294,6 +310,7 @@ void fsm_apply_entry(struct fsm *fsm, const struct fsm_entry *entry, fsm_outcome
         if (on_outcome != NULL)
             on_outcome(context, i, &outcome);
     }
+    fsm_audit_settle(fsm);
     fsm_tables_check(fsm);
     fsm_arena_reset(&fsm->arena);
 }

@@ -14,6 +14,7 @@
  * Absent   nothing that takes a walk over a list: the cost of a command does not grow with the
  *          state. Sums over other records are check.c's.
  */
+#include "fsm/audit/audit.h"
 #include "fsm/core/registry.h"
 #include "fsm/drill.h"
 #include "fsm/hang.h"
@@ -513,6 +514,8 @@ void fsm_records_expect(const struct fsm *fsm, const struct record_report *repor
     tables_check(fsm, &broken);
     if (broken.line != 0)
         report->broken(report->context, broken.condition, 0);
+    if (!audit_whole(fsm, AUDIT_LOOKED))
+        report->broken(report->context, "I41 the audit trail leads to its head", 0);
     for (size_t i = 0; i < ARRAY_COUNT(tables); i++)
         for (uint64_t key = 0; key < tables[i].end; key++)
             record_expect(fsm, tables[i].kind, key, report);

@@ -309,7 +309,12 @@ struct fsm {
     struct fsm_losses losses;
     Ckpt__Log__V1__SetLearned *learned; /* NULL: nothing yet */
     struct drills *drills;              /* heap: struct fsm may move */
+    struct audit *audit;                /* fsm/audit/audit.h; heap */
+    struct revoked *revoked;            /* fsm/cluster/revoked.c; heap; NULL: none was */
     /* not part of the state */
+    /* of the command that is applied; the caller is NULL for the leader's own */
+    const Ckpt__Log__V1__Caller *caller;
+    const char *command_name, *command_request_id;
     struct list *snapshots;            /* at work; heap: struct fsm may move */
     struct slot_queue changed_nodes;   /* nodes with changed orders, removed ones among them */
     struct bitmap changed_allocations; /* slots: fsm_take_changed_allocations() */
@@ -420,6 +425,7 @@ void fsm_save_empty_slot(struct fsm *fsm, uint32_t slot);  /* of an allocation *
 void fsm_save_empty_basis(struct fsm *fsm, uint32_t slot); /* likewise */
 void fsm_save_empty_node(struct fsm *fsm, uint32_t slot);  /* likewise */
 void fsm_save_event(struct fsm *fsm, const Ckpt__V1__Event *event);
+void fsm_save_audit(struct fsm *fsm, uint64_t link); /* likewise */
 /* Before the oldest request leaves: true when the snapshot still needs it, and will free it. */
 bool fsm_save_past_request(struct fsm *fsm, struct past_request *past);
 void fsm_snapshots_leave(struct fsm *fsm); /* ends snapshots at work: the state goes */
@@ -635,7 +641,8 @@ fsm_handler fsm_apply_cluster_init, fsm_apply_member_facts, fsm_apply_member_rol
     fsm_apply_drain_node, fsm_apply_set_learned, fsm_apply_node_running, fsm_apply_remove_target,
     fsm_apply_drain_target, fsm_apply_remove_node, fsm_apply_node_off, fsm_apply_scan_target,
     fsm_apply_restart_choice, fsm_apply_hang, fsm_apply_pause_cluster, fsm_apply_start_drill,
-    fsm_apply_probe_drill, fsm_apply_tell_drill;
+    fsm_apply_probe_drill, fsm_apply_tell_drill, fsm_apply_audit_calls, fsm_apply_audit_shipped,
+    fsm_apply_revoke_certificate;
 enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec,
                                struct fsm_outcome *outcome);
 /* Ends or requeues what runs on a node that is gone. */
@@ -649,6 +656,36 @@ enum fsm_status fsm_pause_check(const Ckpt__Log__V1__PauseCluster *asked,
 bool fsm_pause_restore(struct fsm *fsm, const Ckpt__V1__ClusterPause *message);
 void fsm_pause_due(struct fsm *fsm);
 void fsm_pause_free(struct pause *pause);
+
+/* fsm/cluster/revoked.c */
+struct fsm_revoked;
+bool fsm_is_revoked(const struct fsm *fsm, const char *serial);
+bool fsm_revoked_add(struct fsm *fsm, const struct fsm_revoked *like);
+void fsm_revoked_free(struct fsm *fsm);
+bool fsm_serial_valid(const char *serial);
+enum fsm_status fsm_validate_revoke(const fsm_command *command, struct fsm_outcome *outcome);
+enum fsm_status fsm_validate_audit_calls(const fsm_command *command, struct fsm_outcome *outcome);
+
+/* fsm/audit: who changed what. begin() before a command's handler and, where that took it, end();
+ * settle() behind an entry. The last two where something sensitive has moved. */
+struct audit_view;
+struct fsm_command_info;
+void fsm_audit_open(struct fsm *fsm);
+void fsm_audit_close(struct fsm *fsm);
+struct audit_view *fsm_audit_begin(struct fsm *fsm, const fsm_command *command,
+                                   const struct fsm_command_info *info);
+struct fsm_packed_command {
+    const uint8_t *bytes; /* in the entry */
+    size_t length;
+};
+void fsm_audit_end(struct fsm *fsm, const fsm_command *command,
+                   const struct fsm_packed_command *packed, const struct audit_view *was,
+                   const struct fsm_outcome *outcome);
+void fsm_audit_settle(struct fsm *fsm);
+void fsm_audit_checkpoint(struct fsm *fsm, const struct checkpoint *checkpoint,
+                          Ckpt__V1__CheckpointState old_state);
+void fsm_audit_job(struct fsm *fsm, const struct allocation *allocation,
+                   Ckpt__V1__AllocationState old_state);
 
 /* level.c */
 /* Notes a command that holds what this build does not know: see fsm_newer_index(). status: what its

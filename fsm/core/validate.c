@@ -726,6 +726,9 @@ static validator *const validators[] = {
     V(NODE_OFF) = validate_node_off,
     V(RESTART_CHOICE) = validate_restart_choice,
     V(HANG) = validate_hang,
+    V(AUDIT_CALLS) = fsm_validate_audit_calls,
+    V(AUDIT_SHIPPED) = validate_nothing,
+    V(REVOKE_CERTIFICATE) = fsm_validate_revoke,
     V(PAUSE_CLUSTER) = validate_pause_cluster,
     V(START_DRILL) = fsm_validate_start_drill,
     V(PROBE_DRILL) = fsm_validate_probe_drill,
@@ -776,6 +779,8 @@ enum fsm_status fsm_validate_packed(const fsm_command *command, size_t packed_by
     CHECK(ret_outcome != NULL);
     ret_outcome->status = FSM_OK;
     status = validate_shape(command, packed_bytes, ret_outcome);
+    if (status == FSM_OK && command->caller != NULL) /* beside the body */
+        status = fsm_validate_fields(&command->caller->base, packed_bytes, ret_outcome);
     if (status != FSM_OK)
         return status;
     /* a body of this case is never absent, but a oneof may be unset */

@@ -1,5 +1,5 @@
 /* Values that an earlier build took, so that its log and snapshots may have them, and that no new
- * command may have. Apply does not ask. */
+ * command may have. Apply does not ask. And two commands, of which it does ask. */
 #include "fsm/core/state.h"
 
 /* A folder of that name would be hidden, or an option for a program that is given it. */
@@ -50,4 +50,32 @@ enum fsm_status fsm_validate_new(const fsm_command *command, struct fsm_outcome 
     if (command->body_case == CKPT__LOG__V1__COMMAND__BODY_CLUSTER_INIT)
         policy = command->cluster_init->policy;
     return policy == NULL ? FSM_OK : check_kept(policy->keep_complete, ret_outcome);
+}
+
+enum fsm_status fsm_validate_revoke(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    CHECK(outcome->status == FSM_OK);
+    if (!fsm_serial_valid(command->revoke_certificate->serial)) {
+        fsm_outcome_found(outcome, command->revoke_certificate->serial);
+        outcome->status = FSM_INVALID_SERIAL;
+        return outcome->status;
+    }
+    return fsm_check_detail(command->revoke_certificate->note, outcome);
+}
+
+enum fsm_status fsm_validate_audit_calls(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__AuditCalls *calls = command->audit_calls;
+
+    CHECK(outcome->status == FSM_OK);
+    outcome->current = calls->n_calls;
+    outcome->limit = FSM_AUDIT_CALLS_MAX;
+    if (calls->n_calls < 1 || calls->n_calls > FSM_AUDIT_CALLS_MAX)
+        outcome->status = FSM_INVALID_ARGUMENT;
+    for (size_t i = 0; i < calls->n_calls && outcome->status == FSM_OK; i++)
+        if (calls->calls[i]->caller == NULL)
+            outcome->status = FSM_INVALID_ARGUMENT;
+    if (outcome->status == FSM_OK)
+        outcome->current = outcome->limit = 0;
+    return outcome->status;
 }

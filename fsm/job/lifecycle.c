@@ -177,6 +177,7 @@ void fsm_checkpoint_move(struct fsm *fsm, struct checkpoint *checkpoint,
     fsm_moved(fsm, FSM_RECORD_CHECKPOINT, view->id);
     fsm_moved(fsm, FSM_RECORD_ALLOCATION, view->allocation_slot);
     fsm_moved(fsm, FSM_RECORD_TARGET, view->target_slot);
+    fsm_audit_checkpoint(fsm, checkpoint, (Ckpt__V1__CheckpointState)event.old_state);
     fsm_event_emit(fsm, &event);
 }
 
@@ -251,6 +252,7 @@ void fsm_allocation_move(struct fsm *fsm, struct allocation *allocation,
     fsm_hang_clear(view);
     fsm_allocation_adopt(fsm, allocation);
     fsm_moved(fsm, FSM_RECORD_ALLOCATION, view->slot);
+    fsm_audit_job(fsm, allocation, (Ckpt__V1__AllocationState)event.old_state);
     fsm_event_emit(fsm, &event);
 }
 

@@ -5,11 +5,13 @@
  *          fields of a record may stand together) is found by fsm_check over the finished state:
  *          whatever a CHECK would stop the program for later must be refused here or there.
  */
+#include "fsm/audit/audit.h"
 #include "fsm/core/registry.h"
 #include "fsm/core/request_fields.h"
 #include "fsm/job/job.h"
 #include "fsm/node_life.h"
 #include "fsm/records/snapshot.h"
+#include "fsm/revoked.h"
 
 #define NUMBERS_LEFT (UINT64_C(1) << 32) /* more than are applied until the next snapshot is read */
 #define BODY(name)   CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_##name
@@ -132,6 +134,14 @@ static bool restore_tenant(struct fsm *fsm, const Ckpt__Log__V1__TenantRecord *r
 static bool restore_drill(struct fsm *fsm, const Ckpt__V1__Drill *drill)
 {
     return fsm_drill_valid(fsm, drill) && fsm_drill_add(fsm, drill) != NULL;
+}
+
+static bool restore_revoked(struct fsm *fsm, const Ckpt__Log__V1__RevokedRecord *record)
+{
+    const struct fsm_revoked like = {record->serial, record->note, record->at_ms};
+
+    return fsm_serial_valid(record->serial) && record->at_ms <= fsm->now_ms &&
+           fsm_revoked_add(fsm, &like);
 }
 
 static bool restore_calibration(struct fsm *fsm, const Ckpt__Log__V1__CalibrationRecord *record)
@@ -739,6 +749,8 @@ bool fsm_restore_record(struct fsm *fsm, const snapshot_record *record)
         return restore_drill(fsm, record->drill);
     case BODY(CALIBRATION):
         return restore_calibration(fsm, record->calibration);
+    case BODY(REVOKED):
+        return restore_revoked(fsm, record->revoked);
     case BODY(TARGET):
         return restore_target(fsm, record->target);
     case BODY(NODE):
@@ -759,6 +771,10 @@ bool fsm_restore_record(struct fsm *fsm, const snapshot_record *record)
         return restore_past_request(fsm, record->session);
     case BODY(EVENT):
         return restore_event(fsm, record->event);
+    case BODY(AUDIT_HEAD):
+        return audit_restore_head(fsm, record->audit_head);
+    case BODY(AUDIT):
+        return audit_restore(fsm, record->audit);
     case BODY(FOOTER):
     case CKPT__LOG__V1__SNAPSHOT_RECORD__BODY__NOT_SET:
     default: /* protobuf-c adds a value that only sizes the enum */

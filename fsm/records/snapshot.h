@@ -29,6 +29,8 @@ void fsm_write_queue(struct snapshot_writer *writer, const struct queue *queue);
 void fsm_write_preemption(struct snapshot_writer *writer, const struct preemption *preemption);
 void fsm_write_past_request(struct snapshot_writer *writer, const struct past_request *past);
 void fsm_write_event(struct snapshot_writer *writer, const Ckpt__V1__Event *source);
+void fsm_write_audit_head(struct snapshot_writer *writer, const struct fsm *fsm);
+void fsm_write_audit(struct snapshot_writer *writer, const struct fsm *fsm, uint64_t link);
 void fsm_write_saved(struct snapshot_writer *writer, const uint8_t *bytes, size_t length); /* one */
 void fsm_write_footer(struct snapshot_writer *writer, uint64_t state_hash);
 

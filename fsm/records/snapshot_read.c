@@ -9,6 +9,7 @@
 #include <malloc.h>
 #include <stdio.h>
 
+#include "fsm/audit/audit.h"
 #include "fsm/core/unpack.h"
 #include "fsm/job/job.h"
 #include "fsm/records/snapshot.h"
@@ -69,7 +70,8 @@ static int record_stage(const snapshot_record *record)
 {
     if (record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_TENANT ||
         record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_CALIBRATION ||
-        record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_DRILL)
+        record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_DRILL ||
+        record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_REVOKED)
         return 2 * CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_MEMBER;
     if (record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_BASIS)
         return 2 * CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_ALLOCATION + 1;
@@ -77,6 +79,9 @@ static int record_stage(const snapshot_record *record)
         return 2 * CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_CHECKPOINT + 1;
     if (record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_PREEMPTION)
         return 2 * CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_QUEUE + 1;
+    if (record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_AUDIT_HEAD ||
+        record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_AUDIT)
+        return 2 * CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_EVENT + 1;
     return 2 * (int)record->body_case;
 }
 
@@ -133,6 +138,8 @@ struct fsm *fsm_snapshot_load(int (*read)(void *context, void *bytes, size_t len
     if (loader_run(&loader)) {
         fsm_read_restore_lines(loader.fsm);
         fsm_check(loader.fsm, loader_violation, &loader);
+        if (!audit_whole(loader.fsm, FSM_AUDIT_MAX))
+            loader_violation(&loader, "I41 the audit trail leads to its head");
     }
     free(loader.buffer);
     *ret_newer = false;

@@ -8,12 +8,13 @@
  *          that changed meanwhile. Nodes, allocations, checkpoints, undeleted folders, queues and
  *          preemptions are known by their place in their table, where no other one takes it
  *          meanwhile (the registry of checkpoints is not compacted). Past requests and events
- *          never change, they only leave, the oldest first: requests that left stay, events are
- *          packed before they are overwritten.
+ *          never change, they only leave, the oldest first: requests that left stay, events and
+ *          records of the audit trail are packed before they are overwritten.
  * Units    bytes; a slice also ends after TAKE_VISITS_MAX places, whatever they hold.
  */
 #include <malloc.h>
 
+#include "fsm/audit/audit.h"
 #include "fsm/core/registry.h"
 #include "fsm/records/snapshot.h"
 
@@ -31,7 +32,13 @@ enum take_table {
 };
 
 /* The first ones are the tables'. */
-enum take_stage { TAKE_PAST_REQUESTS = TAKE_TABLES, TAKE_EVENTS, TAKE_FOOTER, TAKE_DONE };
+enum take_stage {
+    TAKE_PAST_REQUESTS = TAKE_TABLES,
+    TAKE_EVENTS,
+    TAKE_AUDIT,
+    TAKE_FOOTER,
+    TAKE_DONE
+};
 
 struct take_saved {
     uint32_t length; /* 0: the place was empty */
@@ -43,8 +50,8 @@ struct take_places {
     uint32_t end; /* what comes later is not part of the snapshot */
 };
 
-/* Packed events, the oldest first. */
-struct take_events {
+/* Packed records of a ring, the oldest first. */
+struct take_ring {
     uint8_t *bytes;
     size_t length, capacity, at;
 };
@@ -60,7 +67,10 @@ struct fsm_snapshot {
     struct past_request *past_request; /* the next one */
     uint32_t past_requests, past_requests_written, past_requests_dropped;
     uint64_t event_next, event_end;
-    struct take_events events;
+    struct take_ring events;
+    uint64_t audit_next, audit_end; /* links */
+    bool audit_begun;               /* its head is written */
+    struct take_ring audit;         /* the head first; nothing: there is no record */
     uint64_t state_hash;
     struct snapshot_writer writer;
     struct snapshot_writer saver;
@@ -269,17 +279,25 @@ static void past_request_let_go(struct past_request *past)
         fsm_past_request_free(past);
 }
 
+static int save_in_ring(struct take_ring *ring, const void *bytes, size_t length)
+{
+    if (ring->length + length > ring->capacity) {
+        ring->capacity = 2 * (ring->length + length);
+        ring->bytes = check_realloc(ring->bytes, ring->capacity, 1);
+    }
+    memcpy(ring->bytes + ring->length, bytes, length);
+    ring->length += length;
+    return 0;
+}
+
 static int save_event(void *context, const void *bytes, size_t length)
 {
-    struct take_events *events = &((struct fsm_snapshot *)context)->events;
+    return save_in_ring(&((struct fsm_snapshot *)context)->events, bytes, length);
+}
 
-    if (events->length + length > events->capacity) {
-        events->capacity = 2 * (events->length + length);
-        events->bytes = check_realloc(events->bytes, events->capacity, 1);
-    }
-    memcpy(events->bytes + events->length, bytes, length);
-    events->length += length;
-    return 0;
+static int save_audit(void *context, const void *bytes, size_t length)
+{
+    return save_in_ring(&((struct fsm_snapshot *)context)->audit, bytes, length);
 }
 
 void fsm_save_event(struct fsm *fsm, const Ckpt__V1__Event *event)
@@ -291,6 +309,18 @@ void fsm_save_event(struct fsm *fsm, const Ckpt__V1__Event *event)
             continue;
         snapshot->saver.write = save_event;
         fsm_write_event(&snapshot->saver, event);
+        snapshot->saver.write = save_record;
+    }
+}
+
+void fsm_save_audit(struct fsm *fsm, uint64_t link)
+{
+    FOR_EACH_SNAPSHOT(snapshot, fsm)
+    {
+        if (link < snapshot->audit_next || link >= snapshot->audit_end)
+            continue;
+        snapshot->saver.write = save_audit;
+        fsm_write_audit(&snapshot->saver, fsm, link);
         snapshot->saver.write = save_record;
     }
 }
@@ -380,10 +410,38 @@ static void write_past_request(struct fsm_snapshot *snapshot)
         past_request_let_go(past);
 }
 
+/* The next packed record of a ring. */
+static void write_from_ring(struct fsm_snapshot *snapshot, struct take_ring *ring)
+{
+    size_t length = SNAPSHOT_LENGTH_BYTES;
+
+    CHECK(ring->at < ring->length);
+    for (size_t i = 0; i < SNAPSHOT_LENGTH_BYTES; i++)
+        length += (size_t)ring->bytes[ring->at + i] << (8 * i);
+    fsm_write_saved(&snapshot->writer, ring->bytes + ring->at, length);
+    ring->at += length;
+}
+
+static void write_audit(struct fsm *fsm, struct fsm_snapshot *snapshot)
+{
+    CHECK(snapshot->node.next != NULL);
+    if (snapshot->audit.length == 0 ||
+        (snapshot->audit_begun && snapshot->audit_next == snapshot->audit_end)) {
+        snapshot->stage++;
+        return;
+    }
+    if (snapshot->audit.at < snapshot->audit.length)
+        write_from_ring(snapshot, &snapshot->audit);
+    else
+        fsm_write_audit(&snapshot->writer, fsm, snapshot->audit_next);
+    if (snapshot->audit_begun)
+        snapshot->audit_next++;
+    snapshot->audit_begun = true;
+}
+
 static void write_event(struct fsm *fsm, struct fsm_snapshot *snapshot)
 {
-    struct take_events *events = &snapshot->events;
-    size_t length = SNAPSHOT_LENGTH_BYTES;
+    struct take_ring *events = &snapshot->events;
 
     CHECK(snapshot->node.next != NULL);
     if (snapshot->event_next == snapshot->event_end) {
@@ -391,10 +449,7 @@ static void write_event(struct fsm *fsm, struct fsm_snapshot *snapshot)
         return;
     }
     if (events->at < events->length) {
-        for (size_t i = 0; i < SNAPSHOT_LENGTH_BYTES; i++)
-            length += (size_t)events->bytes[events->at + i] << (8 * i);
-        fsm_write_saved(&snapshot->writer, events->bytes + events->at, length);
-        events->at += length;
+        write_from_ring(snapshot, events);
     } else {
         fsm_write_event(&snapshot->writer, fsm_event_at(fsm, snapshot->event_next));
     }
@@ -409,6 +464,8 @@ static void write_step(struct fsm *fsm, struct fsm_snapshot *snapshot)
         write_past_request(snapshot);
     } else if (snapshot->stage == TAKE_EVENTS) {
         write_event(fsm, snapshot);
+    } else if (snapshot->stage == TAKE_AUDIT) {
+        write_audit(fsm, snapshot);
     } else {
         CHECK(snapshot->stage == TAKE_FOOTER);
         fsm_write_footer(&snapshot->writer, snapshot->state_hash);
@@ -477,6 +534,11 @@ struct fsm_snapshot *fsm_snapshot_begin(struct fsm *fsm)
     snapshot->past_requests = fsm->past_request_count;
     snapshot->event_end = fsm->next_event_sequence;
     snapshot->event_next = fsm->next_event_sequence - fsm->event_count;
+    snapshot->saver.write = save_audit;
+    fsm_write_audit_head(&snapshot->saver, fsm);
+    snapshot->saver.write = save_record;
+    snapshot->audit_end = fsm->audit->link + 1;
+    snapshot->audit_next = snapshot->audit_end - fsm->audit->count;
     snapshot->state_hash = fsm->state_hash;
     snapshot->fsm = fsm;
     list_push_back(fsm->snapshots, &snapshot->node);
@@ -545,6 +607,7 @@ void fsm_snapshot_end(struct fsm_snapshot *snapshot)
         places_close(&snapshot->places[table]);
     free(snapshot->prologue);
     free(snapshot->events.bytes);
+    free(snapshot->audit.bytes);
     free(snapshot->writer.buffer);
     free(snapshot->saver.buffer);
     free(snapshot);

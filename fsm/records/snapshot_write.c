@@ -3,9 +3,11 @@
  * borrowed, nothing is copied but packed bytes. */
 #include <malloc.h>
 
+#include "fsm/audit/audit.h"
 #include "fsm/core/registry.h"
 #include "fsm/core/request_fields.h"
 #include "fsm/records/snapshot.h"
+#include "fsm/revoked.h"
 
 enum { FEW_WORDS = 128 }; /* messages about this many bytes need no heap */
 
@@ -166,6 +168,21 @@ static void write_calibration(struct snapshot_writer *writer, const struct fsm *
     message.calibration = &calibration;
     message.at_ms = fsm->calibration_at_ms;
     write_record(writer, BODY(CALIBRATION), &message.base);
+}
+
+static void write_revoked(struct snapshot_writer *writer, const struct fsm *fsm)
+{
+    const struct fsm_revoked *revoked;
+
+    CHECK(writer->write != NULL);
+    for (size_t i = 0; (revoked = fsm_revoked_at(fsm, i)) != NULL; i++) {
+        Ckpt__Log__V1__RevokedRecord message = CKPT__LOG__V1__REVOKED_RECORD__INIT;
+
+        message.serial = record_text(revoked->serial);
+        message.note = record_text(revoked->note);
+        message.at_ms = revoked->at_ms;
+        write_record(writer, BODY(REVOKED), &message.base);
+    }
 }
 
 static void write_targets(struct snapshot_writer *writer, const struct fsm *fsm)
@@ -512,7 +529,38 @@ void fsm_write_event(struct snapshot_writer *writer, const Ckpt__V1__Event *sour
     CHECK(writer != NULL);
     write_within(writer, BODY(EVENT), &event.base,
                  numbers_most(&ckpt__v1__event__descriptor) + strlen(event.allocation_id) +
-                     strlen(event.subject));
+                     strlen(event.subject) + strlen(event.caller));
+}
+
+void fsm_write_audit_head(struct snapshot_writer *writer, const struct fsm *fsm)
+{
+    Ckpt__Log__V1__AuditHead message = CKPT__LOG__V1__AUDIT_HEAD__INIT;
+    struct fsm_audit audit;
+
+    CHECK(writer != NULL);
+    fsm_get_audit(fsm, &audit);
+    message.sequence = audit.sequence;
+    message.before = audit.oldest - 1;
+    message.hash.data = audit.hash;
+    message.hash.len = sizeof(audit.hash);
+    message.link = fsm->audit->link;
+    message.kept = fsm->audit->count;
+    message.shipped = audit.shipped;
+    message.lost = audit.lost;
+    if (audit.sequence != 0)
+        write_record(writer, BODY(AUDIT_HEAD), &message.base);
+}
+
+void fsm_write_audit(struct snapshot_writer *writer, const struct fsm *fsm, uint64_t link)
+{
+    Ckpt__Log__V1__AuditKept message = CKPT__LOG__V1__AUDIT_KEPT__INIT;
+    const struct audit_place *place = audit_at(fsm->audit, link);
+
+    CHECK(writer != NULL);
+    message.link.data = fsm->audit->ring + place->at; /* only read */
+    message.link.len = place->length;
+    write_within(writer, BODY(AUDIT), &message.base,
+                 numbers_most(&ckpt__log__v1__audit_kept__descriptor) + place->length);
 }
 
 void fsm_write_prologue(struct snapshot_writer *writer, const struct fsm *fsm)
@@ -523,6 +571,7 @@ void fsm_write_prologue(struct snapshot_writer *writer, const struct fsm *fsm)
     write_tenants(writer, fsm);
     write_calibration(writer, fsm);
     write_drills(writer, fsm);
+    write_revoked(writer, fsm);
     write_targets(writer, fsm);
 }
 
@@ -579,6 +628,9 @@ int fsm_snapshot_write(const struct fsm *fsm,
         fsm_write_past_request(&writer, at);
     for (uint64_t i = fsm->event_count; i > 0 && !writer.failed; i--)
         fsm_write_event(&writer, fsm_event_at(fsm, fsm->next_event_sequence - i));
+    fsm_write_audit_head(&writer, fsm);
+    for (uint64_t i = fsm->audit->count; i > 0 && !writer.failed; i--)
+        fsm_write_audit(&writer, fsm, fsm->audit->link + 1 - i);
     fsm_write_footer(&writer, fsm->state_hash);
     free(writer.buffer);
     return writer.failed ? -1 : 0;

@@ -42,6 +42,8 @@ struct hangs;
 struct scrubber;
 struct scanner;
 struct accounting;
+struct audit_trail;
+struct denials;
 struct ticker;
 struct telemetry;
 struct metrics;
@@ -127,8 +129,10 @@ struct broker {
     struct hangs *hangs;         /* NULL in tests: nobody looks for jobs that hang */
     struct hook *hook;           /* NULL: the site has no command for news of jobs */
     struct scanner *scanner;
-    struct telemetry *telemetry;   /* NULL in tests and in the simulator: nobody is asked */
-    struct accounting *accounting; /* NULL in tests and in the simulator */
+    struct telemetry *telemetry;     /* NULL in tests and in the simulator: nobody is asked */
+    struct accounting *accounting;   /* NULL in tests and in the simulator */
+    struct audit_trail *audit_trail; /* likewise */
+    struct denials *denials;         /* NULL in tests: nobody notes denied calls */
     struct metrics *metrics;
     struct credentials *credentials; /* NULL without TLS */
     struct upgrades *upgrades;       /* NULL in the simulator: nobody restarts it */

@@ -26,6 +26,10 @@ static void print_outcome(struct cli *cli, const Ckpt__V1__RequestOutcome *outco
     if (outcome->preemption_id != 0)
         fprintf(cli->out, ", preemption %" PRIu64, outcome->preemption_id);
     fputs(")\n", cli->out);
+    if (outcome->caller[0] != '\0')
+        fprintf(cli->out, " by %s", human_safe(outcome->caller, text, sizeof(text)));
+    if (outcome->caller[0] != '\0')
+        fprintf(cli->out, " from %s\n", human_safe(outcome->address, text, sizeof(text)));
     if (outcome->status != 0)
         fprintf(cli->out, " %s: %s\n", human_safe(outcome->status_name, command, sizeof(command)),
                 human_safe(outcome->text, text, sizeof(text)));

@@ -60,13 +60,14 @@ enum cli_exit command_tls_issue(struct cli *cli)
                               .name = cli_argument(cli, 1),
                               .hosts = (const char *const *)hosts->items,
                               .host_count = hosts->item_count,
+                              .tenant = cli_text(cli, "tenant"),
                               .valid_s = valid_s(cli, TLS_YEAR_S),
                               .replace = cli_flag(cli, "replace")};
     struct err err;
 
     if (order.kind == TLS_NOBODY || order.kind == TLS_AUTHORITY)
         return cli_fail(cli, CLI_USAGE, NULL,
-                        "KIND is \"%s\", it must be replica, agent, scheduler or operator",
+                        "KIND is \"%s\", it must be replica, agent, scheduler, operator or auditor",
                         cli_argument(cli, 0));
     if (tls_authority_issue(dir, out, &order, &err) != 0)
         return fail_with(cli, &err);

@@ -235,6 +235,7 @@ static const struct option_spec tls_issue_options[] = {
     TEXT("dir", "DIR", "where the CA lies (.)"),
     TEXT("out", "DIR", "where the files go (--dir)"),
     LIST("host", "NAME,ADDRESS", "for clients that check host names"),
+    TEXT("tenant", "TENANT", "of a scheduler: for the jobs of this tenant alone"),
     DURATION("valid", "how long it is good, at most as long as the CA (365d)", 1000),
     FLAG("replace", "renew files that exist"),
     {0}};
@@ -303,6 +304,20 @@ static const struct option_spec canary_options[] = {
     FLAG("end", "end the watch under way: the build stays"),
     {0}};
 
+static const struct option_spec audit_list_options[] = {
+    TEXT("since", "TIME", "from then on: 10m (so long ago), 10:31, 2026-11-20T10:31:07"),
+    TEXT("job", "JOB", "about this job, and checkpoints of it where it is sensitive"),
+    TEXT("caller", "TEXT", "whose name holds this"),
+    TEXT("method", "TEXT", "whose name holds this: SetPolicy"),
+    STALE,
+    {0}};
+
+static const struct option_spec audit_verify_options[] = {
+    TEXT("head", "HASH", "one of the records of the files must have it"), {0}};
+
+static const struct option_spec tls_revoke_options[] = {
+    TEXT("note", "TEXT", "why, for people: at most 80 bytes"), {0}};
+
 static const struct option_spec losses_options[] = {
     TEXT("tenant", "TENANT", "only this tenant"), STALE, {0}};
 
@@ -360,6 +375,14 @@ const struct command commands[] = {
      explain_options, COMMAND_READS},
     {"losses", "[JOB]", 0, 1, "where GPU time went: of the cluster and its tenants, or of one job",
      command_losses, losses_options, COMMAND_READS},
+    {"audit list", "[FILE...]", 0, CLI_ARGUMENTS_MAX,
+     "who changed what from where, with the old and the new value: of the state, or of files",
+     command_audit_list, audit_list_options, COMMAND_READS},
+    {"audit verify", "[FILE...]", 0, CLI_ARGUMENTS_MAX,
+     "proves that no record was changed or is missing: of the cluster, or of files of its members",
+     command_audit_verify, audit_verify_options, COMMAND_READS},
+    {"audit export", "DIR", 1, 1, "the records that the state keeps as a file, with its hash",
+     command_audit_export, NULL, COMMAND_WRITES_FILE},
     {"calibration", "", 0, 0, "what the model predicted beside what came", command_calibration,
      stale_options, COMMAND_READS},
     {"whatif", "", 0, 0, "what this broker, Young/Daly, fixed periods and an oracle would waste",
@@ -491,8 +514,14 @@ const struct command commands[] = {
     {"tls init", "", 0, 0, "make a CA for this site (local)", command_tls_init, tls_init_options,
      COMMAND_LOCAL},
     {"tls issue", "KIND NAME", 2, 2,
-     "issue a certificate: replica ID, agent NODE, scheduler NAME, operator NAME (local)",
+     "issue a certificate: replica ID, agent NODE, scheduler NAME, operator NAME, auditor NAME "
+     "(local)",
      command_tls_issue, tls_issue_options, COMMAND_LOCAL},
+    {"tls revoke", "SERIAL|FILE", 1, 1,
+     "no member takes this certificate any more: its serial number, or its file",
+     command_tls_revoke, tls_revoke_options, COMMAND_CHANGES},
+    {"tls revoked", "", 0, 0, "certificates that were revoked", command_tls_revoked, stale_options,
+     COMMAND_READS},
     {"tls show", "FILE", 1, 1, "what a certificate holds and when it ends (local)",
      command_tls_show, NULL, COMMAND_LOCAL},
     {"completion", "SHELL", 1, 1,

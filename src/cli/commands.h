@@ -52,6 +52,9 @@ enum cli_exit command_checkpoint_unpin(struct cli *cli);
 enum cli_exit command_checkpoint_reject(struct cli *cli);
 enum cli_exit command_losses(struct cli *cli);
 enum cli_exit command_calibration(struct cli *cli);
+enum cli_exit command_audit_list(struct cli *cli);
+enum cli_exit command_audit_verify(struct cli *cli);
+enum cli_exit command_audit_export(struct cli *cli);
 enum cli_exit command_history(struct cli *cli);
 enum cli_exit command_whatif(struct cli *cli);
 enum cli_exit command_events(struct cli *cli);
@@ -103,5 +106,7 @@ enum cli_exit command_version(struct cli *cli);
 enum cli_exit command_tls_init(struct cli *cli);
 enum cli_exit command_tls_issue(struct cli *cli);
 enum cli_exit command_tls_show(struct cli *cli);
+enum cli_exit command_tls_revoke(struct cli *cli);
+enum cli_exit command_tls_revoked(struct cli *cli);
 
 #endif

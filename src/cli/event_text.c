@@ -10,7 +10,7 @@
 #include "src/base/check.h"
 #include "src/cli/human.h"
 
-enum { ID_BYTES = 129, DETAIL_BYTES = 201, PATH_TEXT_BYTES = 385 };
+enum { ID_BYTES = 129, DETAIL_BYTES = 201, PATH_TEXT_BYTES = 385, CALLER_BYTES = 300 };
 
 static const char *state_move_text(const ProtobufCEnumDescriptor *type,
                                    const Ckpt__V1__Event *event, char text[2 * HUMAN_BYTES])
@@ -308,6 +308,16 @@ static void drill_line(const Ckpt__V1__Event *event, char *text, size_t size)
              human_safe(event->subject, subject, sizeof(subject)));
 }
 
+static void spoofed_line(const Ckpt__V1__Event *event, char *text, size_t size)
+{
+    char node[ID_BYTES];
+
+    snprintf(text, size,
+             "node %s: an agent spoke for it with another node's certificate, %" PRIu64
+             " times in a minute",
+             human_safe(event->subject, node, sizeof(node)), event->number);
+}
+
 static void epoch_line(const Ckpt__V1__Event *event, char *text, size_t size)
 {
     char subject[ID_BYTES];
@@ -427,6 +437,9 @@ static void event_sentence(const Ckpt__V1__Event *event, struct event_history *h
     case CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_REMOVED:
         subject_line(event, "node", "removed", text, size);
         return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_REVOKED:
+        subject_line(event, "certificate", "revoked", text, size);
+        return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_DRAINED:
         subject_line(event, "node", "drained: no job is left there", text, size);
         return;
@@ -447,6 +460,9 @@ static void event_sentence(const Ckpt__V1__Event *event, struct event_history *h
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_POLICY:
         snprintf(text, size, "policy changed");
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_SPOOFED_NODE:
+        spoofed_line(event, text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_QUEUE:
         queue_line(event, text, size);
@@ -509,7 +525,7 @@ static void event_sentence(const Ckpt__V1__Event *event, struct event_history *h
 void event_text(const Ckpt__V1__Event *event, struct event_history *history, bool wide,
                 char text[EVENT_TEXT_BYTES])
 {
-    char at[HUMAN_BYTES];
+    char at[HUMAN_BYTES], caller[CALLER_BYTES];
     int used;
 
     if (wide) {
@@ -521,4 +537,8 @@ void event_text(const Ckpt__V1__Event *event, struct event_history *history, boo
     }
     CHECK(used > 0 && used < EVENT_TEXT_BYTES);
     event_sentence(event, history, text + used, EVENT_TEXT_BYTES - (size_t)used);
+    used = (int)strlen(text);
+    if (event->caller != NULL && event->caller[0] != '\0')
+        snprintf(text + used, EVENT_TEXT_BYTES - (size_t)used, " (by %s)",
+                 human_safe(event->caller, caller, sizeof(caller)));
 }

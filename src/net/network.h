@@ -37,7 +37,7 @@ struct network_listener;
 enum {
     NETWORK_READ_BYTES = 32768, /* handed over by one read() at most */
     NETWORK_PEER_BYTES = 64,
-    NETWORK_IDENTITY_BYTES = 288,
+    NETWORK_IDENTITY_BYTES = 448,
     NETWORK_DIAL_MS = 2000 /* shared by the addresses of one name while they are dialled */
 };
 

@@ -343,7 +343,7 @@ static int order_check(const struct tls_order *order, struct err *err)
 {
     if (order->kind == TLS_NOBODY || order->kind == TLS_AUTHORITY)
         return err_set(err, ERR_INVALID,
-                       "certificates are for replica, agent, scheduler, operator");
+                       "certificates are for replica, agent, scheduler, operator, auditor");
     if (order->host_count > TLS_HOSTS_MAX)
         return err_set(err, ERR_INVALID, "%zu hosts, at most %d", order->host_count, TLS_HOSTS_MAX);
     return check_valid(order->valid_s, err);
@@ -384,7 +384,8 @@ int tls_authority_issue(const char *dir, const char *out_dir, const struct tls_o
 
     if (order_check(order, err) == 0 && authority_open(dir, &authority, err) == 0 &&
         tls_identity_make(authority.identity.cluster, order->kind, order->name, &identity, err) ==
-            0)
+            0 &&
+        (order->tenant == NULL || tls_identity_narrow(&identity, order->tenant, err) == 0))
         status = issue_certificate(&authority, &identity, out_dir, order, err);
     authority_close(&authority);
     ERR_clear_error();

@@ -33,14 +33,15 @@ int tls_authority_create(const char *dir, const char *cluster, int64_t valid_s, 
 
 /* One certificate to be issued. All texts are the caller's and are read during the call only. */
 struct tls_order {
-    enum tls_kind kind; /* replica, agent, scheduler or operator */
+    enum tls_kind kind; /* replica, agent, scheduler, operator or auditor */
     const char *name; /* of a replica its member id in decimal, else an id: a node's, a person's */
     /* DNS names and addresses for clients that check host names, beside a replica's cluster; at
      * most TLS_HOSTS_MAX */
     const char *const *hosts;
     size_t host_count;
-    int64_t valid_s; /* 1 to TLS_VALID_MAX_S; cut to the end of the CA */
-    bool replace;    /* existing files are replaced by rename, key first */
+    const char *tenant; /* of a scheduler; NULL: of all tenants */
+    int64_t valid_s;    /* 1 to TLS_VALID_MAX_S; cut to the end of the CA */
+    bool replace;       /* existing files are replaced by rename, key first */
 };
 /* Makes a new key and a certificate for it, signed by the CA in dir, and writes both into out_dir,
  * which must exist. A replica's certificate is good for both sides of a connection and also names

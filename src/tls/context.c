@@ -212,6 +212,7 @@ void tls_context_free(struct tls_context *context)
     if (context == NULL)
         return;
     SSL_CTX_free(context->ssl);
+    free(context->revoked);
     for (size_t i = 0; i < TLS_FILE_COUNT; i++)
         free(context->paths[i]);
     free(context);

@@ -7,8 +7,8 @@
  *          belong to one thread: nothing here is locked.
  * Units    seconds since the epoch.
  * Errors   a text names the file, the fault and the next step. A failed reload changes nothing.
- * Absent   certificate revocation lists: certificates are short-lived, or the CA is replaced.
- *          Encrypted keys. TLS below 1.3, renegotiation, session tickets, early data.
+ * Absent   revocation lists of a CA: whoever owns the context says which serial numbers are
+ *          revoked. Encrypted keys. TLS below 1.3, renegotiation, session tickets, early data.
  */
 #ifndef CKPT_TLS_CONTEXT_H
 #define CKPT_TLS_CONTEXT_H
@@ -16,6 +16,8 @@
 #include "src/tls/identity.h"
 
 struct tls_context;
+
+enum { TLS_REVOKED_MAX = 1024, TLS_SERIAL_BYTES = 48 };
 
 /* Paths of PEM files; copied. */
 struct tls_files {
@@ -52,7 +54,11 @@ const struct tls_identity *tls_context_identity(const struct tls_context *contex
 /* The end of the own certificate, and of the first of the CA's certificates above it. */
 int64_t tls_context_expiry(const struct tls_context *context);
 int64_t tls_context_ca_expiry(const struct tls_context *context);
-/* Counts successful loads: 1 after tls_context_new(). */
+/* Certificates with one of these serial numbers (hexadecimal, a-f, two digits a byte) are not taken
+ * from now on, in place of those said before; copied. The generation grows: the owner of
+ * connections calls tls_engine_recheck() for each. At most TLS_REVOKED_MAX. */
+void tls_context_revoke(struct tls_context *context, const char *const *serials, size_t count);
+/* Counts successful loads, and lists of revoked ones: 1 after tls_context_new(). */
 uint64_t tls_context_generation(const struct tls_context *context);
 
 #endif

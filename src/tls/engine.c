@@ -88,6 +88,7 @@ struct tls_engine *tls_engine_new(const struct tls_context *context, enum tls_si
     CHECK(length > 0 && length < sizeof(offered));
     engine->side = side;
     engine->protocol = protocol;
+    engine->context = context;
     engine->own = context->own;
     buf_init(&engine->output);
     engine->ssl = SSL_new(context->ssl);
@@ -127,6 +128,12 @@ int tls_engine_verified(int good, X509_STORE_CTX *store)
                              ? "it is for clients only"
                              : "both sides need certificates of one CA";
 
+    if (good && certificate != NULL && tls_revoked(engine->context, certificate)) {
+        good = 0;
+        error = X509_V_ERR_CERT_REVOKED;
+        X509_STORE_CTX_set_error(store, error);
+        advice = "issue another one";
+    }
     if (good || engine->verify_text[0] != '\0')
         return good;
     if (X509_STORE_CTX_get0_cert(store) != NULL)
@@ -157,10 +164,11 @@ static const char *alert_meaning(int reason)
         return "our certificate is not of its CA";
     case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
         return "our certificate has expired, or is not valid yet by its clock";
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
+        return "our certificate was revoked";
     case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
     case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
-    case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
     case SSL_R_TLSV1_ALERT_ACCESS_DENIED:
         return "our certificate is not accepted";
     case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
@@ -402,6 +410,9 @@ int tls_engine_recheck(const struct tls_engine *engine, const struct tls_context
         status = err_set(err, ERR_AUTH, "TLS: certificate %s is no longer good: %s",
                          x509_name(certificate, name),
                          X509_verify_cert_error_string(X509_STORE_CTX_get_error(check)));
+    else if (tls_revoked(context, certificate))
+        status = err_set(err, ERR_AUTH, "TLS: certificate %s was revoked; issue another one",
+                         x509_name(certificate, name));
     X509_STORE_CTX_free(check);
     ERR_clear_error();
     return status;

@@ -7,8 +7,8 @@
 #include "src/base/check.h"
 
 static const char scheme[] = "ckpt://";
-static const char *const kind_names[TLS_KIND_COUNT] = {"nobody",    "replica",  "agent",
-                                                       "scheduler", "operator", "authority"};
+static const char *const kind_names[TLS_KIND_COUNT] = {
+    "nobody", "replica", "agent", "scheduler", "operator", "authority", "auditor"};
 
 const char *tls_kind_name(enum tls_kind kind)
 {
@@ -57,6 +57,17 @@ int tls_identity_make(const char *cluster, enum tls_kind kind, const char *name,
     return 0;
 }
 
+int tls_identity_narrow(struct tls_identity *identity, const char *tenant, struct err *err)
+{
+    if (identity->kind != TLS_SCHEDULER)
+        return err_set(err, ERR_INVALID, "a tenant is of a scheduler's certificate, not of kind %s",
+                       tls_kind_name(identity->kind));
+    if (id_check("tenant", tenant, err) != 0)
+        return -1;
+    snprintf(identity->tenant, sizeof(identity->tenant), "%s", tenant);
+    return 0;
+}
+
 static int parse_refuse(const char *text, size_t length, struct err *err)
 {
     char shown[TLS_IDENTITY_TEXT_BYTES];
@@ -89,22 +100,26 @@ int tls_identity_parse(const char *text, size_t length, struct tls_identity *ret
     }
     kind = tls_kind_parse(parts[1]);
     /* before they get into a message: these bytes are a stranger's */
-    if (rest != NULL || kind == TLS_NOBODY || !id_valid(parts[0]) || !id_valid(parts[2]))
+    if (kind == TLS_NOBODY || !id_valid(parts[0]) || !id_valid(parts[2]) ||
+        (rest != NULL && (kind != TLS_SCHEDULER || !id_valid(rest))))
         return parse_refuse(text, length, err);
-    return tls_identity_make(parts[0], kind, parts[2], ret_identity, err);
+    if (tls_identity_make(parts[0], kind, parts[2], ret_identity, err) != 0)
+        return -1;
+    return rest == NULL ? 0 : tls_identity_narrow(ret_identity, rest, err);
 }
 
 char *tls_identity_format(const struct tls_identity *identity, char text[TLS_IDENTITY_TEXT_BYTES])
 {
     text[0] = '\0';
     if (identity->kind != TLS_NOBODY)
-        snprintf(text, TLS_IDENTITY_TEXT_BYTES, "%s%s/%s/%s", scheme, identity->cluster,
-                 tls_kind_name(identity->kind), identity->name);
+        snprintf(text, TLS_IDENTITY_TEXT_BYTES, "%s%s/%s/%s%s%s", scheme, identity->cluster,
+                 tls_kind_name(identity->kind), identity->name,
+                 identity->tenant[0] == '\0' ? "" : "/", identity->tenant);
     return text;
 }
 
 bool tls_identity_equal(const struct tls_identity *a, const struct tls_identity *b)
 {
     return a->kind == b->kind && strcmp(a->cluster, b->cluster) == 0 &&
-           strcmp(a->name, b->name) == 0;
+           strcmp(a->name, b->name) == 0 && strcmp(a->tenant, b->tenant) == 0;
 }

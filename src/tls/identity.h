@@ -1,5 +1,6 @@
 /* The identity in a certificate: the one URI "ckpt://CLUSTER/KIND/NAME" among its subject
- * alternative names.
+ * alternative names. A scheduler's may end with "/TENANT": it is for the jobs of this tenant alone.
+ * A member of a build that knows no tenants there takes it for nobody.
  *
  * The project knows a peer only by its certificate, never by its address or host name. The kind
  * decides what the peer may do (broker/api/access.h). The name is the node or the member.
@@ -29,6 +30,7 @@ enum tls_kind {
     TLS_SCHEDULER, /* registers jobs and asks for nodes */
     TLS_OPERATOR,  /* a person or a tool that may do everything */
     TLS_AUTHORITY, /* the cluster's own CA; speaks to nobody */
+    TLS_AUDITOR,   /* reads everything, and changes nothing */
     TLS_KIND_COUNT
 };
 
@@ -37,11 +39,12 @@ struct tls_identity {
     enum tls_kind kind;
     char cluster[ID_MAX_BYTES + 1];
     char name[ID_MAX_BYTES + 1];
-    uint64_t member_id; /* of a replica, else 0 */
+    char tenant[ID_MAX_BYTES + 1]; /* of a scheduler; "": of all tenants */
+    uint64_t member_id;            /* of a replica, else 0 */
 };
 
-/* "ckpt://" cluster "/" kind "/" name */
-enum { TLS_IDENTITY_TEXT_BYTES = 7 + ID_MAX_BYTES + 1 + 9 + 1 + ID_MAX_BYTES + 1 };
+/* "ckpt://" cluster "/" kind "/" name "/" tenant */
+enum { TLS_IDENTITY_TEXT_BYTES = 7 + 9 + 3 * (ID_MAX_BYTES + 1) + 1 };
 
 /* text need not end with NUL; a NUL inside is refused. The error's text shows unprintable bytes as
  * '?'. 0, or -1 with ERR_INVALID. */
@@ -51,9 +54,12 @@ int tls_identity_parse(const char *text, size_t length, struct tls_identity *ret
  * the text names the wrong part and its form. */
 int tls_identity_make(const char *cluster, enum tls_kind kind, const char *name,
                       struct tls_identity *ret_identity, struct err *err);
+/* Narrows a scheduler's identity to a tenant. -1 with ERR_INVALID: it is of another kind, or the
+ * tenant is no id. */
+int tls_identity_narrow(struct tls_identity *identity, const char *tenant, struct err *err);
 /* "" for nobody. Returns text. */
 char *tls_identity_format(const struct tls_identity *identity, char text[TLS_IDENTITY_TEXT_BYTES]);
-/* True: kind, cluster and name are the same. */
+/* True: kind, cluster, name and tenant are the same. */
 bool tls_identity_equal(const struct tls_identity *a, const struct tls_identity *b);
 
 const char *tls_kind_name(enum tls_kind kind);  /* "replica"; "nobody" */

@@ -8,6 +8,7 @@
 #define CKPT_TLS_INTERNAL_H
 
 #include <openssl/ssl.h>
+#include <stdbool.h>
 #include <sys/stat.h>
 
 #include "src/base/buf.h"
@@ -34,6 +35,8 @@ struct tls_context {
     int64_t expiry_s;             /* of the own certificate */
     int64_t ca_expiry_s;          /* the earliest of those above it */
     uint64_t generation;
+    char (*revoked)[TLS_SERIAL_BYTES]; /* in their order; heap */
+    size_t revoked_count;
     struct tls_stamp tried[TLS_FILE_COUNT]; /* before the last load, good or bad */
     struct tls_stamp seen[TLS_FILE_COUNT];  /* by the last poll */
 };
@@ -45,9 +48,10 @@ struct tls_engine {
     SSL *ssl;
     enum tls_side side;
     enum engine_state state;
-    const char *protocol;    /* static storage */
-    struct tls_identity own; /* copied: the context may be reloaded meanwhile */
-    const uint8_t *input;    /* of the last feed, not yet read */
+    const char *protocol;              /* static storage */
+    const struct tls_context *context; /* for what is revoked */
+    struct tls_identity own;           /* copied: the context may be reloaded meanwhile */
+    const uint8_t *input;              /* of the last feed, not yet read */
     size_t input_length;
     struct buf output;
     char verify_text[400]; /* why the peer's certificate was not taken; "" */
@@ -55,6 +59,9 @@ struct tls_engine {
     struct err peer_err; /* why peer is nobody */
     struct err err;
 };
+
+/* revoked.c */
+bool tls_revoked(const struct tls_context *context, X509 *certificate);
 
 /* Callbacks that context.c puts into each SSL_CTX; the engine is the SSL's app data. */
 

@@ -18,6 +18,7 @@
 #include <time.h>
 
 #include "fsm/fsm.h"
+#include "fsm/level.h"
 #include "fsm/limits.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
@@ -155,6 +156,7 @@ static void init(void)
     Ckpt__Log__V1__ClusterInit body = CKPT__LOG__V1__CLUSTER_INIT__INIT;
     Ckpt__V1__TargetSpec target = CKPT__V1__TARGET_SPEC__INIT;
     Ckpt__V1__TargetSpec *targets[1] = {&target};
+    Ckpt__V1__Policy policy = CKPT__V1__POLICY__INIT;
     char name[] = "bench", prefix[] = "/scratch";
     struct buf entry;
 
@@ -171,6 +173,8 @@ static void init(void)
     target.is_default = true;
     body.n_targets = 1;
     body.targets = targets;
+    policy.feature_level = FSM_LEVEL_NEWEST;
+    body.policy = &policy;
     command.cluster_init = &body;
     entry_add(&entry, &command);
     apply(&entry);
@@ -238,13 +242,14 @@ static void snapshot(void)
     double begun = cpu_ns();
     char text[256] = "";
     struct fsm *restored;
+    bool newer;
 
     buf_init(&stream.bytes);
     CHECK(fsm_snapshot_write(fsm, stream_write, &stream) == 0);
     printf("{\"case\": \"snapshot\", \"ms\": %.0f, \"bytes\": %zu}\n", (cpu_ns() - begun) / 1e6,
            stream.bytes.length);
     begun = cpu_ns();
-    restored = fsm_snapshot_load(stream_read, &stream, text, sizeof(text));
+    restored = fsm_snapshot_load(stream_read, &stream, text, sizeof(text), &newer);
     CHECK(restored != NULL);
     printf("{\"case\": \"restore\", \"ms\": %.0f}\n", (cpu_ns() - begun) / 1e6);
     fflush(stdout);

@@ -2,8 +2,9 @@
 """Figures of a cluster on this machine, beside etcd's in the same run: commits, failover, evaluation, scale. Prints tables, and ends with 1 when a
 figure misses what is promised (PROMISED: ratios to etcd where it has the figure; L1, L6, Q-003).
 
-Flow    `make bench` runs all; a name as argument (commits, commits_tls, failover, failover_hang, failover_tls, evaluation, records, scale, cycle) runs one. Everything shares this machine's
-        cores: the load generator, three replicas, one disk. Medians of several runs.
+Flow    `make bench` runs all; a name as argument (commits, commits_tls, failover, failover_hang, failover_tls, evaluation, records, scale, cycle) runs one;
+        `beside` needs another build of this broker. Everything shares this machine's cores: the load generator, three replicas, one disk. Medians of
+        several runs.
 """
 import json
 import os
@@ -87,10 +88,10 @@ COMMITS_HEAD = ("client", "in flight", "of each", "ours", "etcd's", "ratio", "le
 KINDS = (("per_s", "commits/s", 1), ("p50_us", "p50, ms", 1000), ("p99_us", "p99, ms", 1000))
 
 
-def commits_rows(client, said, in_flight, rounds):
+def commits_rows(client, said, in_flight, rounds, kinds=KINDS):
     """rounds: of (ours, theirs). The medians of the rounds' ratios by kind."""
     counted, found = pairs.kept(rounds), {}
-    for key, name, unit in KINDS:
+    for key, name, unit in kinds:
         ours, theirs = ([run.found[key] for run in side] for side in zip(*counted))
         ratios = [a / b for a, b in zip(ours, theirs)]
         found[key] = statistics.median(ratios)
@@ -119,6 +120,34 @@ def bench_commits(tls=False):
                     promised(f"commits per second with {in_flight} in flight, times etcd's", ratios["per_s"])
                     promised(f"p99 of a commit with {in_flight} in flight, times etcd's", ratios["p99_us"])
             print(f"\nlongest stall of the leader's loop: {lag_ms(cluster, leader)} ms")
+
+
+def processor_s(daemons):
+    """Since their starts, in the kernel and out of it."""
+    stats = (pathlib.Path(f"/proc/{d.process.pid}/stat").read_text().rsplit(")", 1)[1].split() for d in daemons)
+    return sum(int(stat[11]) + int(stat[12]) for stat in stats) / os.sysconf("SC_CLK_TCK")
+
+
+def bench_beside():
+    """This build by turns with another one, whose programs are in the folder BESIDE: what a change costs a commit."""
+    print(f"writes of two builds of this broker, 3 replicas each, by turns, medians of {RUNS} runs of {SECONDS} s\n\n"
+          "| client | in flight | of each | ours | the other's | ratio | least | most | rounds kept | load |\n" + "|---" * 10 + "|", flush=True)
+    with Cluster(policy=QUIET) as ours, Cluster(policy=QUIET) as theirs:
+        theirs.bin = pathlib.Path(os.environ["BESIDE"])
+        for cluster in (ours, theirs):
+            cluster.start()
+            cluster.wait_leader()
+
+        def run(cluster, in_flight, client):
+            before = processor_s(cluster.members)
+            found = Run(cluster.members, cluster.leader().api, in_flight, SECONDS, client=client)
+            found.found["processor_us"] = (processor_s(cluster.members) - before) * 1e6 / max(found.found["calls"], 1)
+            return found
+
+        for client, said in CLIENTS:
+            for in_flight in (64, 1000):
+                rounds = pairs.by_turns(RUNS, *(lambda c=cluster, n=in_flight, k=client: run(c, n, k) for cluster in (ours, theirs)))
+                commits_rows(client, said, in_flight, rounds, (*KINDS, ("processor_us", "processor of the members, µs", 1)))
 
 
 def write_once(cluster, without=None, timeout_s=30.0):
@@ -549,7 +578,7 @@ BENCHES = {"commits": bench_commits, "commits_tls": lambda: bench_commits(True),
 if __name__ == "__main__":
     load_before = os.getloadavg()
     for name in sys.argv[1:] or BENCHES:
-        BENCHES[name]()
+        (bench_beside if name == "beside" else BENCHES[name])()
     if missed:
         print("load averages of this machine with %d cores: %s before, %s after; what is not a ratio needs an idle one" % (
             os.cpu_count(), *("%.1f" % load[0] for load in (load_before, os.getloadavg()))))

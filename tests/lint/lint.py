@@ -47,7 +47,7 @@ WITH_STRINGS = {name: blank(TEXT[name], keep_strings=True) for name in C_FILES}
 # and who uses it: check_slack refuses what nobody needs. Only ckptctl makes certificates
 MAY_INCLUDE = {
     "src/base/": ("src/base/",),
-    "fsm/": ("fsm/", "ckpt/", "src/base/bytes.h", "src/base/check.h", "src/base/heap.h", "src/base/id.h", "src/base/large_page.h", "src/base/list.h"),  # the parts of base that are pure
+    "fsm/": ("fsm/", "ckpt/", "src/base/blake2b.h", "src/base/bytes.h", "src/base/check.h", "src/base/heap.h", "src/base/id.h", "src/base/large_page.h", "src/base/list.h"),  # the parts of base that are pure
     "src/tls/": ("src/tls/", "src/base/"),
     "src/serve/": ("src/serve/", "src/tls/watch.h", "src/base/"),
     "src/net/": ("src/net/", "src/tls/engine.h", "src/base/"),
@@ -65,7 +65,7 @@ MAY_INCLUDE = {
                     "src/tls/identity.h", "src/tls/watch.h", "src/base/"),
     "src/agent/": ("src/agent/", "src/ask/", "src/cli/owner.h", "src/dest/", "src/profile/", "src/rpc/", "src/net/network.h", "src/serve/", "fsm/attributes.h", "fsm/message_level.h", "fsm/names.h", "ckpt/v1/", "ckpt/agent/v1/", "criu/", "src/tls/context.h", "src/base/"),
     "src/app/": ("src/app/",),
-    "src/cli/": ("src/cli/", "src/whatif/", "src/client/", "src/profile/", "src/backup/", "src/dest/sha256.h", "fsm/names.h", "fsm/status.h", "fsm/records/", "ckpt/",
+    "src/cli/": ("src/cli/", "src/whatif/", "src/client/", "src/profile/", "src/backup/", "src/dest/sha256.h", "fsm/audit.h", "fsm/names.h", "fsm/status.h", "fsm/records/", "ckpt/",
                  "src/tls/authority.h", "src/tls/context.h", "src/tls/watch.h", "src/base/"),
 }
 # the one place where consensus and state machine meet; the program chooses the tables of real disk and network for it
@@ -188,7 +188,7 @@ def check_kinds():
 PURE = set("""memcpy memmove memset memcmp memchr strlen strnlen strcmp strncmp strchr strrchr strstr strspn strcspn
     malloc calloc realloc free snprintf vsnprintf bsearch qsort __stack_chk_fail __memcpy_chk __memmove_chk __memset_chk
     __snprintf_chk __vsnprintf_chk _GLOBAL_OFFSET_TABLE_ __udivti3 __divti3 __umodti3 __modti3
-    id_valid label_valid large_page_alloc large_page_filled large_pages_free large_pages_zeroed part_name_format checkpoint_id_format checkpoint_id_parse""".split())
+    blake2b blake2b_text id_valid label_valid large_page_alloc large_page_filled large_pages_free large_pages_zeroed part_name_format checkpoint_id_format checkpoint_id_parse""".split())
 PURE_PREFIXES = ("check_", "ckpt__", "protobuf_c_")
 
 
@@ -525,13 +525,13 @@ def check_rows():
 
 def check_access_table():
     """The table of src/broker/README.md says of each method, by its name or as one of its service's rest, what its row says."""
-    kinds = ["REPLICA", "AGENT", "SCHEDULER", "OPERATOR"]
+    kinds = ["REPLICA", "AGENT", "SCHEDULER", "OPERATOR", "AUDITOR"]
     rules = {}
     for name, service in (("service_broker.c", "BrokerService"), ("service_operator.c", "OperatorService"), ("service_members.c", "OperatorService"), ("service_drills.c", "OperatorService"),
                           ("service.c", "")):
-        for path, may in re.findall(r'"(?:/ckpt\.v1\.)?([\w/]+)", (?:\.roles = )?((?:ROLE_\w+(?: \| )?)+),', TEXT["src/broker/api/" + name]):
+        for path, may in re.findall(r'"(?:/ckpt\.v1\.)?([\w/]+)",\s+(?:\.roles = )?((?:ROLE_\w+(?: \| )?)+),', TEXT["src/broker/api/" + name]):
             rules[tuple(path.split("/")) if "/" in path else (service, path)] = {
-                kind for kind in kinds if kind in may.replace("CLIENT", "SCHEDULER OPERATOR").replace("OWNER", "AGENT")}
+                kind for kind in kinds if kind in may.replace("READER", "CLIENT AUDITOR").replace("CLIENT", "SCHEDULER OPERATOR").replace("OWNER", "AGENT")}
     told = {}
     for line in re.findall(r"^\| `\w+Service[/`].*", TEXT["src/broker/README.md"], re.M):
         first, *may = [cell.strip() for cell in line.strip("|").split("|")]

@@ -26,7 +26,7 @@ bool access_allowed(const char *cluster, const struct rpc_peer *peer,
 {
     const unsigned kinds = call->roles;
     struct tls_identity identity = {.kind = TLS_NOBODY};
-    char names[64];
+    char names[96];
 
     /* who may open the socket's file is trusted like an operator */
     if (peer->local) {
@@ -40,6 +40,13 @@ bool access_allowed(const char *cluster, const struct rpc_peer *peer,
     } else if (strcmp(identity.cluster, cluster) != 0) {
         snprintf(text, size, "PERMISSION_DENIED: %s is of another cluster than %s", peer->identity,
                  cluster);
+        return false;
+    }
+    if (identity.tenant[0] != '\0' && call->beyond_tenant && (kinds & 1u << identity.kind)) {
+        snprintf(text, size,
+                 "PERMISSION_DENIED: %s is for the jobs of tenant %s alone, and %s is about others "
+                 "as well; it takes a scheduler's certificate without a tenant, or an operator's",
+                 peer->identity, identity.tenant, call->path + 1);
         return false;
     }
     if (kinds & 1u << identity.kind)
@@ -115,6 +122,28 @@ const char *access_field_beyond(const ProtobufCMessage *message, const char *con
             return type->fields[i].name;
     }
     return NULL;
+}
+
+const char *access_text_field(const ProtobufCMessage *message, const char *name)
+{
+    const ProtobufCFieldDescriptor *field =
+        protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
+
+    if (field == NULL)
+        return "";
+    CHECK(field->type == PROTOBUF_C_TYPE_STRING);
+    return *(const char *const *)(const void *)((const char *)message + field->offset);
+}
+
+uint64_t access_number_field(const ProtobufCMessage *message, const char *name)
+{
+    const ProtobufCFieldDescriptor *field =
+        protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
+
+    if (field == NULL)
+        return 0;
+    CHECK(field->type == PROTOBUF_C_TYPE_UINT64);
+    return *(const uint64_t *)(const void *)((const char *)message + field->offset);
 }
 
 /* Of its nodes. */

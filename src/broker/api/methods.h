@@ -29,9 +29,20 @@ enum {
     ROLE_AGENT = 1 << TLS_AGENT,
     ROLE_SCHEDULER = 1 << TLS_SCHEDULER,
     ROLE_OPERATOR = 1 << TLS_OPERATOR,
+    ROLE_AUDITOR = 1 << TLS_AUDITOR, /* of what changes nothing */
     ROLE_OWNER = ROLE_AGENT, /* an agent for a user of its node; goes with the row's `own` */
     ROLE_CLIENT = ROLE_SCHEDULER | ROLE_OPERATOR,
-    ROLE_ANY = ROLE_REPLICA | ROLE_AGENT | ROLE_CLIENT
+    ROLE_READER = ROLE_CLIENT | ROLE_AUDITOR,
+    ROLE_ANY = ROLE_REPLICA | ROLE_AGENT | ROLE_READER
+};
+
+/* The rights of a scheduler of one tenant with a method (scope.h). */
+enum method_scope {
+    SCOPE_NOTHING, /* it is about others as well */
+    SCOPE_OPEN,    /* it tells nothing of a job */
+    SCOPE_JOB,     /* of the job, or the checkpoint, that the request names */
+    SCOPE_TENANT,  /* the request names the tenant itself */
+    SCOPE_SPEC     /* ... in its spec */
 };
 
 /* With who called, as far as that is known. */
@@ -56,6 +67,7 @@ union method_body {
     Ckpt__Log__V1__VerifyCheckpoints verify_checkpoints;
     Ckpt__Log__V1__RemoveOrphans remove_orphans;
     Ckpt__Log__V1__AdoptCluster adopt_cluster;
+    Ckpt__Log__V1__RevokeCertificate revoke_certificate;
 };
 
 /* A row of a table. What the kind needs is set, everything else is zero; service_new() checks
@@ -83,6 +95,7 @@ struct method {
     /* MUTATION: the state would refuse it now, and in a moment may not: it is held (hold.h). NULL:
      * it is not. */
     bool (*waits)(const struct fsm *fsm, const ProtobufCMessage *request);
+    enum method_scope scope; /* of a scheduler's certificate for one tenant */
     /* MUTATION, READ: what the owner of a job may say, NULL-terminated (own.h). NULL: it is not for
      * owners. */
     const char *const *own;
@@ -125,6 +138,17 @@ void calibration_answer(struct request *request, struct scratch *scratch);
 void tenants_answer(struct request *request, struct scratch *scratch);
 enum fsm_status tenants_fill_put(const ProtobufCMessage *message, Ckpt__Log__V1__Command *command,
                                  union method_body *body, struct fsm_outcome *ret_outcome);
+
+/* service_audit.c */
+void audit_answer(struct request *request, struct scratch *scratch);
+void audit_status(const struct fsm *fsm, struct scratch *scratch, Ckpt__V1__StatusReply *reply);
+void audit_fill_outcome(const struct fsm *fsm, struct scratch *scratch,
+                        Ckpt__V1__RequestOutcome *outcome);
+
+/* service_revoked.c */
+void revoked_answer(struct request *request, struct scratch *scratch);
+enum fsm_status revoked_fill(const ProtobufCMessage *message, Ckpt__Log__V1__Command *command,
+                             union method_body *body, struct fsm_outcome *ret_outcome);
 
 /* service_undeleted.c; undeleted_count: "" counts all */
 void undeleted_answer(struct request *request, struct scratch *scratch);

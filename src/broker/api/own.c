@@ -52,17 +52,6 @@ bool own_asks(const struct method *method, const struct rpc_call *call)
     return method->own != NULL && access_is_kind(rpc_call_peer(call), TLS_AGENT);
 }
 
-static const char *text_field(const ProtobufCMessage *message, const char *name)
-{
-    const ProtobufCFieldDescriptor *field =
-        protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
-
-    if (field == NULL)
-        return "";
-    CHECK(field->type == PROTOBUF_C_TYPE_STRING);
-    return *(const char *const *)(const void *)((const char *)message + field->offset);
-}
-
 /* Of the members' own table alone: an agent speaks for users, and gives nobody a tenant. */
 static bool is_admin(const struct own_rule *rule, const struct own_word *word, const char *tenant)
 {
@@ -75,7 +64,7 @@ static bool may_list(const struct own_rule *rule, const struct own_word *word,
                      const ProtobufCMessage *message, char *text, size_t size)
 {
     char shown[SHOWN_BYTES];
-    const char *tenant = text_field(message, "tenant");
+    const char *tenant = access_text_field(message, "tenant");
 
     if (message->descriptor != &ckpt__v1__list_allocations_request__descriptor ||
         is_admin(rule, word, tenant))
@@ -143,17 +132,6 @@ static bool is_owner(const struct fsm *fsm, const struct fsm_allocation *allocat
            runs_on(fsm, allocation, word->node_id);
 }
 
-static uint64_t number_field(const ProtobufCMessage *message, const char *name)
-{
-    const ProtobufCFieldDescriptor *field =
-        protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
-
-    if (field == NULL)
-        return 0;
-    CHECK(field->type == PROTOBUF_C_TYPE_UINT64);
-    return *(const uint64_t *)(const void *)((const char *)message + field->offset);
-}
-
 /* Whether the word is of its owner, or for this method of an admin of its tenant. */
 static bool is_theirs(const struct own_rule *rule, const struct fsm *fsm,
                       const struct fsm_allocation *allocation, const struct own_word *word)
@@ -166,8 +144,8 @@ static bool is_theirs(const struct own_rule *rule, const struct fsm *fsm,
 static bool names_own(const struct own_rule *rule, const struct fsm *fsm,
                       const ProtobufCMessage *message, const struct own_word *word)
 {
-    const char *allocation_id = text_field(message, "allocation_id");
-    const uint64_t checkpoint_id = number_field(message, "checkpoint_id");
+    const char *allocation_id = access_text_field(message, "allocation_id");
+    const uint64_t checkpoint_id = access_number_field(message, "checkpoint_id");
     const struct fsm_allocation *allocation;
     const struct fsm_checkpoint *checkpoint;
 
@@ -190,8 +168,8 @@ bool own_is_theirs(const struct own_rule *rule, const struct fsm *fsm, const str
                    const ProtobufCMessage *message, char *text, size_t size)
 {
     char shown[SHOWN_BYTES], id[CHECKPOINT_ID_TEXT_BYTES];
-    const char *job = text_field(message, "allocation_id");
-    uint64_t checkpoint_id = number_field(message, "checkpoint_id");
+    const char *job = access_text_field(message, "allocation_id");
+    uint64_t checkpoint_id = access_number_field(message, "checkpoint_id");
     struct own_word word;
 
     CHECK(word_of(call, &word));

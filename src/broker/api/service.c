@@ -13,11 +13,14 @@
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/spare.h"
+#include "src/broker/api/caller.h"
 #include "src/broker/api/hold.h"
 #include "src/broker/api/methods.h"
 #include "src/broker/api/own.h"
 #include "src/broker/api/rate.h"
+#include "src/broker/api/scope.h"
 #include "src/broker/api/texts.h"
+#include "src/broker/keep/denials.h"
 
 /* What a method's entry in the table comes to when it is registered. */
 struct service_method {
@@ -30,6 +33,7 @@ struct service_method {
 /* A mutation's message lives from its decoding to its packing, within one call: in here, as far as
  * it fits. */
 enum { SERVICE_MESSAGE_BYTES = 8192, SERVICE_ALIGN_BYTES = 16 };
+enum { SERVICE_CALLER_LEVEL = 2 };          /* from which a command names its caller */
 enum { SERVICE_SPARE_MAX_BYTES = 1 << 20 }; /* of requests, kept for the next ones */
 struct service_memory {
     size_t used;
@@ -160,10 +164,50 @@ static void request_answer(struct request *request)
                             replica_fsm(request->broker->replica), request->call, request->message,
                             text, sizeof(text)))
         rpc_call_finish(request->call, RPC_NOT_FOUND, text);
+    else if (!scope_is_theirs(request->method, replica_fsm(request->broker->replica),
+                              rpc_call_peer(request->call), request->message, text, sizeof(text)))
+        rpc_call_finish(request->call, RPC_NOT_FOUND, text);
     else
         request->method->answer(request, &scratch);
     scratch_free(&scratch);
     request_end(request);
+}
+
+/* The call is in the audit trail, and is carried out now. */
+static void call_audited(void *data, const struct err *failed, const struct fsm_outcome *outcome)
+{
+    struct request *request = data;
+
+    if (request->call == NULL) {
+        request_end(request);
+    } else if (failed != NULL) {
+        answer_failed(request->broker, request->call, failed);
+        request_end(request);
+    } else if (outcome->status != FSM_OK) {
+        answer_outcome(request->call, outcome);
+        request_end(request);
+    } else {
+        request->method->start(request);
+    }
+}
+
+/* Changes that are made beside the log have a record of their own, first (V-016). */
+static void request_audit(struct request *request)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__AuditCalls calls = CKPT__LOG__V1__AUDIT_CALLS__INIT;
+    Ckpt__Log__V1__AuditCall call = CKPT__LOG__V1__AUDIT_CALL__INIT, *items[] = {&call};
+    char asked[CALLER_ASKED_BYTES];
+    struct caller caller;
+
+    caller_of_call(request->call, request->method->path, &caller);
+    call.caller = &caller.message;
+    call.asked = caller_asked(request->message, asked);
+    calls.n_calls = 1;
+    calls.calls = items;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_AUDIT_CALLS;
+    command.audit_calls = &calls;
+    replica_propose(request->broker->replica, &command, call_audited, request);
 }
 
 /* This member leads, and its state has all that was acknowledged before the request came. */
@@ -177,6 +221,9 @@ static void read_done(void *data, const struct err *failed, const struct fsm_out
     } else if (failed != NULL) {
         answer_failed(request->broker, request->call, failed);
         request_end(request);
+    } else if (request->method->start != NULL &&
+               fsm_level(replica_fsm(request->broker->replica)) >= SERVICE_CALLER_LEVEL) {
+        request_audit(request);
     } else if (request->method->start != NULL) {
         request->method->start(request);
     } else {
@@ -226,10 +273,15 @@ static void request_mutate(struct service_method *state, struct request *request
     ProtobufCMessage *message = request->message;
     union method_body body;
     struct fsm_outcome outcome;
+    struct caller caller;
 
+    CHECK(request->call != NULL);
     memset(&outcome, 0, offsetof(struct fsm_outcome, victims));
     command.request_id = *(char **)(void *)((char *)message + state->request_id_offset);
     command.body_case = method->body_case;
+    caller_of_call(request->call, NULL, &caller); /* the body is the method's */
+    if (fsm_level(replica_fsm(request->broker->replica)) >= SERVICE_CALLER_LEVEL)
+        command.caller = &caller.message;
     /* Every member of the body's union is a pointer to a message. */
     command.cluster_init = (Ckpt__Log__V1__ClusterInit *)(void *)message;
     if (message->n_unknown_fields > 0)
@@ -351,6 +403,7 @@ static bool owner_may(const struct service_method *state, struct rpc_call *call,
     char text[ANSWER_TEXT_BYTES];
 
     if (!own_may_ask(&rule, call, message, text, sizeof(text))) {
+        denials_note(state->service->broker->denials, rpc_call_peer(call), method->path, NULL);
         rpc_call_finish(call, RPC_PERMISSION_DENIED, text);
         return false;
     }
@@ -363,6 +416,32 @@ static bool owner_may(const struct service_method *state, struct rpc_call *call,
         return false;
     }
     if (own_is_theirs(&rule, replica_fsm(replica), call, message, text, sizeof(text)))
+        return true;
+    rpc_call_finish(call, RPC_NOT_FOUND, text);
+    return false;
+}
+
+/* Likewise of a scheduler of one tenant. */
+static bool tenant_may(const struct service_method *state, struct rpc_call *call,
+                       const ProtobufCMessage *message)
+{
+    struct replica *replica = state->service->broker->replica;
+    const struct rpc_peer *peer = rpc_call_peer(call);
+    const struct method *method = state->method;
+    char text[ANSWER_TEXT_BYTES];
+
+    if (!scope_may_ask(method, peer, message, text, sizeof(text))) {
+        denials_note(state->service->broker->denials, peer, method->path, NULL);
+        rpc_call_finish(call, RPC_PERMISSION_DENIED, text);
+        return false;
+    }
+    if (method->kind != METHOD_MUTATION)
+        return true;
+    if (!replica_serving(replica)) {
+        answer_not_leader(state->service->broker, call);
+        return false;
+    }
+    if (scope_is_theirs(method, replica_fsm(replica), peer, message, text, sizeof(text)))
         return true;
     rpc_call_finish(call, RPC_NOT_FOUND, text);
     return false;
@@ -398,10 +477,12 @@ static void service_on_message(struct rpc_call *call, void *data, const uint8_t 
                          replica_serving(replica) ? replica_fsm(replica) : NULL, message, text,
                          sizeof(text))) {
         message_free(state, message);
+        denials_note(state->service->broker->denials, rpc_call_peer(call), method->path, NULL);
         rpc_call_finish(call, RPC_PERMISSION_DENIED, text);
         return;
     }
-    if (own_asks(method, call) && !owner_may(state, call, message)) {
+    if ((own_asks(method, call) && !owner_may(state, call, message)) ||
+        (scope_asks(rpc_call_peer(call)) && !tenant_may(state, call, message))) {
         message_free(state, message);
         return;
     }
@@ -497,13 +578,22 @@ static void service_add(struct service *service, const struct method *method)
 /* What does not go the way of a request through this file. */
 static const struct method stream_methods[] = {
     {.path = "/ckpt.v1.AgentService/Session", .roles = ROLE_AGENT, .kind = METHOD_STREAM},
-    {.path = "/ckpt.v1.BrokerService/Watch", .roles = ROLE_CLIENT, .kind = METHOD_STREAM},
-    {.path = "/ckpt.v1.OperatorService/Backup", .roles = ROLE_OPERATOR, .kind = METHOD_STREAM},
-    {.path = "/grpc.health.v1.Health/Check", .roles = ROLE_ANY, .kind = METHOD_STREAM},
-    {.path = "/grpc.health.v1.Health/Watch", .roles = ROLE_ANY, .kind = METHOD_STREAM},
+    {.path = "/ckpt.v1.BrokerService/Watch", .roles = ROLE_READER, .kind = METHOD_STREAM},
+    {.path = "/ckpt.v1.OperatorService/Backup",
+     .roles = ROLE_OPERATOR | ROLE_AUDITOR,
+     .kind = METHOD_STREAM},
+    {.path = "/grpc.health.v1.Health/Check",
+     .roles = ROLE_ANY,
+     .kind = METHOD_STREAM,
+     .scope = SCOPE_OPEN},
+    {.path = "/grpc.health.v1.Health/Watch",
+     .roles = ROLE_ANY,
+     .kind = METHOD_STREAM,
+     .scope = SCOPE_OPEN},
     {.path = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
      .roles = ROLE_ANY,
-     .kind = METHOD_STREAM},
+     .kind = METHOD_STREAM,
+     .scope = SCOPE_OPEN},
 };
 
 static const struct {
@@ -515,19 +605,33 @@ static const struct {
               {service_upgrade_methods, &service_upgrade_method_count},
               {service_drills_methods, &service_drills_method_count}};
 
-unsigned service_roles(const char *path)
+static const struct method *find_method(const char *path)
 {
     for (size_t table = 0; table < ARRAY_COUNT(tables); table++) {
         for (size_t i = 0; i < *tables[table].count; i++) {
             if (strcmp(tables[table].methods[i].path, path) == 0)
-                return tables[table].methods[i].roles;
+                return &tables[table].methods[i];
         }
     }
     for (size_t i = 0; i < ARRAY_COUNT(stream_methods); i++) {
         if (strcmp(stream_methods[i].path, path) == 0)
-            return stream_methods[i].roles;
+            return &stream_methods[i];
     }
-    return 0;
+    return NULL;
+}
+
+unsigned service_roles(const char *path)
+{
+    const struct method *method = find_method(path);
+
+    return method == NULL ? 0 : method->roles;
+}
+
+bool service_beyond_tenant(const char *path)
+{
+    const struct method *method = find_method(path);
+
+    return method == NULL || method->scope == SCOPE_NOTHING;
 }
 
 struct service *service_new(struct broker *broker)

@@ -23,6 +23,8 @@
 struct service *service_new(struct broker *broker);
 /* Who may call it, as bits 1 << enum tls_kind: its row's. 0: there is no such method. */
 unsigned service_roles(const char *path);
+/* A scheduler's certificate for one tenant may not call it: its row has SCOPE_NOTHING. */
+bool service_beyond_tenant(const char *path);
 /* After the server is freed and the replica is closed: no call is left. */
 void service_free(struct service *service);
 

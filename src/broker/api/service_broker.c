@@ -519,6 +519,7 @@ static void get_request(struct request *request, struct scratch *scratch)
     reply.index = found.outcome.index;
     reply.checkpoint_id = found.outcome.checkpoint_id;
     reply.preemption_id = found.outcome.preemption_id;
+    audit_fill_outcome(fsm, scratch, &reply);
     reply.applied_index = request_applied_index(request);
     reply.data_age_ms = request_data_age_ms(request);
     answer_reply(request->call, &reply.base);
@@ -614,38 +615,42 @@ static bool register_waits(const struct fsm *fsm, const ProtobufCMessage *messag
 /* clang-format off */
 const struct method service_broker_methods[] = {
     MUTATION("RegisterAllocation", ROLE_CLIENT, register_allocation_request, REGISTER_ALLOCATION,
-             .waits = register_waits),
+             .waits = register_waits, .scope = SCOPE_SPEC),
     MUTATION("RegisterOwnAllocation", ROLE_AGENT, register_allocation_request, REGISTER_ALLOCATION,
              .allowed = access_own_allocation, .waits = register_waits),
-    MUTATION("UpdateAllocation", ROLE_CLIENT, update_allocation_request, UPDATE_ALLOCATION),
+    MUTATION("UpdateAllocation", ROLE_CLIENT, update_allocation_request, UPDATE_ALLOCATION,
+             .scope = SCOPE_JOB),
     MUTATION("EndAllocation", ROLE_CLIENT | ROLE_OWNER, end_allocation_request, END_ALLOCATION,
-             OWN("request_id", "allocation_id")),
+             OWN("request_id", "allocation_id"), .scope = SCOPE_JOB),
     MUTATION("ReportQueue", ROLE_CLIENT, report_queue_request, REPORT_QUEUE),
     MUTATION("RequestCheckpoint", ROLE_CLIENT | ROLE_OWNER, request_checkpoint_request,
-             REQUEST_CHECKPOINT, OWN("request_id", "allocation_id")),
-    MUTATION("CancelCheckpoint", ROLE_CLIENT, cancel_checkpoint_request, CANCEL_CHECKPOINT),
+             REQUEST_CHECKPOINT, OWN("request_id", "allocation_id"), .scope = SCOPE_JOB),
+    MUTATION("CancelCheckpoint", ROLE_CLIENT, cancel_checkpoint_request, CANCEL_CHECKPOINT,
+             .scope = SCOPE_JOB),
     MUTATION("RequestMigration", ROLE_CLIENT | ROLE_OWNER, request_migration_request,
-             REQUEST_MIGRATION, OWN("request_id", "allocation_id")),
+             REQUEST_MIGRATION, OWN("request_id", "allocation_id"), .scope = SCOPE_JOB),
     MUTATION("RestartAllocation", ROLE_CLIENT | ROLE_OWNER, restart_allocation_request,
              RESTART_ALLOCATION, .reply = restart_reply, .waits = restart_waits,
-             OWN("request_id", "allocation_id", "from_scratch")),
+             OWN("request_id", "allocation_id", "from_scratch"), .scope = SCOPE_JOB),
     MUTATION("RequestPreemption", ROLE_CLIENT, request_preemption_request, REQUEST_PREEMPTION,
              .reply = preemption_reply),
-    READ("GetAllocation", ROLE_CLIENT | ROLE_OWNER, get_allocation_request, get_allocation,
-         OWN("allocation_id", "stale")),
-    READ("ListAllocations", ROLE_CLIENT | ROLE_OWNER, list_allocations_request, list_allocations,
-         OWN("tenant", "state", "page_size", "page_token", "stale", "unended", "node_id", "owner")),
-    READ("ListCheckpoints", ROLE_CLIENT | ROLE_OWNER, list_checkpoints_request, list_checkpoints,
+    READ("GetAllocation", ROLE_READER | ROLE_OWNER, get_allocation_request, get_allocation,
+         OWN("allocation_id", "stale"), .scope = SCOPE_JOB),
+    READ("ListAllocations", ROLE_READER | ROLE_OWNER, list_allocations_request, list_allocations,
+         OWN("tenant", "state", "page_size", "page_token", "stale", "unended", "node_id", "owner"),
+         .scope = SCOPE_TENANT),
+    READ("ListCheckpoints", ROLE_READER | ROLE_OWNER, list_checkpoints_request, list_checkpoints,
          OWN("allocation_id", "state", "checkpoint_id", "page_size", "after_checkpoint_id",
-             "stale")),
-    READ("ListUndeleted", ROLE_CLIENT, list_undeleted_request, undeleted_answer),
-    READ("GetRestartPoint", ROLE_AGENT | ROLE_CLIENT, get_restart_point_request, get_restart_point,
-         .allowed = access_restart_point),
-    READ("Explain", ROLE_CLIENT | ROLE_OWNER, explain_request, explain_answer,
-         OWN("allocation_id", "at_ms", "checkpoint_id", "stale")),
-    READ("ListPreemptions", ROLE_CLIENT, list_preemptions_request, preemptions_answer),
-    READ("GetPlacementHints", ROLE_CLIENT, get_placement_hints_request, placement_hints_answer),
-    READ("GetRequest", ROLE_CLIENT, get_request_request, get_request),
+             "stale"), .scope = SCOPE_JOB),
+    READ("ListUndeleted", ROLE_READER, list_undeleted_request, undeleted_answer,
+         .scope = SCOPE_JOB),
+    READ("GetRestartPoint", ROLE_AGENT | ROLE_READER, get_restart_point_request, get_restart_point,
+         .allowed = access_restart_point, .scope = SCOPE_JOB),
+    READ("Explain", ROLE_READER | ROLE_OWNER, explain_request, explain_answer,
+         OWN("allocation_id", "at_ms", "checkpoint_id", "stale"), .scope = SCOPE_JOB),
+    READ("ListPreemptions", ROLE_READER, list_preemptions_request, preemptions_answer),
+    READ("GetPlacementHints", ROLE_READER, get_placement_hints_request, placement_hints_answer),
+    READ("GetRequest", ROLE_READER, get_request_request, get_request),
 };
 /* clang-format on */
 const size_t service_broker_method_count = ARRAY_COUNT(service_broker_methods);

@@ -398,8 +398,9 @@ static bool is_own_word(const struct rpc_peer *peer, const struct fsm *fsm,
 /* clang-format off */
 const struct method service_drills_methods[] = {
     METHOD(METHOD_OWN, "RunDrill", ROLE_OPERATOR, drill_request, .start = run_start),
-    METHOD(METHOD_READ, "PlanDrill", ROLE_OPERATOR, plan_drill_request, .answer = plan_answer),
-    METHOD(METHOD_READ, "ListDrills", ROLE_CLIENT, list_drills_request, .answer = list_answer),
+    METHOD(METHOD_READ, "PlanDrill", ROLE_OPERATOR | ROLE_AUDITOR, plan_drill_request,
+           .answer = plan_answer),
+    METHOD(METHOD_READ, "ListDrills", ROLE_READER, list_drills_request, .answer = list_answer),
     METHOD(METHOD_MUTATION, "ProbeDrill", ROLE_REPLICA, probe_drill_request,
            .body_case = CKPT__LOG__V1__COMMAND__BODY_PROBE_DRILL, .allowed = is_own_word),
     METHOD(METHOD_MUTATION, "TellDrill", ROLE_REPLICA, tell_drill_request,

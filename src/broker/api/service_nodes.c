@@ -269,5 +269,7 @@ char *nodes_status(const struct broker *broker, struct scratch *scratch,
                    Ckpt__V1__StatusReply *reply)
 {
     fill_states(replica_fsm(broker->replica), scratch, reply);
+    if (broker->dispatcher != NULL)
+        reply->connected_agents = dispatcher_connected_count(broker->dispatcher);
     return silence_warning(broker, scratch);
 }

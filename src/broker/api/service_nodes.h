@@ -22,7 +22,8 @@ enum { NODES_NAMED_MAX = 4 }; /* of each state, in Status */
 /* Everything of NodeStatus. */
 void nodes_fill(const struct broker *broker, const struct fsm_node *node, struct scratch *scratch,
                 Ckpt__V1__NodeStatus *ret_item);
-/* For Status: how many nodes are in which state, with the first NODES_NAMED_MAX. Returns a warning:
+/* For Status: how many nodes are in which state, with the first NODES_NAMED_MAX, and how many
+ * agents are connected. Returns a warning:
  * of how many nodes the agent alone is silent, and how many stopped jobs are not begun elsewhere
  * because of that (NODE_SILENT), of those in the first NODES_LOOKED_MAX slots. NULL: no such
  * node. */

@@ -707,8 +707,7 @@ void status_answer(struct request *request, struct scratch *scratch)
     reply.loop_lag_max_ms = broker->counters.loop_lag_max_ms;
     reply.certificate_expires_ms = (uint64_t)broker->counters.tls_expiry_s * 1000;
     reply.ca_expires_ms = (uint64_t)broker->counters.tls_ca_expiry_s * 1000;
-    reply.connected_agents =
-        broker->dispatcher == NULL ? 0 : dispatcher_connected_count(broker->dispatcher);
+    audit_status(replica_fsm(broker->replica), scratch, &reply);
     reply.warnings = scratch_take(scratch, STATUS_WARNINGS_MAX, sizeof(reply.warnings[0]));
     status_fill_raft(&status);
     status_fill_state(&status);

@@ -6,10 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/revoked.h"
 #include "src/base/check.h"
 #include "src/broker/api/access.h"
 #include "src/broker/api/service.h"
 #include "src/broker/daemon/metrics.h"
+#include "src/broker/keep/denials.h"
 #include "src/net/tls_network.h"
 #include "src/serve/certificates.h"
 #include "src/serve/keys.h"
@@ -22,7 +24,12 @@ struct credentials {
     uint64_t log_tokens; /* lines that may be written now */
     uint64_t log_filled_ms;
     uint64_t left_out;
+    struct replica_observer observer;
+    uint64_t revoked_hash; /* of the list that the context has */
 };
+
+_Static_assert((int)TLS_REVOKED_MAX == (int)FSM_REVOKED_MAX, "the whole list fits");
+_Static_assert((int)TLS_SERIAL_BYTES > (int)FSM_SERIAL_MAX_BYTES, "each of them fits");
 
 /* ---- what is logged ---- */
 
@@ -73,10 +80,11 @@ static bool client_allowed(void *data, const struct rpc_peer *peer, const char *
                            size_t size)
 {
     struct credentials *credentials = data;
-    const struct access_call called = {path, service_roles(path)};
+    const struct access_call called = {path, service_roles(path), service_beyond_tenant(path)};
 
     if (access_allowed(credentials->broker->config->cluster_id, peer, &called, text, size))
         return true;
+    denials_note(credentials->broker->denials, peer, path, NULL);
     if (may_log(credentials)) {
         log_warning("access_denied", "peer=%s left_out=%" PRIu64 " text=\"%s\"", peer->address,
                     credentials->left_out, text);
@@ -111,6 +119,26 @@ static void files_changed(void *data)
     publish_expiry(credentials);
     if (!credentials->certificates.watch.failing)
         network_tls_recheck(&credentials->network);
+}
+
+/* After each applied entry, and so at once where something was revoked: open connections with it
+ * end. */
+static void take_revoked(void *context)
+{
+    struct credentials *credentials = context;
+    const struct fsm *fsm = replica_fsm(credentials->broker->replica);
+    const char *serials[FSM_REVOKED_MAX];
+    const struct fsm_revoked *revoked;
+    size_t count = 0;
+
+    if (fsm_revoked_hash(fsm) == credentials->revoked_hash)
+        return;
+    credentials->revoked_hash = fsm_revoked_hash(fsm);
+    while ((revoked = fsm_revoked_at(fsm, count)) != NULL)
+        serials[count++] = revoked->serial;
+    tls_context_revoke(credentials->certificates.context, serials, count);
+    network_tls_recheck(&credentials->network);
+    log_info("revoked_taken", "certificates=%zu", count);
 }
 
 /* "{id}" stands for the member's id, so that all members have the same configuration. */
@@ -201,6 +229,10 @@ void credentials_watch(struct credentials *credentials)
     if (credentials == NULL)
         return;
     certificates_watch(&credentials->certificates, &credentials->broker->clock);
+    credentials->observer =
+        (struct replica_observer){.context = credentials, .applied = take_revoked};
+    replica_observe(credentials->broker->replica, &credentials->observer);
+    take_revoked(credentials); /* of the snapshot that this member began with */
     publish_expiry(credentials);
 }
 

@@ -37,9 +37,11 @@
 #include "src/broker/health/storage_watch.h"
 #include "src/broker/health/telemetry.h"
 #include "src/broker/keep/accounting.h"
+#include "src/broker/keep/audit_trail.h"
 #include "src/broker/keep/backup.h"
 #include "src/broker/keep/backup_schedule.h"
 #include "src/broker/keep/collector.h"
+#include "src/broker/keep/denials.h"
 #include "src/broker/keep/quotas.h"
 #include "src/broker/keep/scanner.h"
 #include "src/broker/keep/scrubber.h"
@@ -256,11 +258,11 @@ static void daemon_await_workers(uv_timer_t *timer)
 {
     struct daemon *daemon = timer->data;
 
-    if (worker_active() + accounting_active() > 0 &&
+    if (worker_active() + accounting_active() + audit_trail_active() > 0 &&
         uv_now(&daemon->loop) < daemon->workers_until_ms)
         return;
-    if (accounting_active() > 0) {
-        log_warning("accounting_left", "text=\"its disk hangs; the next start goes on with it\"");
+    if (accounting_active() + audit_trail_active() > 0) {
+        log_warning("files_left", "text=\"its disk hangs; the next start goes on with it\"");
         daemon_report_stop(daemon);
         _exit(daemon->exit_code);
     }
@@ -296,6 +298,9 @@ static void daemon_replica_closed(void *context)
     backup_schedule_free(broker->backup_schedule);
     telemetry_free(broker->telemetry);
     accounting_free(broker->accounting);
+    audit_trail_free(broker->audit_trail);
+    denials_free(broker->denials);
+    broker->denials = NULL;
     scrubber_free(broker->scrubber);
     quotas_free(broker->quotas);
     collector_free(broker->collector);
@@ -518,17 +523,19 @@ static void daemon_peer_stalled(void *data, const struct rpc_peer *peer, const c
     daemon->stalled_left_out = 0;
 }
 
-/* Beside the log and the snapshots, which go without it. */
-static struct accounting *daemon_open_accounting(struct broker *broker)
+/* Files beside the log and the snapshots, which go without them. */
+static void daemon_open_files(struct broker *broker)
 {
-    struct accounting *accounting;
-    struct buf folder = {0};
+    struct buf accounting = {0}, audit = {0};
 
-    buf_printf(&folder, "%s/accounting", broker->config->data_dir);
-    buf_append(&folder, "", 1);
-    accounting = accounting_new(broker, (const char *)folder.bytes);
-    buf_close(&folder);
-    return accounting;
+    buf_printf(&accounting, "%s/accounting", broker->config->data_dir);
+    buf_append(&accounting, "", 1);
+    buf_printf(&audit, "%s/audit", broker->config->data_dir);
+    buf_append(&audit, "", 1);
+    broker->accounting = accounting_new(broker, (const char *)accounting.bytes);
+    broker->audit_trail = audit_trail_new(broker, (const char *)audit.bytes);
+    buf_close(&accounting);
+    buf_close(&audit);
 }
 
 /* A drill's fault: this member is cut off from the others. */
@@ -590,7 +597,8 @@ static void daemon_add_parts(struct daemon *daemon)
     broker->scanner = scanner_new(broker);
     broker->backup_schedule = backup_schedule_new(broker);
     broker->telemetry = telemetry_new(broker);
-    broker->accounting = daemon_open_accounting(broker);
+    daemon_open_files(broker);
+    broker->denials = denials_new(broker);
     daemon->disk_watch = disk_watch_new(broker);
     daemon->member_watch = member_watch_new(broker);
     daemon->leader_watch = leader_watch_new(broker);

@@ -340,6 +340,14 @@ struct broker;
       "Unix time at which this member's own certificate, or its CA, ends.")                        \
     X(TLS_RELOAD_FAILED, GAUGE, "ckpt_tls_reload_failed", NULL, NULL,                              \
       "1 while the certificate files on disk cannot be used and the old ones are.")                \
+    X(DENIED, COUNTER, "ckpt_denied_total", "reason", NULL,                                        \
+      "Calls that were denied: role, by the method's row; spoofed_node, an agent that spoke for "  \
+      "another node than its certificate's.")                                                      \
+    X(AUDIT_RECORDS, COUNTER, "ckpt_audit_records_total", "result", NULL,                          \
+      "Records of the audit trail: written to this member's files; missed by them; lost, left "    \
+      "the state before the leader's files had them.")                                             \
+    X(AUDIT_FAILING, GAUGE, "ckpt_audit_failing", NULL, NULL,                                      \
+      "1 while this member's disk takes no records of the audit trail.")                           \
     X(TLS_REFUSED, COUNTER, "ckpt_tls_refused_total", "port", NULL,                                \
       "Connections that TLS refused, by port: api or raft.")                                       \
     X(RPC_CONNECTIONS, GAUGE, "ckpt_rpc_connections", NULL, NULL, "Open API connections.")         \

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fsm/audit.h"
 #include "fsm/drill.h"
 #include "fsm/names.h"
 #include "fsm/node_life.h"
@@ -20,6 +21,7 @@
 #include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/health/telemetry.h"
 #include "src/broker/keep/accounting.h"
+#include "src/broker/keep/audit_trail.h"
 #include "src/broker/keep/scanner.h"
 
 /* ---- events of the leader ---- */
@@ -574,6 +576,21 @@ static void read_drills(struct metrics *metrics, const struct fsm *fsm)
     set_value(metrics, METRIC_DRILL_OPEN, fsm_drill_open(fsm) != NULL);
 }
 
+static void read_audit(struct metrics *metrics, const struct broker *broker)
+{
+    struct audit_trail_counts counts;
+    struct fsm_audit audit;
+
+    if (broker->audit_trail == NULL)
+        return;
+    counts = audit_trail_counts(broker->audit_trail);
+    fsm_get_audit(replica_fsm(broker->replica), &audit);
+    metrics_set(metrics, METRIC_AUDIT_RECORDS, "written", NULL, (double)counts.written);
+    metrics_set(metrics, METRIC_AUDIT_RECORDS, "missed", NULL, (double)counts.missed);
+    metrics_set(metrics, METRIC_AUDIT_RECORDS, "lost", NULL, (double)audit.lost);
+    set_value(metrics, METRIC_AUDIT_FAILING, counts.failing);
+}
+
 /* Called for each exposition, on the loop: it looks at summaries, never at all jobs. */
 void metrics_state_read(struct metrics *metrics, const struct broker *broker)
 {
@@ -590,6 +607,7 @@ void metrics_state_read(struct metrics *metrics, const struct broker *broker)
     metrics_model_read(metrics, broker);
     read_account(metrics, broker);
     read_accounting(metrics, broker);
+    read_audit(metrics, broker);
     read_rpc(metrics, broker);
     read_counters(metrics, broker);
     telemetry_read_metrics(broker->telemetry, metrics);

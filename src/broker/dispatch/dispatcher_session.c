@@ -31,6 +31,7 @@
 #include "src/broker/drill/drills.h"
 #include "src/broker/explain/translate.h"
 #include "src/broker/health/nodes.h"
+#include "src/broker/keep/denials.h"
 #include "src/broker/keep/scanner.h"
 
 #define SESSION_METHOD "/ckpt.v1.AgentService/Session"
@@ -308,8 +309,10 @@ static void propose_seen(struct session *session, const struct fsm_node *node)
 static void refuse_node(struct session *session, const char *node_id)
 {
     const struct rpc_peer *peer = rpc_call_peer(session->call);
-    char text[512];
+    char text[1024];
 
+    denials_note(session->dispatcher->broker->denials, peer, "/ckpt.v1.AgentService/Session",
+                 node_id);
     dispatcher_refusal(peer, node_id, text, sizeof(text));
     session_finish(session, RPC_PERMISSION_DENIED, text);
 }

@@ -1,13 +1,17 @@
 /* The matrix of certificates and methods: every method of the API is in it, and nobody may more
- * than is written down. K-001. */
+ * than is written down. K-001, K-005. */
 #include <protobuf-c/protobuf-c.h>
 
 #include "ckpt/v1/agent.pb-c.h"
 #include "ckpt/v1/broker.pb-c.h"
 #include "ckpt/v1/operator.pb-c.h"
 #include "src/broker/api/access.h"
+#include "src/broker/api/methods.h"
+#include "src/broker/api/scope.h"
 #include "src/broker/api/service.h"
 #include "tests/support/test.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static struct rpc_peer peer_of(const char *identity)
 {
@@ -22,8 +26,9 @@ static bool may(const char *identity, const char *path, char text[512])
     const struct rpc_peer peer = peer_of(identity);
 
     text[0] = '\0';
-    return access_allowed("demo", &peer, &(struct access_call){path, service_roles(path)}, text,
-                          512);
+    return access_allowed(
+        "demo", &peer,
+        &(struct access_call){path, service_roles(path), service_beyond_tenant(path)}, text, 512);
 }
 
 /* Of BrokerService and OperatorService; for users of the node all but the first (own.h). */
@@ -47,11 +52,12 @@ static bool is_replicas(const char *method)
            strcmp(method, "TellDrill") == 0;
 }
 
+static const ProtobufCServiceDescriptor *const services[] = {
+    &ckpt__v1__agent_service__descriptor, &ckpt__v1__broker_service__descriptor,
+    &ckpt__v1__operator_service__descriptor};
+
 static void every_method_of_the_api_is_somebodys(void **state)
 {
-    const ProtobufCServiceDescriptor *const services[] = {&ckpt__v1__agent_service__descriptor,
-                                                          &ckpt__v1__broker_service__descriptor,
-                                                          &ckpt__v1__operator_service__descriptor};
     char path[256];
     size_t count = 0;
 
@@ -76,28 +82,28 @@ static void the_matrix_is_what_the_readme_says(void **state)
 {
     static const struct {
         const char *path;
-        const char *may; /* r, a, s, o */
+        const char *may; /* r, a, s, t (a scheduler of one tenant), o, u (auditor) */
     } cases[] = {
-        {"/grpc.health.v1.Health/Check", "raso"},
-        {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "raso"},
+        {"/grpc.health.v1.Health/Check", "rastou"},
+        {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "rastou"},
         {"/ckpt.v1.AgentService/Session", "a"},
-        {"/ckpt.v1.BrokerService/GetRestartPoint", "aso"},
-        {"/ckpt.v1.BrokerService/RegisterAllocation", "so"},
+        {"/ckpt.v1.BrokerService/GetRestartPoint", "astou"},
+        {"/ckpt.v1.BrokerService/RegisterAllocation", "sto"},
         {"/ckpt.v1.BrokerService/RegisterOwnAllocation", "a"},
-        {"/ckpt.v1.BrokerService/Watch", "so"},
-        {"/ckpt.v1.OperatorService/Status", "rso"},
-        {"/ckpt.v1.OperatorService/GetPolicy", "so"},
-        {"/ckpt.v1.OperatorService/ListTargets", "so"},
-        {"/ckpt.v1.OperatorService/GetLosses", "aso"},
+        {"/ckpt.v1.BrokerService/Watch", "sou"},
+        {"/ckpt.v1.OperatorService/Status", "rsou"},
+        {"/ckpt.v1.OperatorService/GetPolicy", "stou"},
+        {"/ckpt.v1.OperatorService/ListTargets", "stou"},
+        {"/ckpt.v1.OperatorService/GetLosses", "astou"},
         {"/ckpt.v1.OperatorService/PinCheckpoint", "ao"},
-        {"/ckpt.v1.BrokerService/GetAllocation", "aso"},
-        {"/ckpt.v1.BrokerService/ListAllocations", "aso"},
-        {"/ckpt.v1.BrokerService/UpdateAllocation", "so"},
-        {"/ckpt.v1.OperatorService/ListTenants", "so"},
+        {"/ckpt.v1.BrokerService/GetAllocation", "astou"},
+        {"/ckpt.v1.BrokerService/ListAllocations", "astou"},
+        {"/ckpt.v1.BrokerService/UpdateAllocation", "sto"},
+        {"/ckpt.v1.OperatorService/ListTenants", "sou"},
         {"/ckpt.v1.OperatorService/PutTenant", "o"},
-        {"/ckpt.v1.OperatorService/GetCalibration", "so"},
-        {"/ckpt.v1.OperatorService/ListNodes", "so"},
-        {"/ckpt.v1.OperatorService/GetNode", "so"},
+        {"/ckpt.v1.OperatorService/GetCalibration", "sou"},
+        {"/ckpt.v1.OperatorService/ListNodes", "sou"},
+        {"/ckpt.v1.OperatorService/GetNode", "sou"},
         {"/ckpt.v1.OperatorService/MarkNodeOff", "so"},
         {"/ckpt.v1.OperatorService/DrainNode", "o"},
         {"/ckpt.v1.OperatorService/SetPolicy", "o"},
@@ -105,11 +111,18 @@ static void the_matrix_is_what_the_readme_says(void **state)
         {"/ckpt.v1.OperatorService/RestartMember", "o"},
         {"/ckpt.v1.OperatorService/StartCanary", "o"},
         {"/ckpt.v1.OperatorService/RunDrill", "o"},
-        {"/ckpt.v1.OperatorService/PlanDrill", "o"},
-        {"/ckpt.v1.OperatorService/ListDrills", "so"},
+        {"/ckpt.v1.OperatorService/PlanDrill", "ou"},
+        {"/ckpt.v1.OperatorService/ListDrills", "sou"},
         {"/ckpt.v1.OperatorService/ProbeDrill", "r"},
         {"/ckpt.v1.OperatorService/TellDrill", "r"},
-        {"/ckpt.v1.OperatorService/Backup", "o"},
+        {"/ckpt.v1.OperatorService/Backup", "ou"},
+        {"/ckpt.v1.OperatorService/ListAudit", "ou"},
+        {"/ckpt.v1.OperatorService/ListRevoked", "ou"},
+        {"/ckpt.v1.OperatorService/RevokeCertificate", "o"},
+        {"/ckpt.v1.OperatorService/PlanGc", "ou"},
+        {"/ckpt.v1.OperatorService/RunGc", "o"},
+        {"/ckpt.v1.BrokerService/RequestPreemption", "so"},
+        {"/ckpt.v1.BrokerService/GetRequest", "sou"},
         {"/ckpt.v1.OperatorService/StatusOfSomethingElse", ""},
         {"/ckpt.v2.BrokerService/RegisterAllocation", ""},
         {"/", ""},
@@ -117,10 +130,9 @@ static void the_matrix_is_what_the_readme_says(void **state)
     static const struct {
         char letter;
         const char *identity;
-    } kinds[] = {{'r', "ckpt://demo/replica/1"},
-                 {'a', "ckpt://demo/agent/n1"},
-                 {'s', "ckpt://demo/scheduler/slurm"},
-                 {'o', "ckpt://demo/operator/ann"}};
+    } kinds[] = {{'r', "ckpt://demo/replica/1"},       {'a', "ckpt://demo/agent/n1"},
+                 {'s', "ckpt://demo/scheduler/slurm"}, {'t', "ckpt://demo/scheduler/slurm/physics"},
+                 {'o', "ckpt://demo/operator/ann"},    {'u', "ckpt://demo/auditor/eve"}};
     char text[512];
 
     (void)state;
@@ -133,6 +145,103 @@ static void the_matrix_is_what_the_readme_says(void **state)
             assert_true(wanted || strstr(text, kinds[k].identity) != NULL);
         }
     }
+}
+
+/* The rights of each kind over all methods, by rules of their own: K-005. */
+static bool wanted(enum tls_kind kind, const ProtobufCMethodDescriptor *method, size_t service)
+{
+    static const char *const words[] = {"Get",   "List",   "Explain", "Plan",
+                                        "Watch", "Status", "Backup",  "DebugCheck"};
+    bool reads = false;
+
+    for (size_t i = 0; i < COUNT(words); i++)
+        reads = reads || strncmp(method->name, words[i], strlen(words[i])) == 0;
+    if (service == 0)
+        return kind == TLS_AGENT;
+    switch (kind) {
+    case TLS_REPLICA:
+        return service == 2 && is_replicas(method->name);
+    case TLS_AGENT:
+        return is_agents(method->name);
+    case TLS_OPERATOR:
+        return strcmp(method->name, "RegisterOwnAllocation") != 0 &&
+               (!is_replicas(method->name) || strcmp(method->name, "Status") == 0);
+    case TLS_AUDITOR: /* everything that changes nothing, and nothing that does */
+        return reads;
+    default:
+        return false;
+    }
+}
+
+/* Table-driven over all pairs; then 20 pairs by seed, each with the text of its refusal. */
+static void every_role_may_what_its_rule_says_of_every_method(void **state)
+{
+    static const struct {
+        enum tls_kind kind;
+        const char *identity;
+    } roles[] = {{TLS_REPLICA, "ckpt://demo/replica/1"},
+                 {TLS_AGENT, "ckpt://demo/agent/n1"},
+                 {TLS_OPERATOR, "ckpt://demo/operator/ann"},
+                 {TLS_AUDITOR, "ckpt://demo/auditor/eve"}};
+    uint64_t seed = test_seed();
+    char path[256], text[512];
+
+    (void)state;
+    for (size_t role = 0; role < COUNT(roles); role++)
+        for (size_t i = 0; i < COUNT(services); i++)
+            for (unsigned k = 0; k < services[i]->n_methods; k++) {
+                const ProtobufCMethodDescriptor *method = &services[i]->methods[k];
+
+                snprintf(path, sizeof(path), "/%s/%s", services[i]->name, method->name);
+                if (may(roles[role].identity, path, text) != wanted(roles[role].kind, method, i))
+                    fail_msg("%s and %s: %s", roles[role].identity, path, text);
+            }
+    for (unsigned pair = 0; pair < 20; pair++) {
+        size_t role = (test_random(&seed) % COUNT(roles));
+        size_t service = (test_random(&seed) % COUNT(services));
+        unsigned k = (unsigned)(test_random(&seed) % services[service]->n_methods);
+        const ProtobufCMethodDescriptor *method = &services[service]->methods[k];
+
+        snprintf(path, sizeof(path), "/%s/%s", services[service]->name, method->name);
+        if (may(roles[role].identity, path, text))
+            continue;
+        assert_contains(text, roles[role].identity);
+        assert_contains(text, path + 1);
+        assert_contains(text, "it takes a certificate of kind ");
+    }
+}
+
+/* K-005: whoever narrowed a certificate to a tenant meant it. */
+static void a_scheduler_of_a_tenant_names_it_in_what_it_asks(void **state)
+{
+    static char physics[] = "physics", biology[] = "biology";
+    const struct method as_spec = {.scope = SCOPE_SPEC}, as_tenant = {.scope = SCOPE_TENANT};
+    const struct rpc_peer narrow = peer_of("ckpt://demo/scheduler/slurm/physics");
+    const struct rpc_peer wide = peer_of("ckpt://demo/scheduler/slurm");
+    Ckpt__V1__RegisterAllocationRequest asked = CKPT__V1__REGISTER_ALLOCATION_REQUEST__INIT;
+    Ckpt__V1__ListAllocationsRequest list = CKPT__V1__LIST_ALLOCATIONS_REQUEST__INIT;
+    Ckpt__V1__AllocationSpec spec = CKPT__V1__ALLOCATION_SPEC__INIT;
+    char text[512];
+
+    (void)state;
+    assert_true(scope_asks(&narrow));
+    assert_false(scope_asks(&wide));
+    assert_false(scope_may_ask(&as_spec, &narrow, &asked.base, text, sizeof(text)));
+    asked.spec = &spec;
+    assert_false(scope_may_ask(&as_spec, &narrow, &asked.base, text, sizeof(text)));
+    spec.tenant = biology;
+    assert_false(scope_may_ask(&as_spec, &narrow, &asked.base, text, sizeof(text)));
+    assert_contains(text, "tenant is \"biology\"");
+    assert_contains(text, "for tenant physics alone");
+    assert_true(scope_may_ask(&as_spec, &wide, &asked.base, text, sizeof(text)));
+    spec.tenant = physics;
+    assert_true(scope_may_ask(&as_spec, &narrow, &asked.base, text, sizeof(text)));
+    assert_false(scope_may_ask(&as_tenant, &narrow, &list.base, text, sizeof(text)));
+    list.tenant = physics;
+    assert_true(scope_may_ask(&as_tenant, &narrow, &list.base, text, sizeof(text)));
+    assert_false(may("ckpt://demo/scheduler/slurm/physics",
+                     "/ckpt.v1.BrokerService/RequestPreemption", text));
+    assert_contains(text, "for the jobs of tenant physics alone");
 }
 
 /* K-001: where files of a job lie, and what is in them, is for the nodes that it has. */
@@ -218,10 +327,11 @@ static void the_local_socket_is_the_operators(void **state)
     (void)state;
     assert_true(access_allowed(
         "demo", &peer,
-        &(struct access_call){"/ckpt.v1.OperatorService/SetPolicy", 1 << TLS_OPERATOR}, text, 512));
-    assert_false(access_allowed(
-        "demo", &peer, &(struct access_call){"/ckpt.v1.AgentService/Session", 1 << TLS_AGENT}, text,
+        &(struct access_call){"/ckpt.v1.OperatorService/SetPolicy", 1 << TLS_OPERATOR, false}, text,
         512));
+    assert_false(access_allowed(
+        "demo", &peer,
+        &(struct access_call){"/ckpt.v1.AgentService/Session", 1 << TLS_AGENT, false}, text, 512));
     assert_non_null(strstr(text, "a local user"));
 }
 
@@ -353,6 +463,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_method_of_the_api_is_somebodys),
         cmocka_unit_test(the_matrix_is_what_the_readme_says),
+        cmocka_unit_test(every_role_may_what_its_rule_says_of_every_method),
+        cmocka_unit_test(a_scheduler_of_a_tenant_names_it_in_what_it_asks),
         cmocka_unit_test(an_agent_asks_for_restart_points_of_its_own_node_only),
         cmocka_unit_test(a_scheduler_gives_no_other_word_of_a_node_than_its_own),
         cmocka_unit_test(refusals_say_what_is_needed),

@@ -492,8 +492,12 @@ static inline void random_rare(struct script *script, uint64_t *state, char *lin
     else if (which == 14)
         snprintf(line, size, "learned failures=%" PRIu64 " kills=%" PRIu64 " hazard=%" PRIu64,
                  random_draw(state, 3), random_draw(state, 2), random_draw(state, 1000000));
-    else
-        snprintf(line, size, "init");
+    else /* without a draw of their own: the walks stay as they are */
+        snprintf(line, size, "%s",
+                 fsm_level(script->fsm) < 2 || *state % 3 == 0 ? "init"
+                 : *state % 3 == 1                             ? "audit_shipped all"
+                 : *state % 2 == 0                             ? "revoke 0a1b by=ann"
+                                   : "audit_calls denied count=3 by=mallory");
 }
 
 static inline void random_preempt(uint64_t *state, char *line, size_t size)

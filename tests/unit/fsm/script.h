@@ -10,7 +10,7 @@
 #ifndef CKPT_TESTS_FSM_SCRIPT_H
 #define CKPT_TESTS_FSM_SCRIPT_H
 
-#include "tests/unit/fsm/script_reports.h"
+#include "tests/unit/fsm/script_audit.h"
 
 static inline enum fsm_status script_init_cluster(struct script *script,
                                                   Ckpt__Log__V1__Command *command)
@@ -722,6 +722,9 @@ static const struct script_verb {
     {"node_off", 48, true, script_node_off},
     {"choose", 49, false, script_choose},
     {"hang", 50, false, script_hang},
+    {"audit_calls", 54, false, script_audit_calls},
+    {"audit_shipped", 55, false, script_audit_shipped},
+    {"revoke", 56, true, script_revoke},
     {"pause", 58, true, script_pause},
     {"drill", 60, true, script_drill},
     {"probe", 61, true, script_probe},
@@ -734,6 +737,7 @@ enum { SCRIPT_VERBS = sizeof(script_verbs) / sizeof(script_verbs[0]) };
 static inline enum fsm_status script_run(struct script *script, const char *format, ...)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__Caller caller;
     char line[2048];
     char request_id[FSM_ID_BYTES + 8];
     va_list arguments;
@@ -756,6 +760,7 @@ static inline enum fsm_status script_run(struct script *script, const char *form
         snprintf(request_id, sizeof(request_id), "request-%" PRIu64, ++script->request_number);
         if (script_verbs[i].from_client)
             command.request_id = script_text(id == NULL ? request_id : id[0] == '!' ? "" : id);
+        script_caller(script, &command, &caller);
         return script_verbs[i].run(script, &command);
     }
     if (strcmp(script_word(script, 0), "at") != 0 && strcmp(script_word(script, 0), "after") != 0)

@@ -61,12 +61,14 @@ static void every_command_has_tests_and_documentation(void **unused)
         const struct script_verb *verb = verb_of(info->number);
         char text[80];
         bool golden = false;
-        static const char *const files[] = {
-            "main_job",        "outage",    "forced_preemption", "timeout",    "walltime",
-            "partial_failure", "node_down", "preempt",           "duplicates", "operations",
-            "epoch",           "learning",  "node_removal",      "targets",    "verify",
-            "quota",           "orphans",   "passive",           "restart",    "hang",
-            "drill",           "pause"};
+        static const char *const files[] = {"main_job",     "outage",   "forced_preemption",
+                                            "timeout",      "walltime", "partial_failure",
+                                            "node_down",    "preempt",  "duplicates",
+                                            "operations",   "epoch",    "learning",
+                                            "node_removal", "targets",  "verify",
+                                            "quota",        "orphans",  "passive",
+                                            "restart",      "hang",     "drill",
+                                            "pause",        "audit"};
 
         if (verb == NULL)
             fail_msg("%s: no verb in script.h", info->name);

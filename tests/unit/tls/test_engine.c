@@ -328,6 +328,63 @@ static void an_expired_certificate_is_noticed_on_an_open_connection(void **state
     tls_context_free(brief);
 }
 
+/* As the list has it: lower case, without colons. */
+static void serial_of(const char *path, char serial[TLS_SERIAL_BYTES])
+{
+    struct tls_description description;
+    struct err err;
+    size_t used = 0;
+
+    site_must(tls_certificate_describe(path, &description, &err), &err);
+    for (const char *at = description.serial; *at != '\0'; at++)
+        if (*at != ':')
+            serial[used++] = *at >= 'A' && *at <= 'F' ? (char)(*at + 'a' - 'A') : *at;
+    serial[used] = '\0';
+}
+
+/* K-009: in an open connection, when it comes again, and whoever has it, also a replica. */
+static void a_revoked_certificate_is_taken_no_more(void **state)
+{
+    struct tls_context *leaver = site_context(&site, TLS_OPERATOR, "leaver");
+    char serial[TLS_SERIAL_BYTES], own[TLS_SERIAL_BYTES];
+    const char *serials[] = {"00ff", own, serial};
+    uint64_t generation = tls_context_generation(replica);
+    struct end client = end_new(leaver, TLS_CLIENT, "h2");
+    struct end server = end_new(replica, TLS_SERVER, "h2");
+    struct err err;
+
+    (void)state;
+    serial_of(site_files(&site, "operator-leaver").cert, serial);
+    serial_of(site_files(&site, "replica-1").cert, own);
+    converse(&client, &server, 4096);
+    assert_true(server.established);
+    tls_context_revoke(replica, serials, 1);
+    assert_int_equal(tls_engine_recheck(server.engine, replica, true, &err), 0);
+    tls_context_revoke(replica, serials, 3);
+    assert_uint_equal(tls_context_generation(replica), generation + 2);
+    assert_int_equal(tls_engine_recheck(server.engine, replica, false, &err), -1);
+    assert_contains(err.text, "ckpt://demo/operator/leaver was revoked; issue another one");
+    end_free(&client);
+    end_free(&server);
+    client = end_new(leaver, TLS_CLIENT, "h2");
+    server = end_new(replica, TLS_SERVER, "h2");
+    converse(&client, &server, 4096);
+    assert_false(server.established);
+    assert_contains(tls_engine_error(server.engine)->text,
+                    "ckpt://demo/operator/leaver: certificate revoked; issue another one");
+    assert_contains(tls_engine_error(client.engine)->text, "revoked");
+    end_free(&client);
+    end_free(&server);
+    client = end_new(agent, TLS_CLIENT, "h2"); /* another one of the same CA */
+    server = end_new(replica, TLS_SERVER, "h2");
+    converse(&client, &server, 4096);
+    assert_true(server.established);
+    end_free(&client);
+    end_free(&server);
+    tls_context_revoke(replica, NULL, 0);
+    tls_context_free(leaver);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -341,6 +398,7 @@ int main(void)
         cmocka_unit_test(a_flipped_bit_ends_the_connection),
         cmocka_unit_test(a_peer_that_goes_away_in_the_handshake_is_told_apart),
         cmocka_unit_test(an_expired_certificate_is_noticed_on_an_open_connection),
+        cmocka_unit_test(a_revoked_certificate_is_taken_no_more),
     };
 
     return cmocka_run_group_tests(tests, open_site, close_site);
