@@ -23,6 +23,8 @@
 #include "src/agent/run/run_say.h"
 #include "src/agent/run/run_started.h"
 #include "src/agent/run/run_wish.h"
+#include "src/agent/run/words.h"
+#include "src/agent/transparent/front_words.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
 
@@ -395,11 +397,7 @@ __attribute__((noreturn)) static void end_as(int wait_status)
         (void)unlink(self.as.file);
     aside_drop(self.work_dir, &self.aside);
     run_input_close();
-    if (!WIFSIGNALED(wait_status))
-        _exit(WEXITSTATUS(wait_status));
-    signal(WTERMSIG(wait_status), SIG_DFL);
-    raise(WTERMSIG(wait_status));
-    _exit(128 + WTERMSIG(wait_status));
+    front_end_as(wait_status);
 }
 
 /* Status 0 would say that its work is complete. */
