@@ -149,8 +149,9 @@ def a_command_is_tried_without_a_cluster():
         for wanted in ("what no checkpoint holds", "a standard stream is a pipe", "is written and verified", "the result is the same", "lines for a job script",
                        "--checkpoint-cmd 'cp now {dir}/n'"):
             assert wanted in said, (wanted, said)
-        for command, why in ((["sleep", "1000"], "catches signal 10 (SIGUSR1)"), (["true"], "ended before it was asked")):
-            tried = subprocess.run([str(BIN / "ckptctl"), "try", "--after", "300ms", "--", *command], cwd=folder, capture_output=True, text=True, check=False,
+        region = folder / "region"
+        for command, why in ((["sh", "-c", f"echo $CKPT_SHM > {region}; exec sleep 1000"], "no checkpoint was taken: checkpoint 1-1 ended FAILED: no handler: no process of the job"), (["true"], "ended before it was asked")):
+            tried = subprocess.run([str(BIN / "ckptctl"), "try", "--after", "300ms", "--profile", "auto", "--", *command], cwd=folder, capture_output=True, text=True, check=False,
                                    timeout=120)
             assert tried.returncode == 1 and why in tried.stdout + tried.stderr, (command, tried)
         assert not [name for name in pathlib.Path("/tmp").glob("ckpt-try-*") if name.stat().st_uid == os.getuid() and name.stat().st_mtime > folder.stat().st_mtime], "a folder is left"

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Jobs without a cluster (ckpt-run --standalone): no broker, no agent, no registration, and the program goes on from its newest checkpoint whatever was killed.
 S4-007."""
+import hashlib
 import os
 import pathlib
 import random
@@ -206,6 +207,8 @@ def each_way_is_killed_at_random_moments_and_ends_as_if_undisturbed(root):
         assert len(alone.checkpoints()) <= 4, alone.checkpoints()
         assert all(not list((p / "part-0000").glob("*.d")) for p in alone.checkpoints()), "no checkpoint has the folder of checkpoints"
         wait_until("nothing runs on", lambda a=alone: not any(a.below().values()), 10)
+        name = hashlib.sha256(str(alone.dir).encode()).hexdigest()[:12]
+        assert not list(pathlib.Path("/dev/shm").glob(f"ckpt-*-standalone-{name}-*")), "the memory by which it was asked has gone"
     assert jobs[0][0].said().count(f" {len(LINES)}\n") == jobs[0][0].said().count("begins at"), "each start has read all of its input"
 
 

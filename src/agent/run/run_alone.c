@@ -18,6 +18,7 @@
 #include "src/agent/alone/alone_folder.h"
 #include "src/agent/daemon/config.h"
 #include "src/agent/run/run_keeper.h"
+#include "src/agent/run/run_region.h"
 #include "src/agent/run/run_say.h"
 #include "src/agent/run/words.h"
 #include "src/base/check.h"
@@ -308,6 +309,12 @@ bool run_alone_reaped(pid_t pid, int wait_status)
                     job.state);
     uv_timer_start(&job.again, agent_again, AGAIN_MS, 0);
     return true;
+}
+
+void run_alone_close(bool ended)
+{
+    if (job.options != NULL && ended)
+        run_region_drop(run_region_path());
 }
 
 bool run_alone_refuses(const char *scratch)

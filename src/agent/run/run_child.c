@@ -36,13 +36,14 @@ static void set_number(const char *name, uint32_t number, bool known)
     set_or_unset(name, known ? text : "");
 }
 
-void run_environment_take(struct run_environment *environment, const Ckpt__V1__AttachReady *ready)
+void run_environment_take(struct run_environment *environment, const Ckpt__V1__AttachReady *ready,
+                          const char *shm)
 {
     environment->node_id = ready->node_id;
     environment->restore_dir = ready->restore_dir;
     environment->app_socket = ready->app_socket;
     environment->app_requests = ready->app_requests;
-    environment->shm = ready->shm;
+    environment->shm = shm;
     environment->restore_uri = ready->restore_uri;
     environment->restore_label = ready->restore_label;
     environment->restore_parts = ready->checkpoint_parts;

@@ -35,8 +35,9 @@ struct run_environment {
     const struct start_signals *signals;
 };
 
-/* The words of the agent for this start; the texts stay the message's. */
-void run_environment_take(struct run_environment *environment, const Ckpt__V1__AttachReady *ready);
+/* The words of the agent for this start; the texts stay the message's. shm: as it was made. */
+void run_environment_take(struct run_environment *environment, const Ckpt__V1__AttachReady *ready,
+                          const char *shm);
 
 struct run_child {
     pid_t pid;      /* a process group of its own from the start */

@@ -113,6 +113,7 @@ static void give_up(uv_timer_t *timer);
 
 __attribute__((noreturn)) static void leave(int code)
 {
+    run_alone_close(run.state != RUN_RUNNING);
     run_input_close();
     run_command_close();
     fflush(NULL);
@@ -389,10 +390,10 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
     struct proc_stat stat;
     struct err err = {0};
     char *const *command = run_attributes_line(&run.options, ready, &err);
-    int failure = run_start_prepare(run_front_program(command), ready->shm, &err);
+    int failure = run_start_prepare(run_front_program(command), &run.options, ready->shm, &err);
 
     run_note_drop();
-    run_environment_take(&environment, ready);
+    run_environment_take(&environment, ready, run_region_path());
     run_keeper_folder(folder);
     if (proc_socket_name(run.options.socket, socket) != 0)
         socket[0] = '\0';

@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "src/agent/run/run_region.h"
+#include "src/ask/region.h"
 #include "src/base/check.h"
 
 enum {
@@ -335,10 +337,22 @@ int try_site_open(struct try_site *site, struct err *err)
     return wait_until_registered(site, err);
 }
 
+/* The agent has ended before all of the job had. */
+static void remove_region(const struct try_site *site)
+{
+    char folder[PATH_MAX], path[ASK_REGION_PATH_BYTES];
+
+    if (realpath(site->work_dir, folder) == NULL)
+        return;
+    ask_region_path(geteuid(), TRY_JOB, folder, path);
+    run_region_drop(path);
+}
+
 void try_site_close(struct try_site *site)
 {
     end_program(&site->agent);
     end_program(&site->member);
+    remove_region(site);
     if (site->folder[0] != '\0')
         (void)nftw(site->folder, remove_one, FOLDERS_OPEN_MAX, FTW_DEPTH | FTW_PHYS);
     site->folder[0] = '\0';
