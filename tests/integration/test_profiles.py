@@ -154,6 +154,9 @@ def a_command_is_tried_without_a_cluster():
             tried = subprocess.run([str(BIN / "ckptctl"), "try", "--after", "300ms", "--profile", "auto", "--", *command], cwd=folder, capture_output=True, text=True, check=False,
                                    timeout=120)
             assert tried.returncode == 1 and why in tried.stdout + tried.stderr, (command, tried)
+        wrong = subprocess.run([str(BIN / "ckptctl"), "try", "--ask-signal", "USR1", "--", "true"], capture_output=True, text=True, check=False)
+        assert wrong.returncode == 2 and "ckpt-run try, which takes --ask-signal" in wrong.stderr, wrong
+        assert region.read_text().startswith("/dev/shm/") and not pathlib.Path(region.read_text().strip()).exists(), region.read_text()
         assert not [name for name in pathlib.Path("/tmp").glob("ckpt-try-*") if name.stat().st_uid == os.getuid() and name.stat().st_mtime > folder.stat().st_mtime], "a folder is left"
 
 

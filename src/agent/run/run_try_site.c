@@ -201,28 +201,37 @@ static int remove_one(const char *path, const struct stat *stat, int kind, struc
 
 /* ---- its life ---- */
 
+/* Whole, however long it is. */
 const char *try_site_said(const struct try_site *site, const char *name,
-                          char ret_line[TRY_LINE_BYTES])
+                          char ret_said[TRY_SAID_BYTES])
 {
-    char path[PATH_MAX], line[TRY_LINE_BYTES];
+    static const char error[] = "ckpt-run: ";
+    char path[PATH_MAX], *line = NULL;
+    bool is_error = false, errors = false;
+    size_t room = 0;
     FILE *log;
 
-    ret_line[0] = '\0';
+    ret_said[0] = '\0';
     snprintf(path, sizeof(path), "%s/%s.log", site->folder, name);
     log = fopen(path, "re");
-    while (log != NULL && fgets(line, sizeof(line), log) != NULL) {
+    while (log != NULL && getline(&line, &room, log) >= 0) {
+        is_error = strncmp(line, error, strlen(error)) == 0;
+        if (errors && !is_error)
+            continue;
+        errors = is_error;
         line[strcspn(line, "\n")] = '\0';
-        memcpy(ret_line, line, sizeof(line));
+        snprintf(ret_said, TRY_SAID_BYTES, "%s", line + (is_error ? strlen(error) : 0));
     }
+    free(line);
     if (log != NULL)
         fclose(log);
-    return ret_line;
+    return ret_said;
 }
 
 /* It says there why it has ended. */
 static int fail_with_log(const struct try_site *site, const char *name, struct err *err)
 {
-    char last[TRY_LINE_BYTES];
+    char last[TRY_SAID_BYTES];
 
     (void)try_site_said(site, name, last);
     return err_set(err, ERR_UNAVAILABLE, "the trial's own %s does not come up: %.300s", name,
