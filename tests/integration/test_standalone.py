@@ -203,6 +203,7 @@ def each_way_is_killed_at_random_moments_and_ends_as_if_undisturbed(root):
         thread.join()
     if failures:
         raise failures[0]
+    assert [("standard input is a file: each restart reads it again" in alone.said()) for alone, _, _ in jobs] == [True, False, False]
     for alone, _, _ in jobs:
         assert len(alone.checkpoints()) <= 4, alone.checkpoints()
         assert all(not list((p / "part-0000").glob("*.d")) for p in alone.checkpoints()), "no checkpoint has the folder of checkpoints"
