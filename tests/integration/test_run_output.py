@@ -301,7 +301,7 @@ def who_wants_no_lines_has_none():
         assert third.process.wait(30) == 125
         assert "gave up after 2.0s (--wait-for): the broker does not know this allocation" in third.log.read_text(), third.log.read_text()
         told = status(cluster, "a", "--alloc", "third")
-        assert "job third: not started, and the cluster knows no such job of yours" in told and "registered," not in told, told
+        assert "job third: not started; it is not yours, or not there" in told and "registered," not in told, told
 
 
 if __name__ == "__main__":

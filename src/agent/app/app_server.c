@@ -385,6 +385,7 @@ void app_stream_take_identity(struct app_stream *stream)
     entry->asks_group = hello->asks_group;
     entry->asks_started = hello->asks_started;
     entry->ask_signal = hello->ask_signal;
+    entry->imported = hello->imports;
     user_path_take(&stream->allocation->folder, entry->work_dir, stream->folder);
     stream->folder = NULL;
 }

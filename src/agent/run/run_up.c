@@ -42,6 +42,7 @@ void run_up_hello(struct rpc_client_call *call, const struct run_options *option
     hello.ask_signal = (uint32_t)options->ask_signal;
     hello.restore = options->restore;
     hello.finds_way = options->finds_way;
+    hello.imports = options->imports;
     hello.replace = options->replace;
     hello.wait = facts->wait;
     hello.outside = (char *)(uintptr_t)run_transparent_at_hand();
