@@ -20,6 +20,8 @@
 #include "src/agent/run/run_output_line.h"
 #include "src/agent/run/run_question.h"
 #include "src/agent/run/run_saved_files.h"
+#include "src/agent/run/run_saved_links.h"
+#include "src/agent/run/run_saved_paths.h"
 #include "src/agent/run/run_say.h"
 #include "src/agent/run/run_started.h"
 #include "src/agent/run/run_wish.h"
@@ -365,6 +367,17 @@ static bool has_signs(void)
            (self.as.line == NULL || output_line_seen());
 }
 
+static void save_judged(const struct saved_files *files)
+{
+    char why[WHY_BYTES];
+
+    saved_links_judge(files, &self.since, why, sizeof(why));
+    if (why[0] != '\0')
+        answer_failed(why);
+    else
+        save_files(files);
+}
+
 /* Of a program that goes on: its files are newer, and nothing changes any more. */
 static void look_for_files(void)
 {
@@ -379,7 +392,7 @@ static void look_for_files(void)
         answer_failed(files.refused);
     else if (signs && files.missing[0] == '\0' && self.quiet_ms >= quiet_ms) {
         add_outputs(&files);
-        save_files(&files);
+        save_judged(&files);
         if (self.question.hint[0] == '\0') { /* an end with 0 is that of its work again */
             if (self.as.file != NULL)
                 (void)unlink(self.as.file);
@@ -412,10 +425,12 @@ static void judge_files(const struct saved_files *files, char *ret_why, size_t s
 {
     const bool told_by_file = self.as.file != NULL && !self.as.unasked;
 
-    ret_why[0] = '\0';
+    saved_links_judge(files, &self.since, ret_why, size);
     if (files->refused[0] != '\0')
         text_copy(ret_why, size, files->refused);
-    else if (told_by_file && files->missing[0] != '\0')
+    if (ret_why[0] != '\0')
+        return;
+    if (told_by_file && files->missing[0] != '\0')
         snprintf(ret_why, size, "it ended, and no file of \"%.100s\" is newer than %.60s",
                  files->missing, self.as.file);
     else if (files->newer && files->unmatched[0] != '\0')
@@ -592,11 +607,11 @@ static void leave_out(void)
 {
     const char *checkpoints = getenv(STAND_IN_CHECKPOINTS);
 
-    saved_files_leave_out(open(self.work_dir, O_PATH | O_CLOEXEC));
+    saved_path_leave_out(open(self.work_dir, O_PATH | O_CLOEXEC));
     if (checkpoints != NULL)
-        saved_files_leave_out(open(checkpoints, O_PATH | O_CLOEXEC));
+        saved_path_leave_out(open(checkpoints, O_PATH | O_CLOEXEC));
     for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++)
-        saved_files_leave_out(stream);
+        saved_path_leave_out(stream);
 }
 
 /* Also what was brought back is of before. */

@@ -1,5 +1,6 @@
 /* The stand-in of a program that is asked in its own way: which options go together, which end is a
  * save, how a save is set aside, the names of signals. */
+#include "src/agent/run/run_saved_paths.h"
 #include "src/agent/run/run_stand_in.h"
 
 #include <fcntl.h>
@@ -482,8 +483,8 @@ static void work_folder_and_output_are_left_out(void **state)
     put_file("state", "x");
     log = open("log", O_WRONLY);
     folder = open("work", O_RDONLY);
-    saved_files_leave_out(log);
-    saved_files_leave_out(folder);
+    saved_path_leave_out(log);
+    saved_path_leave_out(folder);
     files = found("*");
     assert_int_equal(files.count, 1);
     assert_string_equal(files.paths[0], "state");
