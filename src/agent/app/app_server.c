@@ -104,6 +104,7 @@ void app_stream_ready(struct app_stream *stream, const struct restore_result *re
     snprintf(scratch_text, sizeof(scratch_text), "%s",
              result->scratch == NULL ? "" : result->scratch);
     ready.scratch = scratch_text;
+    ready.begins_without = result->begins_without;
     ready.node_id = node;
     ready.app_socket = app_socket;
     ready.app_requests = app_socket[0] != '\0';

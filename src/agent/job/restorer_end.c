@@ -272,6 +272,17 @@ static void scratch_text(const struct restorer *restorer, char text[RESTORE_TEXT
     }
 }
 
+/* Nobody has left a checkpoint aside. */
+static bool begins_without(const struct restorer *restorer)
+{
+    const Ckpt__V1__BeginWithout *without = restorer->point->without;
+
+    return restorer->restore.asked.what == RESTORE_FILES && without != NULL &&
+           (without->cause == CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_NONE_COMPLETE ||
+            without->cause == CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_UNREADABLE ||
+            without->cause == CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_GIVEN_UP);
+}
+
 /* "": nothing is known against it. */
 static void unwritten_text(const struct restore_why *unwritten, char text[RESTORE_TEXT_BYTES])
 {
@@ -329,6 +340,7 @@ static void end_well(struct restorer *restorer, enum restore_over over)
     if (over == OVER_SCRATCH) {
         scratch_text(restorer, scratch);
         result.scratch = scratch;
+        result.begins_without = begins_without(restorer);
     } else if (over == OVER_JOINED) {
         result.notice = "this node joined a run that had begun: it restores nothing";
     } else if (over == OVER_ALONE) {

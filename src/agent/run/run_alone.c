@@ -328,6 +328,11 @@ bool run_alone_refuses(const char *scratch)
     return true;
 }
 
+bool run_alone_lacks(uint32_t restart_count)
+{
+    return job.options != NULL && (!job.options->from_scratch || restart_count > 0);
+}
+
 bool run_alone_say_next(void)
 {
     if (job.options == NULL)

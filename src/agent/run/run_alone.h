@@ -35,6 +35,8 @@ void run_alone_close(bool ended);
 /* The agent would have it begin from scratch for this reason; "": for none. True: it does not, and
  * that was said: of what is damaged nothing else will come. */
 bool run_alone_refuses(const char *scratch);
+/* Where there is no checkpoint, none was to be left aside. False: one was, or it has a cluster. */
+bool run_alone_lacks(uint32_t restart_count);
 /* How the job goes on, in the place of a cluster's word. False: it has a cluster. */
 bool run_alone_say_next(void);
 

@@ -379,6 +379,7 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
                                           .run = checkpoint_id_format(ready->run, run_number),
                                           .socket = socket,
                                           .restart_count = run.restart_count,
+                                          .begins_without = run_alone_lacks(run.restart_count),
                                           .signals = &run.found};
     const struct keeper_start start = {
         .work_dir = run.work_dir,

@@ -28,6 +28,7 @@
 #include "src/agent/run/words.h"
 #include "src/agent/transparent/front_words.h"
 #include "src/base/check.h"
+#include "src/base/id.h"
 #include "src/base/text.h"
 
 enum {
@@ -57,6 +58,7 @@ static struct {
     struct timespec since;  /* by the clock of the file system: later files are of the save */
     uint64_t sum, quiet_ms; /* of its files, and for how long it has stood */
     struct aside aside;
+    uint64_t newest; /* checkpoint of which this process knows: restored, or asked for; 0: none */
     char given[HINT_TEXT_BYTES]; /* to this question the save set aside went; "": to none yet */
     unsigned empty_ends;         /* in a row */
     bool killed;                 /* it was told to end by a signal of its own */
@@ -190,6 +192,7 @@ static void give_answer(struct sentinel *answer)
     if (question_answer(self.work_dir, answer) != 0)
         run_say_error("%s/done cannot be written: %s", self.work_dir, strerror(errno));
     memcpy(self.answered, self.question.hint, sizeof(self.answered));
+    question_newest(self.question.hint, &self.newest);
     self.question.hint[0] = '\0';
 }
 
@@ -408,7 +411,8 @@ __attribute__((noreturn)) static void end_as(int wait_status)
 {
     if (self.as.file != NULL)
         (void)unlink(self.as.file);
-    aside_drop(self.work_dir, &self.aside);
+    if (wait_status == 0) /* else a start after this one goes on from it */
+        aside_drop(self.work_dir, &self.aside);
     run_input_close();
     front_end_as(wait_status);
 }
@@ -484,12 +488,15 @@ static void set_aside(int wait_status)
         say_empty();
     if (why[0] != '\0')
         run_say_error("what the program has saved by itself is no checkpoint: %s", why);
-    else if (aside_take(self.work_dir, files.newer ? &files : NULL, &self.aside, &err) != 0)
+    else if (aside_take(self.work_dir, files.newer ? &files : NULL, self.newest, &self.aside,
+                        &err) != 0)
         run_say_error("what the program has saved by itself cannot be set aside: %s", err.text);
     saved_files_free(&files);
     if (why[0] != '\0' || err.text[0] != '\0')
         return;
     self.given[0] = '\0';
+    if (told_to_end)
+        return;
     if (self.question.hint[0] != '\0')
         hand_aside_over();
     else if (has_one_part())
@@ -549,10 +556,10 @@ static void program_ended(int wait_status)
         end_as(wait_status);
     if (asked)
         answer_ended();
+    else if (!self.told || self.as.unasked) /* else: the question was withdrawn */
+        set_aside(wait_status);
     if (told_to_end)
         end_unfinished(wait_status);
-    if (!asked && (!self.told || self.as.unasked)) /* else: the question was withdrawn */
-        set_aside(wait_status);
     if (asked || self.as.requeues)
         wait_until_taken();
     if (told_to_end)
@@ -614,6 +621,40 @@ static void leave_out(void)
         saved_path_leave_out(stream);
 }
 
+/* A save that a start before has set aside, and of which no checkpoint was made: it has the work
+ * since the last one, whoever has killed that start. */
+static void take_up_aside(void)
+{
+    const char *restored = getenv(STAND_IN_RESTORED);
+    char clock[WORDS_BYTES];
+    struct err err = {0};
+
+    CHECK(self.program == 0);
+    self.newest = 0;
+    if (restored != NULL && strcmp(restored, STAND_IN_NONE) != 0)
+        (void)checkpoint_id_parse(restored, &self.newest);
+    if (!aside_find(self.work_dir, &self.aside) || restored == NULL ||
+        self.newest > self.aside.newest) { /* the former has it, or is later */
+        if (self.aside.there && restored == NULL)
+            run_say("the files that the program saved by itself at %s are dropped: this start is "
+                    "to begin without them",
+                    words_clock(self.aside.at_ms, clock));
+        aside_drop(self.work_dir, &self.aside);
+        return;
+    }
+    if (aside_bring_back(self.work_dir, &err) != 0) {
+        run_say_error("what the program saved by itself at %s cannot be brought back: %s",
+                      words_clock(self.aside.at_ms, clock), err.text);
+        _exit(125);
+    }
+    self.goes_on_from_files = true;
+    run_say("it goes on from what the program saved by itself at %s, of which no checkpoint was "
+            "made; one is asked for now",
+            words_clock(self.aside.at_ms, clock));
+    if (has_one_part())
+        wish_begin();
+}
+
 /* Also what was brought back is of before. */
 static void look_for_complete(void)
 {
@@ -637,8 +678,8 @@ void stand_in_run(int argc, char **argv)
     run_inherited_name(self.command);
     hold_signals();
     leave_out();
-    aside_drop(self.work_dir, &self.aside);
     bring_files_back();
+    take_up_aside();
     look_for_complete();
     start_program();
     for (;;) {
