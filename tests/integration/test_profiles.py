@@ -22,9 +22,10 @@ while [ "$n" -lt {STEPS} ]; do sleep 0.05; n=$((n + 1))
 CP2K = f"""read n < "$2"; echo begins at $n
 while [ "$n" -lt {STEPS} ]; do sleep 0.05; n=$((n + 1))
 [ ! -e EXIT ] || {{ echo $n > job-1.restart; echo w$n > job.wfn; exit 0; }}; done; echo $n > result"""
-# its log has a line for each step, and it goes on with no other
-GROMACS = f"""trap 'echo $n > state.cpt; exit 1' TERM; n=0; [ "$2" != -cpi ] || {{ read n < state.cpt; head -n $n md.log > cut || exit 3; [ $(wc -l < cut) = $n ] || exit 4; mv cut md.log; }}
-echo begins at $n; while [ "$n" -lt {STEPS} ]; do sleep 0.05; echo $((n + 1)) >> md.log; n=$((n + 1)); done; echo $n > result"""
+# its log has a line for each step, and it goes on with no other; its handler is there from the first step on: until then it is not told
+GROMACS = f"""n=0; [ "$2" != -cpi ] || {{ read n < state.cpt; head -n $n md.log > cut || exit 3; [ $(wc -l < cut) = $n ] || exit 4; mv cut md.log; }}
+echo begins at $n; while [ "$n" -lt {STEPS} ]; do sleep 0.05; echo $((n + 1)) >> md.log; n=$((n + 1))
+trap 'echo $n > state.cpt; exit 1' TERM; done; echo $n > result"""
 PROGRAMS = {"gromacs": ("gmx", GROMACS, ("mdrun",), {}), "vasp": ("vasp_std", VASP, (), {"POSCAR": "0"}), "quantum-espresso": ("pw.x", ESPRESSO, (), {"job.in": "restart_mode = 'from_scratch'"}),
             "cp2k": ("cp2k.psmp", CP2K, ("-i", "job.inp"), {"job.inp": "0"})}
 

@@ -24,6 +24,7 @@
 #include "src/agent/run/run_saved_paths.h"
 #include "src/agent/run/run_say.h"
 #include "src/agent/run/run_started.h"
+#include "src/agent/run/run_wake.h"
 #include "src/agent/run/run_wish.h"
 #include "src/agent/run/words.h"
 #include "src/agent/transparent/front_words.h"
@@ -70,11 +71,14 @@ static volatile sig_atomic_t told_to_end; /* by this signal; 0: it was not */
 static void on_end_signal(int number)
 {
     told_to_end = number;
+    wake_signal();
 }
 
+/* Also that its program has ended. */
 static void on_other_signal(int number)
 {
     (void)number;
+    wake_signal();
 }
 
 /* Signals go to the whole job: the program decides, and its end is this one's. A copy beyond its
@@ -82,10 +86,11 @@ static void on_other_signal(int number)
  * and with the default of all others (execve(2)). */
 static void hold_signals(void)
 {
-    static const int held[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGXFSZ};
+    static const int held[] = {SIGTERM, SIGINT,  SIGQUIT, SIGHUP,
+                               SIGUSR1, SIGUSR2, SIGXFSZ, SIGCHLD};
 
     for (size_t i = 0; i < ARRAY_COUNT(held); i++) {
-        const bool ends = held[i] != SIGUSR1 && held[i] != SIGUSR2 && held[i] != SIGXFSZ;
+        const bool ends = i < 4;
         const struct sigaction action = {.sa_handler = ends ? on_end_signal : on_other_signal,
                                          .sa_flags = SA_RESTART};
         struct sigaction before;
@@ -477,6 +482,10 @@ static void set_aside(int wait_status)
 
     find_files(&files);
     judge_files(&files, why, sizeof(why));
+    if (told_to_end && !files.newer) { /* an end as it was told to, without a save */
+        saved_files_free(&files);
+        return;
+    }
     self.empty_ends = files.newer ? 0 : self.empty_ends + 1;
     if (self.empty_ends == EMPTY_ENDS_MAX) {
         run_say_error("the program has ended %u times in a row as one that has saved, and has not "
@@ -593,6 +602,12 @@ static void look_once(void)
     wish_step(output_line_now_ms());
 }
 
+/* Nothing is in hand: only a question, a signal or the program's end begins a step. */
+static bool is_idle(void)
+{
+    return self.question.hint[0] == '\0' && !wish_wanted();
+}
+
 static void bring_files_back(void)
 {
     const char *folder = getenv("CKPT_RESTORE_DIR");
@@ -676,6 +691,7 @@ void stand_in_run(int argc, char **argv)
     (void)prctl(PR_SET_NAME, "ckpt-stand-in");
     run_input_open();
     run_inherited_name(self.command);
+    wake_open(self.work_dir);
     hold_signals();
     leave_out();
     bring_files_back();
@@ -683,7 +699,9 @@ void stand_in_run(int argc, char **argv)
     look_for_complete();
     start_program();
     for (;;) {
+        wake_taken(); /* before the look: whatever comes after it wakes */
         look_once();
-        output_line_wait(output_line_now_ms() + LOOK_MS);
+        output_line_wait(output_line_now_ms() + (is_idle() ? wake_idle_ms() : LOOK_MS), wake_fds(),
+                         WAKE_FDS);
     }
 }

@@ -603,7 +603,7 @@ static void a_printed_line_is_a_sign(void **state)
     }
     output_line_begun();
     before = output_line_seen();
-    output_line_wait(output_line_now_ms() + 50);
+    output_line_wait(output_line_now_ms() + 50, NULL, 0);
     half = output_line_seen();
     assert_true(wait(NULL) > 0);
     output_line_drain();
