@@ -205,12 +205,12 @@ bool aside_find(const char *work_dir, struct aside *ret_aside)
     return true;
 }
 
-int aside_bring_back(const char *work_dir, struct err *err)
+int aside_bring_back(const char *work_dir, const struct saved_names *names, struct err *err)
 {
     char path[PATH_MAX];
 
     name_folder(work_dir, "/" ASIDE_FILES, path);
-    return saved_files_bring_back(path, err);
+    return saved_files_bring_back(path, names, err);
 }
 
 /* ---- giving it ---- */

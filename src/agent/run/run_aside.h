@@ -37,7 +37,7 @@ int aside_take(const char *work_dir, const struct saved_files *files, uint64_t n
 /* False: none, or it is another job's, or of a program that runs in another folder. */
 bool aside_find(const char *work_dir, struct aside *ret_aside);
 /* Its files, under their names below this folder. */
-int aside_bring_back(const char *work_dir, struct err *err);
+int aside_bring_back(const char *work_dir, const struct saved_names *names, struct err *err);
 int aside_give(const char *work_dir, const struct aside *aside, const char *folder,
                struct err *err);
 

@@ -657,7 +657,8 @@ static void take_up_aside(void)
         aside_drop(self.work_dir, &self.aside);
         return;
     }
-    if (aside_bring_back(self.work_dir, &err) != 0) {
+    if (aside_bring_back(self.work_dir, &(struct saved_names){file_patterns(), self.as.outputs},
+                         &err) != 0) {
         run_say_error("what the program saved by itself at %s cannot be brought back: %s",
                       words_clock(self.aside.at_ms, clock), err.text);
         _exit(125);

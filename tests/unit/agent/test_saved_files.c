@@ -286,7 +286,8 @@ static void links_come_back_as_links_and_are_not_followed(void **state)
         expect_link(links[i][0], links[i][1]);
     assert_int_equal(access(SAVED_LINKS_NAME, F_OK), -1);
     put_file("there/" SAVED_LINKS_NAME, "../up", 3000);
-    assert_int_equal(saved_files_bring_back("there", &(struct saved_names){.files = "S"}, &err), -1);
+    assert_int_equal(saved_files_bring_back("there", &(struct saved_names){.files = "S"}, &err),
+                     -1);
     assert_contains(err.text, SAVED_LINKS_NAME " of the checkpoint is none");
 }
 

@@ -503,7 +503,7 @@ static void a_save_set_aside_is_found_by_the_next_start_of_the_job_alone(void **
     assert_false(aside_find("../work", &again));
     assert_int_equal(chdir(".."), 0);
     assert_true(aside_find("work", &again));
-    assert_int_equal(aside_bring_back("work", &err), 0);
+    assert_int_equal(aside_bring_back("work", &(struct saved_names){.files = "s"}, &err), 0);
     holds_text("s/a", "one");
     assert_int_equal(truncate("work/ckpt-run.aside/note", 9), 0);
     assert_false(aside_find("work", &again));
