@@ -294,7 +294,10 @@
       "removes nothing",                                                                           \
       "ckptctl cluster resume ends the pause; ckptctl status says until when it lasts")            \
     X(121, NODE_TAKEN, 9, "another agent has the name of the node, and is heard",                  \
-      "start it with the --name of its own node, or stop the other one")
+      "start it with the --name of its own node, or stop the other one")                           \
+    X(125, MEASURES_HIDDEN, 7,                                                                     \
+      "the measures of one sensitive job are told to its owner and to an admin of its tenant",     \
+      "ckptctl losses has those of its tenant in one sum; its owner asks ckpt-run on its node")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

@@ -89,7 +89,7 @@ int checkpoint_id_parse(const char *text, uint64_t *ret_id)
     uint64_t epoch;
     uint64_t sequence;
 
-    text = id_digits(text, '-', (UINT64_C(1) << (64 - CHECKPOINT_SEQUENCE_BITS)) - 1, &epoch);
+    text = id_digits(text, '-', CHECKPOINT_EPOCH_MAX, &epoch);
     if (text == NULL)
         return -1;
     if (id_digits(text, '\0', (UINT64_C(1) << CHECKPOINT_SEQUENCE_BITS) - 1, &sequence) == NULL)

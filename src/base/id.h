@@ -34,6 +34,7 @@ bool id_is_number(const char *text);
 
 /* 64-bit checkpoint id: epoch << 40 | sequence, printed "epoch-sequence". */
 #define CHECKPOINT_SEQUENCE_BITS 40
+#define CHECKPOINT_EPOCH_MAX     (UINT64_MAX >> CHECKPOINT_SEQUENCE_BITS)
 static inline uint64_t checkpoint_id_make(uint64_t epoch, uint64_t sequence)
 {
     return epoch << CHECKPOINT_SEQUENCE_BITS | sequence;

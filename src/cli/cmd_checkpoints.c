@@ -52,6 +52,14 @@ static const char *reason_text(Ckpt__V1__Reason reason, char text[HUMAN_BYTES])
                : human_enum(&ckpt__v1__reason__descriptor, (int)reason, text);
 }
 
+/* No complete one is empty: the size of a sensitive job's is told to its owner alone. */
+static const char *size_text(const Ckpt__V1__Checkpoint *c, char text[HUMAN_BYTES])
+{
+    return c->size_bytes == 0 && c->state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE
+               ? "hidden"
+               : human_size(c->size_bytes, text);
+}
+
 /* Where it stands among those that wait for bandwidth. */
 static void waiting_cells(struct output_table *table, const Ckpt__V1__Checkpoint *c)
 {
@@ -83,7 +91,7 @@ static void checkpoint_row(struct output_table *table, const ProtobufCMessage *i
     output_cell(table, "%s", reason_text(c->reason, text));
     output_cell(table, "%u", c->attempt);
     output_cell(table, "%zu/%zu", verified_count(c), c->n_shards);
-    output_cell(table, "%s", human_size(c->size_bytes, text));
+    output_cell(table, "%s", size_text(c, text));
     output_cell(table, "%s", c->target_id);
     waiting_cells(table, c);
     output_cell(table, "%s",
@@ -286,7 +294,7 @@ static void print_size(struct cli *cli, const Ckpt__V1__Checkpoint *c)
         parts_bytes += c->shards[i]->size_bytes;
         written_bytes += c->shards[i]->written_bytes;
     }
-    fprintf(cli->out, " size %s", human_size(c->size_bytes, a));
+    fprintf(cli->out, " size %s", size_text(c, a));
     if (parts_bytes > 0)
         fprintf(cli->out, " (written %s, saved %s)", human_size(written_bytes, b),
                 human_size(parts_bytes - written_bytes, d));

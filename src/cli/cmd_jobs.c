@@ -122,6 +122,16 @@ static void job_row(struct output_table *table, const ProtobufCMessage *item)
     output_cell(table, "%" PRIu64, job->lost_gpu_ms / 1000);
 }
 
+/* A member tells an owner what it has learned, also where that is nothing yet. */
+static bool measures_hidden(const Ckpt__V1__Allocation *job)
+{
+    const Ckpt__V1__AllocationSpec *spec = spec_of(job);
+
+    return job->learned == NULL &&
+           (spec->sensitive ||
+            spec->vcluster_kind == CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_SENSITIVE);
+}
+
 static const char *job_name(const ProtobufCMessage *item, char text[64])
 {
     (void)text;
@@ -250,8 +260,12 @@ static void print_job(struct cli *cli, const Ckpt__V1__Allocation *job)
         fprintf(cli->out, " continued by job %s, which has its checkpoints\n",
                 human_safe(job->continued_by, safe, sizeof(safe)));
     job_waits_print(cli, job);
-    fprintf(cli->out, " estimates size %s  write %s\n", human_size(job->size_estimate_bytes, a),
-            human_duration(job->write_estimate_ms, b));
+    if (measures_hidden(job))
+        fprintf(cli->out, " measures hidden: a sensitive job's are told to its owner and to an "
+                          "admin of its tenant\n");
+    else
+        fprintf(cli->out, " estimates size %s  write %s\n", human_size(job->size_estimate_bytes, a),
+                human_duration(job->write_estimate_ms, b));
     if (job->told_write_ms != 0)
         fprintf(cli->out, " its application says that it writes for %s%s\n",
                 human_duration(job->told_write_ms, a),

@@ -506,8 +506,9 @@ const struct command commands[] = {
     {"profile check", "FILE", 1, 1, "whether a file is a profile (local)", command_profile_check,
      NULL, COMMAND_LOCAL},
     {"try", "COMMAND...", 1, CLI_ARGUMENTS_MAX,
-     "whether a command, behind --, can be checkpointed; ckpt-run try --help (local)", command_try,
-     try_options, COMMAND_LOCAL},
+     "whether a command, behind --, can be checkpointed; ckpt-run try takes --ask-signal and all "
+     "else that ckpt-run takes (local)",
+     command_try, try_options, COMMAND_LOCAL},
     {"dev", "", 0, 0,
      "a cluster on this machine, with agents and jobs, until Ctrl-C: for trying out (local)",
      command_dev, dev_options, COMMAND_LOCAL},

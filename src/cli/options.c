@@ -23,6 +23,10 @@ static enum cli_exit unknown_option(struct cli *cli, const char *word)
     human_safe(word, shown, sizeof(shown));
     if (near != NULL) {
         snprintf(next, sizeof(next), "--%s", near);
+    } else if (cli->command != NULL && cli->command->run == command_try) {
+        snprintf(next, sizeof(next),
+                 "ckpt-run try, which takes --ask-signal and all else that "
+                 "ckpt-run takes");
     } else {
         snprintf(next, sizeof(next), "ckptctl help%s%s", cli->command == NULL ? "" : " ",
                  cli->command == NULL ? "" : cli->command->name);

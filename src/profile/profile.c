@@ -125,7 +125,8 @@ static int check_file(const char *value, struct err *err)
     return 0;
 }
 
-static int check_programs(const char *value, struct err *err)
+/* Patterns with blanks between. */
+static int check_names(const char *value, struct err *err)
 {
     if (check_line(value, err) != 0)
         return -1;
@@ -135,6 +136,13 @@ static int check_programs(const char *value, struct err *err)
             return err_set(err, ERR_INVALID, "has a name of %zu bytes, at most %d are taken",
                            strcspn(at, " "), PATTERN_BYTES - 1);
     }
+    return 0;
+}
+
+static int check_programs(const char *value, struct err *err)
+{
+    if (check_names(value, err) != 0)
+        return -1;
     return strchr(value, '/') == NULL
                ? 0
                : err_set(err, ERR_INVALID,
@@ -142,7 +150,18 @@ static int check_programs(const char *value, struct err *err)
                          "lie");
 }
 
+static int check_versions(const char *value, struct err *err)
+{
+    if (check_names(value, err) != 0)
+        return -1;
+    return value[strspn(value, "0123456789.*?[]- ")] == '\0'
+               ? 0
+               : err_set(err, ERR_INVALID,
+                         "is '%.64s', it must be patterns of versions, as '6.* 7.0.?'", value);
+}
+
 static const struct settings_kind kind_programs = {set_text, show_text, true, check_programs};
+static const struct settings_kind kind_versions = {set_text, show_text, true, check_versions};
 static const struct settings_kind kind_line = {set_text, show_text, true, check_line};
 static const struct settings_kind kind_file = {set_text, show_text, true, check_file};
 static const struct settings_kind kind_files = {set_text, show_text, true, patterns_check};
@@ -170,6 +189,7 @@ static const struct settings_section sections[] = {[ROOT] = {.name = ""},
 static const struct settings_row rows[] = {
     ROW(ROOT, about, kind_line, 0, 200, ""),
     ROW(ROOT, programs, kind_programs, 0, 1024, ""),
+    ROW(ROOT, versions, kind_versions, 0, 1024, ""),
     ROW(ROOT, files, kind_files, 0, PROFILE_TEXT_BYTES, ""),
     ROW(ROOT, outputs, kind_files, 0, PROFILE_TEXT_BYTES, ""),
     {REQUEST, &kind_way, "way", offsetof(struct profile, way_given), 0, 64, ""},

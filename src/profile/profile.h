@@ -35,6 +35,7 @@ struct profile {
     struct settings settings; /* owns the texts */
     char *about;
     char *programs; /* names of executables, patterns with blanks between */
+    char *versions; /* of them, likewise: it is for these alone */
     char *files;    /* patterns of those with the saved state (patterns.h) */
     char *outputs;  /* ... and of those to which it appends */
     char *way_given;
@@ -89,9 +90,19 @@ bool profile_goes_on(const struct profile *profile);
 
 /* In order, each name once. */
 size_t profile_names(struct profile_name ret_names[PROFILES_MAX]);
+enum { PROFILE_VERSION_BYTES = 32 };
+struct profile_known {
+    char name[ID_MAX_BYTES + 1]; /* of the profile */
+    const char *program;         /* of the command, whose text it is */
+    char version[PROFILE_VERSION_BYTES];
+};
 /* Opens the first profile that names the command's program: its first word, or one behind a
- * launcher. A file of the site that is wrong is passed over. */
+ * launcher. One that names the program's version too comes before all others. A file of the site
+ * that is wrong is passed over. */
 bool profile_of_command(char *const *command, struct profile *profile,
-                        char ret_name[ID_MAX_BYTES + 1], const char **ret_program);
+                        struct profile_known *ret_known);
+/* "6.4.2" of a program that lies in .../vasp/6.4.2/bin, by the last name on its path that has one;
+ * "": none has. The program itself is not asked. Returns ret_version. */
+const char *profile_version(const char *program, char ret_version[PROFILE_VERSION_BYTES]);
 
 #endif

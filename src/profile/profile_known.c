@@ -25,11 +25,11 @@ static bool is_launcher(const char *word)
     return false;
 }
 
-static bool programs_have(const char *programs, const char *name)
+static bool words_have(const char *words, const char *name)
 {
     char pattern[PATTERN_BYTES];
 
-    for (const char *at = patterns_next(programs, pattern); pattern[0] != '\0';
+    for (const char *at = patterns_next(words, pattern); pattern[0] != '\0';
          at = patterns_next(at, pattern))
         if (fnmatch(pattern, name, 0) == 0)
             return true;
@@ -41,32 +41,48 @@ static const char *program_of(char *const *command, const char *programs)
 {
     if (command[0] == NULL)
         return NULL;
-    if (programs_have(programs, name_of(command[0])))
+    if (words_have(programs, name_of(command[0])))
         return command[0];
     for (size_t i = 1; is_launcher(command[0]) && command[i] != NULL; i++)
-        if (programs_have(programs, name_of(command[i])))
+        if (words_have(programs, name_of(command[i])))
             return command[i];
     return NULL;
 }
 
-bool profile_of_command(char *const *command, struct profile *profile,
-                        char ret_name[ID_MAX_BYTES + 1], const char **ret_program)
+/* Of the profile; false: it knows none of the command, or not in that version. */
+static bool knows_command(const struct profile *profile, char *const *command, bool by_version,
+                          struct profile_known *known)
+{
+    if ((profile->versions[0] != '\0') != by_version)
+        return false;
+    known->program = program_of(command, profile->programs);
+    if (known->program == NULL)
+        return false;
+    (void)profile_version(known->program, known->version);
+    return !by_version || words_have(profile->versions, known->version);
+}
+
+static bool find_known(char *const *command, bool by_version, struct profile *profile,
+                       struct profile_known *ret_known)
 {
     static struct profile_name names[PROFILES_MAX];
     size_t count = profile_names(names);
     struct err err;
 
     for (size_t i = 0; i < count; i++) {
-        const char *program = NULL;
-
-        if (profile_open(profile, names[i].name, &err) == 0)
-            program = program_of(command, profile->programs);
-        if (program != NULL) {
-            text_copy(ret_name, ID_MAX_BYTES + 1, names[i].name);
-            *ret_program = program;
+        if (profile_open(profile, names[i].name, &err) == 0 &&
+            knows_command(profile, command, by_version, ret_known)) {
+            text_copy(ret_known->name, sizeof(ret_known->name), names[i].name);
             return true;
         }
         profile_close(profile);
     }
     return false;
+}
+
+bool profile_of_command(char *const *command, struct profile *profile,
+                        struct profile_known *ret_known)
+{
+    return find_known(command, true, profile, ret_known) ||
+           find_known(command, false, profile, ret_known);
 }

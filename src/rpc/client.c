@@ -175,6 +175,14 @@ void rpc_channel_lost(struct rpc_channel *channel, struct rpc_client_connection 
     rpc_client_connection_end_calls(connection, reason);
 }
 
+static void sweep_start(struct rpc_channel *channel)
+{
+    CHECK(channel->config.keepalive_ms > 0);
+    rpc_timer_start(&channel->timers, &channel->sweep,
+                    uv_now(channel->loop) + channel->config.keepalive_ms / SWEEPS_PER_KEEPALIVE +
+                        1);
+}
+
 /* Only connections with calls are asked whether they live: one that nobody uses may die unseen. */
 static void channel_sweep(struct rpc_timer *timer)
 {
@@ -193,18 +201,25 @@ static void channel_sweep(struct rpc_timer *timer)
             return;
     }
     if (channel->calls_count > 0)
-        rpc_timer_start(&channel->timers, &channel->sweep,
-                        uv_now(channel->loop) +
-                            channel->config.keepalive_ms / SWEEPS_PER_KEEPALIVE + 1);
+        sweep_start(channel);
+}
+
+void rpc_client_call_keepalive(struct rpc_client_call *call, uint64_t keepalive_ms)
+{
+    const struct rpc_channel_config wanted = {.keepalive_ms = keepalive_ms};
+    struct rpc_channel *channel = call->channel;
+
+    CHECK(!channel->freeing);
+    channel->config.keepalive_ms = rpc_channel_config_filled(&wanted).keepalive_ms;
+    if (channel->sweep.position != 0)
+        sweep_start(channel);
 }
 
 void rpc_channel_start_call(struct rpc_channel *channel, struct rpc_client_call *call)
 {
     list_push_back(&channel->waiting, &call->node);
     if (channel->sweep.position == 0)
-        rpc_timer_start(&channel->timers, &channel->sweep,
-                        uv_now(channel->loop) +
-                            channel->config.keepalive_ms / SWEEPS_PER_KEEPALIVE + 1);
+        sweep_start(channel);
     if (channel->state == RPC_CHANNEL_READY)
         channel_submit_waiting(channel);
     else if (channel->state == RPC_CHANNEL_IDLE)

@@ -118,6 +118,9 @@ struct rpc_client_call *rpc_channel_open(struct rpc_channel *channel, const char
 bool rpc_client_call_send(struct rpc_client_call *call, const uint8_t *bytes, size_t length);
 /* Says that no message follows; the server's answers go on. */
 void rpc_client_call_half_close(struct rpc_client_call *call);
+/* The keepalive of the call's channel from here on; 0: the default. For an owner that needs not
+ * know soon, at this time, that a silent peer lives. */
+void rpc_client_call_keepalive(struct rpc_client_call *call, uint64_t keepalive_ms);
 /* No further callback; the pointer is gone. */
 void rpc_client_call_cancel(struct rpc_client_call *call);
 

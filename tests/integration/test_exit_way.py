@@ -73,18 +73,24 @@ def names(record):
 
 def it_ends_when_it_has_saved_and_comes_back():
     """Unasked: each such end is a checkpoint, and no crash. Killed in the middle of a save it comes back from the last whole one. The leader is absent, then the
-    agent is: what was saved meanwhile becomes a checkpoint when they are back."""
+    agent is: what was saved meanwhile becomes a checkpoint when they are back, also when all of the job was killed meanwhile."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
-        folder, job = run(cluster, "unasked", ("--checkpoint-exit", "85", "--checkpoint-files", "unasked/state"), last=250, every=50, delay=0.02)
+        folder, job = run(cluster, "unasked", ("--checkpoint-exit", "85", "--checkpoint-files", "unasked/state"), last=350, every=50, delay=0.02)
         first = wait_until("a checkpoint that nobody asked for", lambda: newest(cluster, "unasked"), 30)
         assert list(saved(first)) == ["part-0000/unasked/state/n"] and len(list(saved(first).values())[0].split()) == 2, saved(first)
         cluster.members[0].kill(9)
         starts = len(begun(job))
         wait_until("it goes on without a leader", lambda: len(begun(job)) > starts, 20)
-        there = begun(job)[-1]
-        (folder / "hang").touch()
+        there, starts, pid = begun(job)[-1], len(begun(job)), job.application_pid()
+        job.kill()  # and all of the job on its node: no checkpoint has what was saved meanwhile
+        os.killpg(pid, 9)
         cluster.members[0].start()
+        job.start()
+        says(job, "goes on from what the program saved by itself")
+        wait_until("it begins again", lambda: len(begun(job)) > starts, 20)
+        assert begun(job)[starts] >= there > 50, (begun(job), there)
+        (folder / "hang").touch()
         wait_until("what was set aside is a checkpoint", lambda: (lambda c: c and int(list(saved(c).values())[0].split()[0]) >= there)(newest(cluster, "unasked")), 30)
         wait_until("it hangs in a save", (folder / "hangs").exists, 20)
         torn = (folder / "state" / "n").read_text()
@@ -99,8 +105,8 @@ def it_ends_when_it_has_saved_and_comes_back():
         assert begun(job)[starts] >= there > 0, (begun(job), there)
         assert ends(job, 60) == 0, job.log.read_text()
         log = job.log.read_text()
-        assert (folder / "result").read_text() == truth(250), log
-        assert log.count("restart 1 of") == 1 and "restart 2 of" not in log, log  # the kill alone
+        assert (folder / "result").read_text() == truth(350), log
+        assert log.count("restart 2 of") == 1 and "restart 3 of" not in log, log  # the two kills alone
         allocation_in(cluster, "unasked", COMPLETED)
         cluster.debug_check()
 

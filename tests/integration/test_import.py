@@ -82,6 +82,13 @@ def a_folder_becomes_the_first_checkpoint_of_a_job_and_its_next_start_begins_the
         assert cluster.state("mine") == STARTING and cluster.allocation("mine").restart_checkpoint_id == record.checkpoint_id
         code, out, error = cluster.asks(ALICE, "checkpoints", "mine")
         assert code == 0 and checkpoint in out, (code, out, error)
+        code, out, error = cluster.asks(ALICE, "status", "--alloc", "mine")
+        assert code == 0 and "job mine: its files were imported on this node" in out and "migrated" not in out.split("\n", 2)[1], (code, out, error)
+        for line in (("status", "--alloc", "mine"), ("hint", "mine"), ("explain", "mine"), ("end", "mine"), ("import", "mine", str(folder))):
+            code, out, error = cluster.asks(BOB, *line)
+            there = (code, "not yours" in out + error and "or not there" in out + error)
+            code, out, error = cluster.asks(BOB, *[word.replace("mine", "nosuch") for word in line[:-1]], line[-1].replace("mine", "nosuch"))
+            assert there == (code, True) and code == 3 and "or not there" in out + error, (line, there, code, out, error)
         tenants = {t.spec.tenant: t.stored_bytes for t in cluster.client.operator("ListTenants", operator_pb2.ListTenantsRequest()).tenants}
         assert tenants == {"physics": record.size_bytes}, tenants
         run, log = begins(cluster, ALICE, "mine", LOOKS)

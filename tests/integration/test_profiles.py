@@ -22,9 +22,10 @@ while [ "$n" -lt {STEPS} ]; do sleep 0.05; n=$((n + 1))
 CP2K = f"""read n < "$2"; echo begins at $n
 while [ "$n" -lt {STEPS} ]; do sleep 0.05; n=$((n + 1))
 [ ! -e EXIT ] || {{ echo $n > job-1.restart; echo w$n > job.wfn; exit 0; }}; done; echo $n > result"""
-# its log has a line for each step, and it goes on with no other
-GROMACS = f"""trap 'echo $n > state.cpt; exit 1' TERM; n=0; [ "$2" != -cpi ] || {{ read n < state.cpt; head -n $n md.log > cut || exit 3; [ $(wc -l < cut) = $n ] || exit 4; mv cut md.log; }}
-echo begins at $n; while [ "$n" -lt {STEPS} ]; do sleep 0.05; echo $((n + 1)) >> md.log; n=$((n + 1)); done; echo $n > result"""
+# its log has a line for each step, and it goes on with no other; its handler is there from the first step on: until then it is not told
+GROMACS = f"""n=0; [ "$2" != -cpi ] || {{ read n < state.cpt; head -n $n md.log > cut || exit 3; [ $(wc -l < cut) = $n ] || exit 4; mv cut md.log; }}
+echo begins at $n; while [ "$n" -lt {STEPS} ]; do sleep 0.05; echo $((n + 1)) >> md.log; n=$((n + 1))
+trap 'echo $n > state.cpt; exit 1' TERM; done; echo $n > result"""
 PROGRAMS = {"gromacs": ("gmx", GROMACS, ("mdrun",), {}), "vasp": ("vasp_std", VASP, (), {"POSCAR": "0"}), "quantum-espresso": ("pw.x", ESPRESSO, (), {"job.in": "restart_mode = 'from_scratch'"}),
             "cp2k": ("cp2k.psmp", CP2K, ("-i", "job.inp"), {"job.inp": "0"})}
 
@@ -149,10 +150,14 @@ def a_command_is_tried_without_a_cluster():
         for wanted in ("what no checkpoint holds", "a standard stream is a pipe", "is written and verified", "the result is the same", "lines for a job script",
                        "--checkpoint-cmd 'cp now {dir}/n'"):
             assert wanted in said, (wanted, said)
-        for command, why in ((["sleep", "1000"], "catches signal 10 (SIGUSR1)"), (["true"], "ended before it was asked")):
-            tried = subprocess.run([str(BIN / "ckptctl"), "try", "--after", "300ms", "--", *command], cwd=folder, capture_output=True, text=True, check=False,
+        region = folder / "region"
+        for command, why in ((["sh", "-c", f"echo $CKPT_SHM > {region}; exec sleep 1000"], "no checkpoint was taken: checkpoint 1-1 ended FAILED: no handler: no process of the job"), (["true"], "ended before it was asked")):
+            tried = subprocess.run([str(BIN / "ckptctl"), "try", "--after", "300ms", "--profile", "auto", "--", *command], cwd=folder, capture_output=True, text=True, check=False,
                                    timeout=120)
             assert tried.returncode == 1 and why in tried.stdout + tried.stderr, (command, tried)
+        wrong = subprocess.run([str(BIN / "ckptctl"), "try", "--ask-signal", "USR1", "--", "true"], capture_output=True, text=True, check=False)
+        assert wrong.returncode == 2 and "ckpt-run try, which takes --ask-signal" in wrong.stderr, wrong
+        assert region.read_text().startswith("/dev/shm/") and not pathlib.Path(region.read_text().strip()).exists(), region.read_text()
         assert not [name for name in pathlib.Path("/tmp").glob("ckpt-try-*") if name.stat().st_uid == os.getuid() and name.stat().st_mtime > folder.stat().st_mtime], "a folder is left"
 
 

@@ -295,12 +295,13 @@ def who_wants_no_lines_has_none():
         assert job.log.read_text() == "mine\nmine\n", job.log.read_text()
         other = cluster.run_job("a", "other", ["true"], ("--quiet",))
         assert other.process.wait(30) == 125
-        assert "does not know this allocation" in other.log.read_text(), other.log.read_text()
+        assert ("does not know this allocation; register it first: ckpt-run register --alloc other --tenant TENANT --project PROJECT"
+                in other.log.read_text()), other.log.read_text()
         third = cluster.run_job("a", "third", ["true"], ("--wait-for", "2s"))
         assert third.process.wait(30) == 125
         assert "gave up after 2.0s (--wait-for): the broker does not know this allocation" in third.log.read_text(), third.log.read_text()
         told = status(cluster, "a", "--alloc", "third")
-        assert "job third: not started, and the cluster knows no such job of yours" in told and "registered," not in told, told
+        assert "job third: not started; it is not yours, or not there" in told and "registered," not in told, told
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Jobs without a cluster (ckpt-run --standalone): no broker, no agent, no registration, and the program goes on from its newest checkpoint whatever was killed.
 S4-007."""
+import hashlib
 import os
 import pathlib
 import random
@@ -202,10 +203,13 @@ def each_way_is_killed_at_random_moments_and_ends_as_if_undisturbed(root):
         thread.join()
     if failures:
         raise failures[0]
+    assert [("standard input is a file: each restart reads it again" in alone.said()) for alone, _, _ in jobs] == [True, False, False]
     for alone, _, _ in jobs:
         assert len(alone.checkpoints()) <= 4, alone.checkpoints()
         assert all(not list((p / "part-0000").glob("*.d")) for p in alone.checkpoints()), "no checkpoint has the folder of checkpoints"
         wait_until("nothing runs on", lambda a=alone: not any(a.below().values()), 10)
+        name = hashlib.sha256(str(alone.dir).encode()).hexdigest()[:12]
+        assert not list(pathlib.Path("/dev/shm").glob(f"ckpt-*-standalone-{name}-*")), "the memory by which it was asked has gone"
     assert jobs[0][0].said().count(f" {len(LINES)}\n") == jobs[0][0].said().count("begins at"), "each start has read all of its input"
 
 
@@ -243,6 +247,38 @@ def a_second_ckpt_run_is_refused_and_a_damaged_checkpoint_is_passed_over(root):
         assert alone.ends() == 125 and alone.said().count("--from-scratch does all of its work again") == count, alone.said()
 
 
+@in_folder
+def damaged_manifests_are_passed_over_until_none_is_left(root):
+    """S4-007: in the folder where the line is typed (--dir .). A flipped byte, a cut end and an empty file are found and told by name; with none that is whole
+    nothing starts, whatever else the folder holds."""
+    (root / "input").write_text("1\n")
+    alone = Alone(root, "sums", ["/usr/bin/python3", "-c", SUMS, "100000", str(root / "out")], ("--keep", "3"), root / "input")
+    alone.line[alone.line.index("--dir") + 1], alone.dir = ".", root
+    alone.start()
+    alone.says("is written and verified", 3)
+    alone.reboot()
+    wait_until("three lie there", lambda: len(alone.checkpoints()) == 3, 10, 0.02)
+    oldest, middle, newest = alone.checkpoints()
+    text = (newest / "part-0000" / "MANIFEST").read_bytes()
+    (newest / "part-0000" / "MANIFEST").write_bytes(text[:-8] + bytes([text[-8] ^ 1]) + text[-7:])
+    text = (middle / "part-0000" / "MANIFEST").read_bytes()
+    (middle / "part-0000" / "MANIFEST").write_bytes(text[:-20])
+    alone.start()
+    alone.says("started pid", 2)
+    said = alone.said()
+    for place in (middle, newest):
+        assert f"passed over, it is damaged: {place}: the manifest does not match its own hash" in said, said
+    assert f"passed over, it is damaged: {oldest}" not in said and f"({oldest.name}, step " in said, said
+    assert f"in {root}, of which the newest 3 stay" in said, said
+    alone.reboot()
+    for place in alone.checkpoints():
+        (place / "part-0000" / "MANIFEST").write_bytes(b"")
+    began = alone.said().count("begins at")
+    alone.start()
+    assert alone.ends() == 125 and alone.said().count("begins at") == began, alone.said()
+    assert f"all checkpoints in {root} are damaged" in alone.said() and "--from-scratch does all of its work again" in alone.said(), alone.said()
+
+
 @needs("mount")
 @in_folder
 def a_full_folder_is_told_and_the_program_goes_on(root):
@@ -271,4 +307,5 @@ def a_limit_of_the_length_of_files_is_told(root):
 
 if __name__ == "__main__":
     sys.exit(main([each_way_is_killed_at_random_moments_and_ends_as_if_undisturbed, a_second_ckpt_run_is_refused_and_a_damaged_checkpoint_is_passed_over,
+                   damaged_manifests_are_passed_over_until_none_is_left,
                    a_full_folder_is_told_and_the_program_goes_on, a_limit_of_the_length_of_files_is_told]))

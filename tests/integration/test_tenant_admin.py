@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, checkpoint_text, wait_until  # noqa: E402
+from cluster import BIN, checkpoint_text, operator_pb2, wait_until  # noqa: E402
 from isolate import main  # noqa: E402
 from test_owner import SAVES, leader_is_there, saved  # noqa: E402
 from test_users import ALICE, BOB, MIB, Users  # noqa: E402
@@ -49,6 +49,46 @@ def an_admin_sees_the_tenants_jobs_and_no_more():
         run.kill()
 
 
+def no_measure_of_a_sensitive_job_is_told_to_who_runs_the_cluster():
+    """N-005: an operator gets its states and all sums; its owner and an admin of its tenant get all of it, and so does an operator of a job that is open."""
+    with Users(owners_register="yes", tls=True) as cluster:
+        cluster.config.write_text(cluster.config.read_text() + f'tenant_admins: "physics={BOB.pw_name}"\n')
+        cluster.start()
+        leader_is_there(cluster)
+        vault = cluster.dir / "vault"
+        vault.mkdir()
+        vault.chmod(0o1777)
+        cluster.ctl("target", "put", "vault", "--prefix", str(vault), "--write", "1GB/s", "--pool", "sensitive")
+        for name, sensitive in (("open", False), ("secret", True)):
+            cluster.register(name, [("a", 1, MIB)], owner=ALICE.pw_name, sensitive=sensitive)
+            run = cluster.run_as(ALICE, name, "bash", "-c", SAVES)
+            wait_until("it runs", lambda name=name: cluster.jobs_of(ALICE).get(name, {}).get("state") == "running", 15)
+            checkpoint = saved(cluster, ALICE, name)
+            wait_until("it is evaluated", lambda name=name: cluster.asks(ALICE, "explain", name)[0] == 0, 15, 0.5)
+            (record,), job = cluster.checkpoints(name), cluster.allocation(name)
+            assert (record.size_bytes == 0, record.label == "", job.HasField("learned")) == (sensitive, sensitive, not sensitive), (record, job)
+            assert job.last_complete_checkpoint_id == record.checkpoint_id and record.shards[0].verified, (record, job)
+            assert [sum(e.size_bytes for e in cluster.events() if e.allocation_id == name) > 0] == [not sensitive], name
+            for words, said in ((("checkpoints", name), "hidden"), (("job", name), "measures hidden"), (("checkpoint", checkpoint), "hidden")):
+                told = cluster.ctl(*words).stdout
+                assert (said in told) == sensitive, (words, told)
+            for words in (("explain", name), ("losses", name)):
+                done = cluster.ctl(*words, check=False)
+                assert (done.returncode, "MEASURES_HIDDEN" in done.stderr) == ((7, True) if sensitive else (0, False)), (words, done)
+            for user in (ALICE, BOB):
+                for words in (("checkpoints", name), ("explain", name), ("losses", name)):
+                    code, out, error = cluster.asks(user, *words)
+                    assert code == 0 and "hidden" not in out, (user.pw_name, words, code, out, error)
+            stored = {t.spec.tenant: t.stored_bytes for t in cluster.client.operator("ListTenants", operator_pb2.ListTenantsRequest()).tenants}["physics"]
+            assert stored > (8 if name == "open" else 16) * MIB, "the sum has both"
+            run.kill()
+            run.wait()
+            code, out, error = cluster.asks(ALICE, "end", name, "--now")
+            assert code == 0, (out, error)
+            wait_until("nothing of it runs", lambda name=name: not cluster.jobs_of(ALICE)[name]["pid"], 15)
+        assert cluster.ctl("losses").returncode == 0
+
+
 def a_wrong_table_is_refused_with_its_line():
     """N-005: a group is nobody for a member, which knows names of users alone."""
     with Users() as cluster:
@@ -63,4 +103,5 @@ if __name__ == "__main__":
     if os.geteuid() != 0:
         print("1..0 # skip it takes root to become two users")
         sys.exit(0)
-    sys.exit(main([an_admin_sees_the_tenants_jobs_and_no_more, a_wrong_table_is_refused_with_its_line]))
+    sys.exit(main([an_admin_sees_the_tenants_jobs_and_no_more, no_measure_of_a_sensitive_job_is_told_to_who_runs_the_cluster,
+                   a_wrong_table_is_refused_with_its_line]))

@@ -54,6 +54,16 @@ class Site:
         return done.stdout.strip()
 
 
+def started_by_site(cluster, member, before, new):
+    """The build before is a script that becomes this ckptd, so that the state's form is one; the new one is the member's from here on."""
+    site = Site(cluster.dir / "site")
+    site.install(build_folder(cluster.dir / "before", "0.1.9 (script)", f'{before}exec {BIN}/ckptd "$@"'))
+    site.install(new)
+    os.environ.update(CKPT_START_BUILDS=str(site.builds), CKPT_START_STATE=str(site.state))
+    member.program = START
+    supervised(member)
+
+
 TELLS = 'case "$*" in *--check-config*) exit 0 ;; esac\necho "{name} $* ($CKPT_START_PREVIOUS, $CKPT_START_PREVIOUS_LEVEL) $CKPT_START_PUT_BACK_WHY"'
 
 
@@ -123,16 +133,11 @@ def all_members_are_restarted_and_nothing_is_lost():
 
 
 def a_canary_that_fails_is_put_back_by_itself():
-    """Five changes of the leader are too many. The build before is a script that becomes this ckptd, so that the state's form is one."""
+    """Five changes of the leader are too many."""
     with Cluster(members=3) as cluster:
         cluster.start()
         canary = cluster.members[1]
-        site = Site(cluster.dir / "site")
-        site.install(build_folder(cluster.dir / "before", "0.1.9 (script)", f'echo script >> {cluster.dir}/scripts\nexec {BIN}/ckptd "$@"'))
-        site.install(BIN)
-        os.environ.update(CKPT_START_BUILDS=str(site.builds), CKPT_START_STATE=str(site.state))
-        canary.program = START
-        supervised(canary)
+        started_by_site(cluster, canary, f"echo script >> {cluster.dir}/scripts\n", BIN)
         told = cluster.ctl("upgrade", "status", "-o", "wide").stdout
         assert "0.1.9 (script)" in told, told
         follower = subprocess.Popen([str(BIN / "ckptctl"), "--endpoints", ",".join(m.api for m in cluster.members), "upgrade", "canary", canary.name, "15m"],
@@ -155,13 +160,8 @@ def a_canary_that_fails_is_put_back_by_itself():
 def a_new_build_that_dies_again_and_again_is_put_back():
     with Cluster(members=1) as cluster:
         cluster.start()
-        member = cluster.members[0]
-        site = Site(cluster.dir / "site")
-        site.install(build_folder(cluster.dir / "before", "0.1.9 (script)", f'exec {BIN}/ckptd "$@"'))
-        site.install(build_folder(cluster.dir / "new", "0.2.1 (dies)", 'case "$*" in *--check-config*) exit 0 ;; esac\nkill -ABRT $$'))
-        os.environ.update(CKPT_START_BUILDS=str(site.builds), CKPT_START_STATE=str(site.state))
-        member.program = START
-        supervised(member)
+        dies = build_folder(cluster.dir / "new", "0.2.1 (dies)", 'case "$*" in *--check-config*) exit 0 ;; esac\nkill -ABRT $$')
+        started_by_site(cluster, cluster.members[0], "", dies)
         status = cluster.client.operator("Status", operator_pb2.StatusRequest())
         assert status.start.put_back_build == "0.2.1 (dies)" and "started 6 times" in status.start.put_back_why, status.start
 

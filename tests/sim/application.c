@@ -17,6 +17,7 @@ enum {
     LAUNCHER_US = 1000000,
     FROZEN_US = 8000000,
     HUNG_US = 1000000,
+    LOOK_US = 100000, /* as src/agent/run/run_stand_in.c */
     PATH_BYTES = APPLICATION_PATH_BYTES
 };
 
@@ -30,6 +31,7 @@ struct application {
     struct clock_ops clock;
     struct clock_timer *life;   /* its handler; then its own crash */
     struct clock_timer *answer; /* to the request in hand */
+    struct clock_timer *looks;  /* for a request, where nothing tells it of one */
     struct application_state from;
     char rank
         [APPLICATION_IDENTITY_BYTES]; /* the node on which the rank began that it goes on with */
@@ -110,24 +112,6 @@ struct application_state application_now(const struct application *application)
 
 /* ---- a request ---- */
 
-void application_label(const struct application_setup *setup, struct sim *sim, const char *hint,
-                       char label[LABEL_MAX_BYTES + 1])
-{
-    unsigned epoch, sequence;
-
-    label[0] = '\0';
-    if (sscanf(hint, "%u-%u-", &epoch, &sequence) != 2)
-        sequence = 0;
-    /* by the hint: one that answers twice says the same */
-    if (setup->labels == LABELS_NONE &&
-        (setup->manners->mislabels_in == 0 || sequence % setup->manners->mislabels_in != 0))
-        snprintf(label, LABEL_MAX_BYTES + 1, "unordered");
-    if (setup->labels == LABELS_NONE || sequence == 0)
-        return;
-    snprintf(label, LABEL_MAX_BYTES + 1, "%u",
-             sequence + sim_chance(sim, setup->manners->mislabels_in));
-}
-
 static bool draw(const struct application *application, uint64_t in)
 {
     return sim_chance(application->machine->sim, in);
@@ -174,12 +158,9 @@ static void handle_request(struct application *application)
 {
     uint64_t timeout_us;
 
-    if (application->setup.way->calls)
-        application->setup.checks->violation(application->setup.checks->data, "S1-031",
-                                             "a signal came to who is called");
-    if (application->setup.way->region)
-        application->setup.checks->violation(application->setup.checks->data, "S1-037",
-                                             "a signal came to who is asked in memory");
+    if (application_is_called(application))
+        application->setup.checks->violation(application->setup.checks->data, "S1-031, S1-037",
+                                             "a signal came to who is asked in another way");
     if (!request_read(application, &timeout_us))
         application->setup.checks->violation(application->setup.checks->data, "I22",
                                              "a signal came and there is no request");
@@ -202,6 +183,22 @@ static void region_look(void *data)
     memcpy(application->hint, request.hint, sizeof(application->hint));
     memcpy(application->directory, request.directory, sizeof(application->directory));
     take_request(application, left_us(application, request.deadline_ms));
+}
+
+/* Ten times a second: each question once. A question that is withdrawn is answered all the same, or
+ * gives way to the next one. */
+static void file_look(void *data)
+{
+    struct application *application = data;
+    char before[HINT_TEXT_BYTES];
+    uint64_t timeout_us;
+
+    memcpy(before, application->hint, sizeof(before));
+    application->clock.timer_start(application->looks, LOOK_US);
+    if (!application->process->stopped && !application->process->frozen &&
+        application->process->caught != 0 && request_read(application, &timeout_us) &&
+        strcmp(before, application->hint) != 0)
+        take_request(application, timeout_us);
 }
 
 static void call_asked(void *data, const Ckpt__V1__AppCheckpointRequest *request)
@@ -461,6 +458,7 @@ static void on_ended(void *data, int wait_status)
     application_ranks_leave(application->ranks);
     application->clock.timer_free(application->life);
     application->clock.timer_free(application->answer);
+    application->clock.timer_free(application->looks);
     free(application);
     if (setup.ended != NULL)
         setup.ended(setup.data, wait_status);
@@ -555,6 +553,8 @@ struct application *application_new(struct agent_machine *machine,
         application->clock.timer_new(application->clock.context, life_goes_on, application);
     application->answer =
         application->clock.timer_new(application->clock.context, give_answer, application);
+    application->looks =
+        application->clock.timer_new(application->clock.context, file_look, application);
     application->answering.fate = FATE_NEVER;
     application->process = agent_machine_spawn(machine, 0, &program);
     application->process->launcher = setup->ranks > 0;
@@ -672,6 +672,8 @@ void application_release(struct application *application, const struct applicati
     }
     application->from_us = sim_now_us(application->machine->sim);
     application->released = true;
+    if (application->setup.way->looks)
+        application->clock.timer_start(application->looks, LOOK_US);
     application->setup.checks->started(application->setup.checks->data, application,
                                        point->checkpoint_id);
     if (draw(application, application->setup.manners->helper_in))
@@ -751,7 +753,9 @@ const char *application_shard_of(const struct application *application)
 
 bool application_is_called(const struct application *application)
 {
-    return application->setup.way->calls || application->setup.way->region;
+    const struct application_way *way = application->setup.way;
+
+    return way->calls || way->region || way->looks;
 }
 
 bool application_is_told(const struct application *application, unsigned rank)

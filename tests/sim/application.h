@@ -101,8 +101,8 @@ const char *application_allocation(const struct application *application);
 uint64_t application_part_run(const struct application *application);
 /* The node that wrote the shard it began from: its own, or of the job's only one; "": from scratch. */
 const char *application_shard_of(const struct application *application);
-/* It is asked by calls, or in memory: these take a while to come, and their agent may have ended
- * meanwhile. */
+/* It is asked by calls, in memory, or looks by itself: these take a while to come, and their agent
+ * may have ended meanwhile. */
 bool application_is_called(const struct application *application);
 /* ... and so is this rank, on its stream. */
 bool application_is_told(const struct application *application, unsigned rank);

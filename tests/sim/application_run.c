@@ -327,6 +327,8 @@ static void hold_application(struct application_run *run, const Ckpt__V1__Attach
     char note[PATH_MAX];
 
     agent_files_remove(run->machine->files, note_path(run, note));
+    snprintf(note, sizeof(note), "%s/request", run->work_dir);
+    agent_files_remove(run->machine->files, note);
     application_region_make(run->machine, run->region);
     run->child = application_new(run->machine, &setup);
     run->pid = application_process(run->child)->pid;

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-enum application_way_row { WAY_FIRST_SIGNAL, WAY_SECOND_SIGNAL, WAY_CALL, WAY_REGION };
+enum application_way_row { WAY_FIRST_SIGNAL, WAY_SECOND_SIGNAL, WAY_CALL, WAY_REGION, WAY_FILE };
 
 /* What the ranks of a job call what they save. */
 enum world_labels {
@@ -22,6 +22,7 @@ struct application_way {
     int signal;  /* that it catches: of one that is asked otherwise, to tell that none comes */
     bool calls;  /* it serves calls, and registers where */
     bool region; /* it is asked in memory that it shares with its agent */
+    bool looks;  /* it looks for the question by itself, as a stand-in does */
 };
 
 const struct application_way *application_way_at(enum application_way_row row);

@@ -428,6 +428,7 @@ uint64_t state_checks_next_complete(struct world *world, const char *allocation_
 /* What all members had at the index, as far as anybody applied it; what the event was when it was
  * first applied. */
 bool state_checks_hash_is(const struct world *world, uint64_t index, uint64_t hash);
+uint64_t streams_event_hash(const Ckpt__V1__Event *event, bool measures);
 bool state_checks_event_is(const struct world *world, const Ckpt__V1__Event *event);
 /* The last event that the state at `index` certainly has; 0: none. With options.streams only. */
 uint64_t state_checks_events_by(const struct world *world, uint64_t index);

@@ -337,6 +337,9 @@ static const struct application_way *way_draw(const struct world *world, unsigne
     if (options->regions > 0 && options->shipping_agents > 0 && !options->older &&
         sim_random(world->sim, 100) < options->regions)
         return application_way_at(WAY_REGION);
+    if (options->lookers > 0 && options->shipping_agents > 0 && !options->older &&
+        sim_random(world->sim, 100) < options->lookers)
+        return application_way_at(WAY_FILE);
     return application_way_at(job % 4 == 3 ? WAY_SECOND_SIGNAL : WAY_FIRST_SIGNAL);
 }
 
@@ -376,7 +379,7 @@ static void do_register(struct scheduler *scheduler)
     spec.project = texts + 7;
     spec.vcluster = texts + 15;
     job->way = way_draw(world, request.job);
-    if (world->options.ranks > 0 && !job->way->calls && !job->way->region &&
+    if (world->options.ranks > 0 && !job->way->calls && !job->way->region && !job->way->looks &&
         sim_random(sim, 100) < world->options.ranks)
         rank_checks_draw(world, job);
     if (old != NULL) {

@@ -72,6 +72,7 @@ static const struct option {
     OPTION(agent_disks),
     OPTION(callers),
     OPTION(regions),
+    OPTION(lookers),
     OPTION(ranks),
     OPTION(barriers),
     OPTION(restores),
@@ -302,4 +303,5 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     ret_options->witness = next(&state, 4) == 0 ? 0 : 10 + (unsigned)next(&state, 91);
     ret_options->regions = next(&state, 3) == 0 ? 10 + (unsigned)next(&state, 91) : 0;
     ret_options->cluster_pauses = next(&state, 3) == 0 ? 2 + (unsigned)next(&state, 10) : 0;
+    ret_options->lookers = next(&state, 3) == 0 ? 10 + (unsigned)next(&state, 91) : 0;
 }

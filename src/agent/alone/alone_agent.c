@@ -95,16 +95,18 @@ static struct alone_found run_found(const struct ledger *ledger)
 }
 
 /* Ids and runs only grow, also when one of the two folders was lost. */
-static void orders_begin(const struct ledger *ledger)
+static int orders_begin(const struct ledger *ledger, struct err *err)
 {
     const struct alone_found found = run_found(ledger);
-    uint64_t epoch = alone_folder_epoch(process.settings.folder);
+    uint64_t epoch;
 
-    if (epoch < ledger_fence(ledger).epoch)
-        epoch = ledger_fence(ledger).epoch;
-    alone_begin(&process.alone, &process.settings, epoch + 1, &found, uv_hrtime() / 1000000);
+    if (alone_folder_next_epoch(process.settings.folder, ledger_fence(ledger).epoch, &epoch, err) !=
+        0)
+        return -1;
+    alone_begin(&process.alone, &process.settings, epoch, &found, uv_hrtime() / 1000000);
     for (size_t i = 0; i < process.found_count; i++)
         alone_know(&process.alone, &process.found[i]);
+    return 0;
 }
 
 /* ---- life ---- */
@@ -118,9 +120,8 @@ static int agent_open(struct err *err)
     uv_clock_ops(&process.loop, &clock);
     disk_uv_ops(&process.loop, &process.disk);
     machine_uv_ops(&process.loop, &process.machine);
-    if (journal_open(&ledger, err) != 0)
+    if (journal_open(&ledger, err) != 0 || orders_begin(ledger, err) != 0)
         return -1;
-    orders_begin(ledger);
     agent_init(agent, &process.loop, &clock, &process.machine, ALONE_NODE, process.boot_id, ledger);
     platform_read(&process.platform);
     agent->architecture = process.platform.machine;

@@ -256,17 +256,46 @@ int alone_folder_read(const char *folder, struct alone_checkpoint *ret_checkpoin
     return 0;
 }
 
-uint64_t alone_folder_epoch(const char *folder)
+/* 0: none lies there. */
+static uint64_t highest_id(const char *folder)
 {
     char all[ALONE_PATH_BYTES];
     size_t count = 0;
-    uint64_t epoch, *ids;
+    uint64_t id, *ids;
 
     snprintf(all, sizeof(all), "%.*s/" ALONE_PLACE, PATH_MAX - 1, folder);
     ids = read_ids(all, true, &count);
-    epoch = ids == NULL || count == 0 ? 0 : run_epoch(ids[count - 1]);
+    id = ids == NULL || count == 0 ? 0 : ids[count - 1];
     free(ids);
-    return epoch;
+    return id;
+}
+
+uint64_t alone_folder_epoch(const char *folder)
+{
+    return run_epoch(highest_id(folder));
+}
+
+int alone_folder_next_epoch(const char *folder, uint64_t heard, uint64_t *ret_epoch,
+                            struct err *err)
+{
+    const uint64_t highest = highest_id(folder);
+    const uint64_t epoch = run_epoch(highest);
+    char name[CHECKPOINT_ID_TEXT_BYTES];
+
+    if (epoch >= CHECKPOINT_EPOCH_MAX)
+        return err_set(err, ERR_INVALID,
+                       "%s/" ALONE_PLACE "/%s has the highest number that there is (%llu), so that "
+                       "no later checkpoint could be told from an earlier one: move it out of that "
+                       "folder, and nothing of it is lost",
+                       folder, checkpoint_id_format(highest, name),
+                       (unsigned long long)CHECKPOINT_EPOCH_MAX);
+    if (heard >= CHECKPOINT_EPOCH_MAX)
+        return err_set(err, ERR_INVALID,
+                       "the journal in the work folder has come to the highest number that there "
+                       "is (%llu); another --work-dir begins a new one",
+                       (unsigned long long)CHECKPOINT_EPOCH_MAX);
+    *ret_epoch = (heard > epoch ? heard : epoch) + 1;
+    return 0;
 }
 
 static void pass_over(void *data, const char *text)

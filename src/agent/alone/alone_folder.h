@@ -62,6 +62,10 @@ int alone_folder_read(const char *folder, struct alone_checkpoint *ret_checkpoin
 
 /* The highest epoch of all that lies there, also of attempts that failed. */
 uint64_t alone_folder_epoch(const char *folder);
+/* One above that and above `heard`, which the journal has. -1: there is none, since somebody has
+ * made a folder of the last one: err names it. */
+int alone_folder_next_epoch(const char *folder, uint64_t heard, uint64_t *ret_epoch,
+                            struct err *err);
 
 /* The folder of the only part of the newest that is whole as far as its MANIFEST tells. True: there
  * is one. */

@@ -118,6 +118,7 @@ void alone_begin(struct alone *alone, const struct alone_settings *settings, uin
     CHECK(settings->keep >= 1 && settings->keep <= ALONE_KEEP_MAX);
     CHECK(settings->every_ms > 0);
     CHECK(epoch != 0);
+    CHECK(epoch <= CHECKPOINT_EPOCH_MAX);
     memset(alone, 0, sizeof(*alone));
     alone->settings = *settings;
     alone->epoch = epoch;

@@ -213,6 +213,7 @@ static void tell(struct allocation *allocation, struct told *told)
     if (entry->ended || process_state_stops(allocation->process.state))
         job->end_reason = (Ckpt__V1__Reason)entry->end_reason;
     job->exit_known = over && entry->ended_at_ms != 0 && entry->ended_status != UINT32_MAX;
+    job->imported = over && entry->imported;
     job->exit_status = job->exit_known ? (int32_t)entry->ended_status : 0;
     if (job->state == CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_BEING_CHECKPOINTED)
         tell_asked(allocation, job);
@@ -273,8 +274,8 @@ static void answer(const struct agent *agent, struct rpc_call *call, const char 
     reply.now_ms = agent->clock.wall_ms(agent->clock.context);
     if (only[0] != '\0' && reply.n_jobs == 0) {
         snprintf(text, sizeof(text),
-                 "no job %s of user %u is known on node %s; it may run on another node, or under "
-                 "another user",
+                 "job %s is not yours (user %u), or not there, as node %s knows; it may run on "
+                 "another node",
                  only, (unsigned)rpc_call_peer(call)->uid, node);
         rpc_call_finish(call, RPC_NOT_FOUND, text);
     } else {

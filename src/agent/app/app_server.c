@@ -104,6 +104,7 @@ void app_stream_ready(struct app_stream *stream, const struct restore_result *re
     snprintf(scratch_text, sizeof(scratch_text), "%s",
              result->scratch == NULL ? "" : result->scratch);
     ready.scratch = scratch_text;
+    ready.begins_without = result->begins_without;
     ready.node_id = node;
     ready.app_socket = app_socket;
     ready.app_requests = app_socket[0] != '\0';
@@ -385,6 +386,7 @@ void app_stream_take_identity(struct app_stream *stream)
     entry->asks_group = hello->asks_group;
     entry->asks_started = hello->asks_started;
     entry->ask_signal = hello->ask_signal;
+    entry->imported = hello->imports;
     user_path_take(&stream->allocation->folder, entry->work_dir, stream->folder);
     stream->folder = NULL;
 }

@@ -160,6 +160,7 @@ struct ledger_entry {
     uint32_t way_open;              /* enum way_open */
     char outside[ID_MAX_BYTES + 1]; /* the profile of WAY_OUTSIDE, where it may come to that; "" */
     char outside_endpoint[LEDGER_ENDPOINT_BYTES];
+    bool imported; /* its last ckpt-run here has brought the files of an import */
     char work_dir[LEDGER_WORK_DIR_BYTES];
     /* the highest attempt ever started; checkpoint_id 0: none */
     uint64_t checkpoint_id;

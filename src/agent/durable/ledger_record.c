@@ -18,6 +18,7 @@
     NUMBER(way_open)                                                                               \
     TEXT(outside)                                                                                  \
     TEXT(outside_endpoint)                                                                         \
+    NUMBER(imported)                                                                               \
     TEXT(work_dir)                                                                                 \
     TEXT(endpoint)                                                                                 \
     NUMBER(run)                                                                                    \

@@ -9,7 +9,7 @@
 
 enum {
     STOP_POLL_US = 50000,
-    RUN_POLL_US = 2000000, /* beside the pidfd */
+    RUN_POLL_US = 5000000, /* beside the pidfd, and its ckpt-run's word */
     NOTE_POLL_US = 200000,
     STATUS_WAIT_US = 3000000, /* for a ckpt-run that has to attach again to tell the wait status */
     UNREAPED_STATUS_WAIT_US = 60000000, /* ...that is there and stands still */

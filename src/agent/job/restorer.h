@@ -49,6 +49,7 @@ struct restore_result {
     uint32_t parts;             /* in how many it lies; 0: not known */
     bool from_copy;             /* it came from the node's own copy */
     const char *scratch;        /* with checkpoint_id 0: why; NULL, "": as was asked for */
+    bool begins_without;        /* ... one was wanted, and nobody has left it aside */
     const char *unwritten;      /* why its next checkpoint cannot be written now; "": it can be */
 };
 

@@ -11,8 +11,18 @@
 
 enum { ERROR_BYTES = OWNER_TEXT_BYTES };
 
-const char restorer_unregistered[] = "the broker does not know this allocation; register it first "
-                                     "(ckptctl jobs lists them)";
+/* `ckpt-run` says it in the owner's words (src/cli/owner_words.c). */
+void restorer_unregistered(const struct restorer *restorer, char *text, size_t size)
+{
+    const char *id = restorer->restore.asked.allocation_id;
+
+    CHECK(id[0] != '\0');
+    snprintf(text, size,
+             "the broker does not know this allocation; register it first: ckptctl register "
+             "--alloc %s --tenant TENANT --project PROJECT, or have the site's scheduler do so "
+             "(ckptctl jobs lists them)",
+             id);
+}
 
 /* ---- errors ---- */
 
@@ -165,7 +175,7 @@ static void error_text(const struct restorer *restorer, enum restore_over over,
         restore_refusal_text(restore, restorer->point, restorer->agent->node_id, text);
         return;
     case OVER_UNREGISTERED:
-        snprintf(text, ERROR_BYTES, "%s", restorer_unregistered);
+        restorer_unregistered(restorer, text, ERROR_BYTES);
         return;
     case OVER_NOBODYS:
         return;
@@ -262,6 +272,17 @@ static void scratch_text(const struct restorer *restorer, char text[RESTORE_TEXT
     }
 }
 
+/* Nobody has left a checkpoint aside. */
+static bool begins_without(const struct restorer *restorer)
+{
+    const Ckpt__V1__BeginWithout *without = restorer->point->without;
+
+    return restorer->restore.asked.what == RESTORE_FILES && without != NULL &&
+           (without->cause == CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_NONE_COMPLETE ||
+            without->cause == CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_UNREADABLE ||
+            without->cause == CKPT__V1__BEGIN_CAUSE__BEGIN_CAUSE_GIVEN_UP);
+}
+
 /* "": nothing is known against it. */
 static void unwritten_text(const struct restore_why *unwritten, char text[RESTORE_TEXT_BYTES])
 {
@@ -319,6 +340,7 @@ static void end_well(struct restorer *restorer, enum restore_over over)
     if (over == OVER_SCRATCH) {
         scratch_text(restorer, scratch);
         result.scratch = scratch;
+        result.begins_without = begins_without(restorer);
     } else if (over == OVER_JOINED) {
         result.notice = "this node joined a run that had begun: it restores nothing";
     } else if (over == OVER_ALONE) {

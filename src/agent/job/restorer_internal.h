@@ -50,7 +50,8 @@ void restorer_say(const struct restorer *restorer, enum restore_saying says,
                   const struct restore_event *event);
 
 /* restorer_end.c. */
-extern const char restorer_unregistered[]; /* the leader does not know the allocation */
+/* The leader does not know the allocation: what is to be typed. */
+void restorer_unregistered(const struct restorer *restorer, char *text, size_t size);
 void restorer_end(struct restorer *restorer, enum restore_over over,
                   const struct restore_event *event);
 

@@ -169,7 +169,7 @@ void restorer_say(const struct restorer *restorer, enum restore_saying says,
         restore_refusal_text(restore, restorer->point, restorer->agent->node_id, text);
         break;
     case SAYS_UNREGISTERED:
-        snprintf(text, sizeof(text), "%s", restorer_unregistered);
+        restorer_unregistered(restorer, text, sizeof(text));
         break;
     case SAYS_LEADERLESS:
         snprintf(text, sizeof(text),

@@ -18,6 +18,7 @@
 #include "src/agent/alone/alone_folder.h"
 #include "src/agent/daemon/config.h"
 #include "src/agent/run/run_keeper.h"
+#include "src/agent/run/run_region.h"
 #include "src/agent/run/run_say.h"
 #include "src/agent/run/words.h"
 #include "src/base/check.h"
@@ -310,6 +311,12 @@ bool run_alone_reaped(pid_t pid, int wait_status)
     return true;
 }
 
+void run_alone_close(bool ended)
+{
+    if (job.options != NULL && ended)
+        run_region_drop(run_region_path());
+}
+
 bool run_alone_refuses(const char *scratch)
 {
     if (job.options == NULL || scratch[0] == '\0')
@@ -319,6 +326,11 @@ bool run_alone_refuses(const char *scratch)
                   "%s/" ALONE_PLACE " is begun from",
                   job.folder, job.folder);
     return true;
+}
+
+bool run_alone_lacks(uint32_t restart_count)
+{
+    return job.options != NULL && (!job.options->from_scratch || restart_count > 0);
 }
 
 bool run_alone_say_next(void)

@@ -29,9 +29,14 @@ int run_alone_open(uv_loop_t *loop, struct run_options *options, const char *wor
 void run_alone_started(pid_t pid, uint64_t start_ticks);
 /* True: it was that one. */
 bool run_alone_reaped(pid_t pid, int wait_status);
+/* This program leaves; ended: no application runs on, and the memory by which it was asked is
+ * removed. */
+void run_alone_close(bool ended);
 /* The agent would have it begin from scratch for this reason; "": for none. True: it does not, and
  * that was said: of what is damaged nothing else will come. */
 bool run_alone_refuses(const char *scratch);
+/* Where there is no checkpoint, none was to be left aside. False: one was, or it has a cluster. */
+bool run_alone_lacks(uint32_t restart_count);
 /* How the job goes on, in the place of a cluster's word. False: it has a cluster. */
 bool run_alone_say_next(void);
 

@@ -15,7 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/agent/run/run_stand_in.h"
 #include "src/base/check.h"
+#include "src/base/id.h"
 
 enum { EXIT_NEVER_RELEASED = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
@@ -36,15 +38,18 @@ static void set_number(const char *name, uint32_t number, bool known)
     set_or_unset(name, known ? text : "");
 }
 
-void run_environment_take(struct run_environment *environment, const Ckpt__V1__AttachReady *ready)
+void run_environment_take(struct run_environment *environment, const Ckpt__V1__AttachReady *ready,
+                          const char *shm)
 {
     environment->node_id = ready->node_id;
     environment->restore_dir = ready->restore_dir;
     environment->app_socket = ready->app_socket;
     environment->app_requests = ready->app_requests;
-    environment->shm = ready->shm;
+    environment->shm = shm;
     environment->restore_uri = ready->restore_uri;
     environment->restore_label = ready->restore_label;
+    environment->restored_id = ready->checkpoint_id;
+    environment->begins_without = environment->begins_without || ready->begins_without;
     environment->restore_parts = ready->checkpoint_parts;
     environment->part = ready->part;
     environment->parts = ready->parts;
@@ -52,6 +57,12 @@ void run_environment_take(struct run_environment *environment, const Ckpt__V1__A
 
 static void child_environment(const struct run_environment *environment)
 {
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+
+    set_or_unset(STAND_IN_RESTORED, environment->restored_id != 0
+                                        ? checkpoint_id_format(environment->restored_id, id)
+                                    : environment->begins_without ? STAND_IN_NONE
+                                                                  : "");
     setenv("CKPT_ALLOCATION_ID", environment->allocation_id, 1);
     setenv("CKPT_NODE_ID", environment->node_id, 1);
     setenv("CKPT_DIR", environment->work_dir, 1);

@@ -9,6 +9,7 @@
 #ifndef CKPT_AGENT_RUN_CHILD_H
 #define CKPT_AGENT_RUN_CHILD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -28,6 +29,8 @@ struct run_environment {
     const char *shm;           /* memory in which it is asked; "" or NULL: otherwise */
     const char *restore_uri;   /* restore path: where the checkpoint lies; "": not so */
     const char *restore_label; /* of the checkpoint; "": none */
+    uint64_t restored_id;      /* 0: none */
+    bool begins_without;       /* restored_id 0: one was wanted */
     uint32_t restore_parts;    /* of which the checkpoint consists; 0: not known */
     uint32_t restart_count;
     uint32_t part, parts; /* parts 0: not known */
@@ -35,8 +38,9 @@ struct run_environment {
     const struct start_signals *signals;
 };
 
-/* The words of the agent for this start; the texts stay the message's. */
-void run_environment_take(struct run_environment *environment, const Ckpt__V1__AttachReady *ready);
+/* The words of the agent for this start; the texts stay the message's. shm: as it was made. */
+void run_environment_take(struct run_environment *environment, const Ckpt__V1__AttachReady *ready,
+                          const char *shm);
 
 struct run_child {
     pid_t pid;      /* a process group of its own from the start */

@@ -16,15 +16,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "src/agent/durable/why_note.h"
 #include "src/agent/run/run_keeper.h"
 #include "src/agent/run/run_lsf_answer.h"
 #include "src/agent/run/run_lsf_output.h"
 #include "src/agent/run/run_say.h"
+#include "src/agent/transparent/front_words.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
 
 #define FRONT_VERB "erestart"
-#define FRONT_SELF "/proc/self/exe"
 #define WHY_NAME   "ckpt-run.why"
 
 enum {
@@ -43,26 +44,15 @@ enum {
 char *const *run_erestart_command(const struct run_options *options, const char *work_dir,
                                   const char *restore_dir)
 {
-    static char **words;
-    size_t count = 0;
+    static char **line;
+    const char *const own[] = {FRONT_VERB, options->echkpnt,
+                               options->echkpnt_options == NULL ? "" : options->echkpnt_options,
+                               options->allocation_id, restore_dir};
 
+    _Static_assert(ARRAY_COUNT(own) + 1 == WORDS, "with its own name before");
     CHECK(restore_dir[0] == '/');
     lsf_group_drop(work_dir);
-    while (options->command[count] != NULL)
-        count++;
-    for (size_t i = 0; words != NULL && i < WORDS; i++)
-        free(words[i]);
-    free(words);
-    words = check_calloc(WORDS + count + 1, sizeof(*words));
-    words[0] = check_strdup(FRONT_SELF);
-    words[1] = check_strdup(FRONT_VERB);
-    words[2] = check_strdup(options->echkpnt);
-    words[3] = check_strdup(options->echkpnt_options == NULL ? "" : options->echkpnt_options);
-    words[4] = check_strdup(options->allocation_id);
-    words[5] = check_strdup(restore_dir);
-    for (size_t i = 0; i < count; i++)
-        words[WORDS + i] = options->command[i];
-    return words;
+    return front_words_make(own, ARRAY_COUNT(own), options->command, &line);
 }
 
 bool run_erestart_runs(pid_t pid)
@@ -83,25 +73,10 @@ bool run_erestart_runs(pid_t pid)
 
 void run_erestart_why(const char *work_dir, pid_t pid, char *ret_why, size_t size)
 {
-    char path[PATH_MAX], text[WHY_BYTES + 16], number[16];
-    ssize_t got = -1;
-    size_t length;
-    int fd;
+    char number[16];
 
-    ret_why[0] = '\0';
-    snprintf(path, sizeof(path), "%s/" WHY_NAME, work_dir);
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0)
-        return;
-    got = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    (void)unlink(path);
-    text[got < 0 ? 0 : got] = '\0';
-    length = (size_t)snprintf(number, sizeof(number), "%d ", (int)pid);
-    if (strncmp(text, number, length) != 0)
-        return;
-    text[strcspn(text, "\n")] = '\0';
-    (void)text_shown(text + length, ret_why, size);
+    snprintf(number, sizeof(number), "%d ", (int)pid);
+    (void)why_note_take(&(struct why_note){work_dir, WHY_NAME}, number, ret_why, size);
 }
 
 /* ---- the front ---- */
@@ -119,22 +94,15 @@ static struct {
 __attribute__((noreturn, format(printf, 2, 3))) static void fail_with(int status,
                                                                       const char *format, ...)
 {
-    char text[WHY_BYTES], path[PATH_MAX];
+    char text[WHY_BYTES], note[WHY_BYTES + 16];
     va_list arguments;
-    FILE *file;
-    int fd;
 
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
     run_say_error("%s", text);
-    snprintf(path, sizeof(path), "%s/" WHY_NAME, front.work_dir);
-    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    file = fd < 0 ? NULL : fdopen(fd, "w");
-    if (file != NULL) {
-        fprintf(file, "%d %s\n", (int)getpid(), text);
-        fclose(file);
-    }
+    snprintf(note, sizeof(note), "%d %s\n", (int)getpid(), text);
+    why_note_leave(&(struct why_note){front.work_dir, WHY_NAME}, note);
     _exit(status);
 }
 
@@ -370,16 +338,6 @@ static bool is_own(pid_t pid)
     return stat(path, &stat_of) == 0 && stat_of.st_uid == geteuid();
 }
 
-/* 128 + n, where a signal has ended it, by that signal. */
-__attribute__((noreturn)) static void end_as(int wait_status)
-{
-    if (!WIFSIGNALED(wait_status))
-        _exit(WEXITSTATUS(wait_status));
-    signal(WTERMSIG(wait_status), SIG_DFL);
-    raise(WTERMSIG(wait_status));
-    _exit(128 + WTERMSIG(wait_status));
-}
-
 __attribute__((noreturn)) static void refuse_answer(enum lsf_answer answer, char *text)
 {
     char line[128];
@@ -418,13 +376,13 @@ __attribute__((noreturn)) static void wait_for_job(int fd, pid_t job)
             (void)poll(NULL, 0, WAIT_MS);
         while ((ended = waitpid(-1, &wait_status, WNOHANG)) > 0) {
             if (ended == job || (ended == front.child && wait_status != 0))
-                end_as(wait_status);
+                front_end_as(wait_status);
             if (ended == front.child)
                 erestart_runs = false;
             last_status = ended == front.child ? wait_status : last_status;
         }
         if (!erestart_runs && !is_own(job))
-            end_as(last_status);
+            front_end_as(last_status);
     }
 }
 
@@ -459,7 +417,7 @@ __attribute__((noreturn)) static void run_job(void)
 
 static bool is_front(int argc, char **argv)
 {
-    return argc > WORDS && strcmp(argv[0], FRONT_SELF) == 0 && strcmp(argv[1], FRONT_VERB) == 0;
+    return argc > WORDS && front_words_are(argv, FRONT_VERB);
 }
 
 void run_erestart_front(int argc, char **argv)

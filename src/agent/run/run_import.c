@@ -160,6 +160,7 @@ static void child_options(const struct import *import, struct run_options *ret_o
                                         .restart_on = RUN_RESTART_NEVER,
                                         .from_scratch = true,
                                         .once = true,
+                                        .imports = true,
                                         .command = command};
 }
 

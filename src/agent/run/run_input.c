@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "src/agent/run/run_inherited.h"
@@ -69,10 +70,23 @@ static void begin_file_again(void)
     close(fd);
 }
 
+/* One that goes on from a checkpoint finds what it has read before. */
+static void say_file(void)
+{
+    struct stat stat;
+
+    CHECK(input.mark.kind == INPUT_FILE);
+    if (fstat(input.kept, &stat) == 0 && S_ISREG(stat.st_mode) && stat.st_size > input.mark.first)
+        run_say("standard input is a file: each restart reads it again from where this start "
+                "does, also one that goes on from a checkpoint");
+}
+
 void run_input_prepare(bool may_restart)
 {
     if (input.started && input.mark.kind == INPUT_FILE)
         begin_file_again();
+    else if (!input.ran && input.mark.kind == INPUT_FILE && may_restart)
+        say_file();
     else if (input.started && input.mark.kind == INPUT_TERMINAL)
         run_say("standard input is a terminal: what was typed before is not typed again");
     else if (!input.started && input_is_stream(input.mark.kind) && may_restart) {

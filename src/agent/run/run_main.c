@@ -113,6 +113,7 @@ static void give_up(uv_timer_t *timer);
 
 __attribute__((noreturn)) static void leave(int code)
 {
+    run_alone_close(run.state != RUN_RUNNING);
     run_input_close();
     run_command_close();
     fflush(NULL);
@@ -378,6 +379,7 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
                                           .run = checkpoint_id_format(ready->run, run_number),
                                           .socket = socket,
                                           .restart_count = run.restart_count,
+                                          .begins_without = run_alone_lacks(run.restart_count),
                                           .signals = &run.found};
     const struct keeper_start start = {
         .work_dir = run.work_dir,
@@ -389,10 +391,10 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
     struct proc_stat stat;
     struct err err = {0};
     char *const *command = run_attributes_line(&run.options, ready, &err);
-    int failure = run_start_prepare(run_front_program(command), ready->shm, &err);
+    int failure = run_start_prepare(run_front_program(command), &run.options, ready->shm, &err);
 
     run_note_drop();
-    run_environment_take(&environment, ready);
+    run_environment_take(&environment, ready, run_region_path());
     run_keeper_folder(folder);
     if (proc_socket_name(run.options.socket, socket) != 0)
         socket[0] = '\0';

@@ -5,6 +5,7 @@
 
 #include "src/agent/node/machine.h"
 #include "src/agent/run/run_erestart.h"
+#include "src/agent/run/run_question.h"
 #include "src/agent/run/run_transparent.h"
 
 static struct {
@@ -30,6 +31,7 @@ void run_note_drop(void)
 
     notes.machine.file_remove(notes.machine.context, &file);
     opened_close(folder);
+    question_drop(notes.work_dir);
 }
 
 /* Before the agent is woken, so that it is there for whichever agent looks: this one, or one that

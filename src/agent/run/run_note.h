@@ -15,7 +15,7 @@
 
 /* work_dir: the caller's, for as long as this is used. */
 void run_note_open(uv_loop_t *loop, const char *work_dir);
-/* Of an earlier start. */
+/* Of an earlier start, with a question to it. */
 void run_note_drop(void);
 /* "" comes back when the work folder has it. */
 int run_note_leave(const struct end_note *note, char ret_text[END_NOTE_BYTES], struct err *err);

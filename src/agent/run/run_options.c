@@ -157,7 +157,10 @@ static const char usage_after[] =
     "\n"
     "The exit code is the application's, 128 + n when signal n ended it, 127 when it was not "
     "found,\n"
-    "126 when it cannot be executed, 125 when ckpt-run itself failed.\n";
+    "126 when it cannot be executed, 125 when ckpt-run itself failed, or when the cluster does "
+    "not\n"
+    "know the job, or does not let it begin here, for some 4 s: the last line says the next "
+    "step.\n";
 
 void run_usage(FILE *to)
 {

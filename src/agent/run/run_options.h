@@ -45,6 +45,7 @@ struct run_options {
     Ckpt__V1__RestoreMode restore; /* UNSPECIFIED: as registered */
     bool stay;                     /* for runs that are to come */
     bool once;                     /* it leaves when its first run has ended: no word asks for it */
+    bool imports;                  /* ... which brings the files of an import; no word likewise */
     bool replace;                  /* an application that runs without a ckpt-run */
     bool quiet;                    /* only why it fails itself */
     bool help;

@@ -110,12 +110,22 @@ void output_line_drain(void)
         ;
 }
 
-void output_line_wait(uint64_t end_ms)
+void output_line_wait(uint64_t end_ms, const int *wakes, size_t count)
 {
-    for (uint64_t now_ms = output_line_now_ms(); now_ms < end_ms; now_ms = output_line_now_ms()) {
-        struct pollfd readable = {.fd = output.from, .events = POLLIN};
+    struct pollfd readable[1 + OUTPUT_LINE_WAKES_MAX];
+    bool woken = false;
 
-        if (poll(&readable, output.from >= 0 ? 1 : 0, (int)(end_ms - now_ms)) > 0)
+    CHECK(count <= OUTPUT_LINE_WAKES_MAX);
+    for (uint64_t now_ms = output_line_now_ms(); now_ms < end_ms && !woken;
+         now_ms = output_line_now_ms()) {
+        readable[0] = (struct pollfd){.fd = output.from, .events = POLLIN};
+        for (size_t i = 0; i < count; i++)
+            readable[1 + i] = (struct pollfd){.fd = wakes[i], .events = POLLIN};
+        if (poll(readable, 1 + count, (int)(end_ms - now_ms)) <= 0)
+            continue;
+        for (size_t i = 0; i < count; i++)
+            woken = woken || readable[1 + i].revents != 0;
+        if (readable[0].revents != 0)
             (void)pass_some();
     }
 }

@@ -11,6 +11,7 @@
 #define CKPT_AGENT_RUN_OUTPUT_LINE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -21,8 +22,9 @@ void output_line_open(const char *text);
 void output_line_become(void);
 void output_line_begun(void);
 uint64_t output_line_now_ms(void); /* monotonic */
-/* Passes on what comes until then. */
-void output_line_wait(uint64_t end_ms);
+enum { OUTPUT_LINE_WAKES_MAX = 4 };
+/* Passes on what comes until then, or until one of these can be read (-1: none). */
+void output_line_wait(uint64_t end_ms, const int *wakes, size_t count);
 /* ... what is there, at the program's end. */
 void output_line_drain(void);
 /* A line had the text since output_line_forget(). */

@@ -17,8 +17,7 @@
 /* Options point into it: it stays open. */
 static struct {
     struct profile profile;
-    char name[ID_MAX_BYTES + 1]; /* AUTO, KNOWN: the one that knows the program */
-    const char *program;
+    struct profile_known known; /* AUTO, KNOWN */
     enum { TAKEN_NAMED, TAKEN_AUTO, TAKEN_NONE, TAKEN_KNOWN } how;
 } taken;
 
@@ -103,7 +102,7 @@ static int take_known(struct run_options *options, char *const *command, bool wa
                       run_profile_add_fn *add, struct err *err)
 {
     bool known = command[0] != NULL && !asks_by_options(options) &&
-                 profile_of_command(command, &taken.profile, taken.name, &taken.program);
+                 profile_of_command(command, &taken.profile, &taken.known);
 
     options->profile = "";
     options->finds_way = wanted && !known && !asks_by_options(options);
@@ -150,7 +149,8 @@ void run_profile_say(void)
 {
     switch (taken.how) {
     case TAKEN_AUTO:
-        run_say("--profile auto takes %s, which knows %s: %s", taken.name, taken.program,
+        run_say("--profile auto takes %s, which knows %s%s%s: %s", taken.known.name,
+                taken.known.program, taken.known.version[0] == '\0' ? "" : " ", taken.known.version,
                 taken.profile.about);
         break;
     case TAKEN_NONE:
@@ -162,7 +162,7 @@ void run_profile_say(void)
         break;
     case TAKEN_KNOWN:
         run_say("%s is a program of the profile %s, which --profile auto would take: %s",
-                taken.program, taken.name, taken.profile.about);
+                taken.known.program, taken.known.name, taken.profile.about);
         break;
     case TAKEN_NAMED:
         break;

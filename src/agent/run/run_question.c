@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "src/base/check.h"
+#include "src/base/id.h"
 #include "src/base/text.h"
 
 bool question_read(const char *work_dir, struct question *ret_question)
@@ -32,6 +33,27 @@ bool question_read(const char *work_dir, struct question *ret_question)
     if (file != NULL)
         fclose(file);
     return ret_question->hint[0] != '\0' && ret_question->directory[0] == '/';
+}
+
+void question_drop(const char *work_dir)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%.4000s/request", work_dir);
+    (void)unlink(path);
+}
+
+void question_newest(const char *hint, uint64_t *newest)
+{
+    const char *attempt = strrchr(hint, '-');
+    char text[HINT_TEXT_BYTES] = "";
+    uint64_t id;
+
+    CHECK(strlen(hint) < sizeof(text));
+    if (attempt != NULL)
+        memcpy(text, hint, (size_t)(attempt - hint));
+    if (checkpoint_id_parse(text, &id) == 0 && id > *newest)
+        *newest = id;
 }
 
 bool question_same_checkpoint(const char *hint, const char *other)

@@ -23,6 +23,10 @@ struct question {
 
 /* False: nothing is asked, or it was withdrawn. */
 bool question_read(const char *work_dir, struct question *ret_question);
+/* Nothing is asked of what has not begun: an agent that died had left it. */
+void question_drop(const char *work_dir);
+/* *newest becomes the checkpoint of that hint, where that is a later one. */
+void question_newest(const char *hint, uint64_t *newest);
 /* Both hints are of one checkpoint: of two attempts at it, or of the same one. */
 bool question_same_checkpoint(const char *hint, const char *other);
 int question_answer(const char *work_dir, const struct sentinel *answer);

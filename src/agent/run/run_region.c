@@ -7,11 +7,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "src/agent/run/run_child.h"
-#include "src/agent/run/run_options.h"
+#include "src/agent/run/run_say.h"
 #include "src/ask/region.h"
+#include "src/base/check.h"
+#include "src/base/text.h"
+
+static char made[ASK_REGION_PATH_BYTES]; /* for the application that is started; "": none */
 
 /* All of it has room from here on: a page that finds none when it is touched is a SIGBUS. */
 static int fill_region(int fd)
@@ -31,7 +36,8 @@ static int refuse_region(const char *path, int failure, struct err *err)
         return err_set(
             err, ERR_INVALID,
             "the shared memory %s is there already and cannot be removed (%s): remove it, "
-            "or, where another user has made it, have root do so",
+            "or, where another user has made it, have root do so; another --work-dir gives it "
+            "another name",
             path, strerror(failure));
     if (failure == ENOSPC)
         return err_set(err, ERR_FULL,
@@ -66,13 +72,46 @@ int run_region_make(const char *path, struct err *err)
     return refuse_region(path, failure, err);
 }
 
-int run_start_prepare(const char *program, const char *path, struct err *err)
+/* One way of several fails with it: the application may show another. */
+static int region_do_without(const struct err *why)
+{
+    CHECK(made[0] == '\0');
+    run_say("%s; the application is started without it, and can be asked in each other way",
+            why->text);
+    return 0;
+}
+
+int run_start_prepare(const char *program, const struct run_options *options, const char *path,
+                      struct err *err)
 {
     int failure = err->text[0] != '\0' ? EINVAL : run_child_find(program);
+    struct err why = {0};
 
+    made[0] = '\0';
     if (failure != 0)
         return failure;
-    return run_region_make(path, err) == 0 ? 0 : EACCES;
+    if (run_region_make(path, &why) == 0) {
+        text_copy(made, sizeof(made), path);
+        return 0;
+    }
+    if (options->finds_way)
+        return region_do_without(&why);
+    *err = why;
+    return EACCES;
+}
+
+const char *run_region_path(void)
+{
+    return made;
+}
+
+void run_region_drop(const char *path)
+{
+    struct stat stat;
+
+    if (ask_region_name(path) != NULL && lstat(path, &stat) == 0 && stat.st_uid == geteuid() &&
+        S_ISREG(stat.st_mode))
+        (void)unlink(path);
 }
 
 int run_start_status(int failure)

@@ -16,10 +16,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/agent/run/run_saved_links.h"
+#include "src/agent/run/run_saved_paths.h"
 #include "src/base/check.h"
 #include "src/profile/patterns.h"
 
-enum { COPY_BYTES = 1 << 20, WALK_DESCRIPTORS = 16, LEFT_OUT_MAX = 8 };
+enum { COPY_BYTES = 1 << 20, WALK_DESCRIPTORS = 16 };
 
 /* ---- finding ---- */
 
@@ -32,50 +34,6 @@ static struct {
     size_t earlier; /* files of the patterns before */
     bool outputs;   /* they say nothing of the state */
 } search;
-
-static struct {
-    struct {
-        dev_t device;
-        ino_t number;
-    } items[LEFT_OUT_MAX];
-    size_t count;
-} left_out;
-
-void saved_files_leave_out(int descriptor)
-{
-    struct stat stat_of;
-
-    if (descriptor < 0 || fstat(descriptor, &stat_of) != 0 || left_out.count == LEFT_OUT_MAX)
-        return;
-    left_out.items[left_out.count].device = stat_of.st_dev;
-    left_out.items[left_out.count++].number = stat_of.st_ino;
-}
-
-static bool is_left_out(const struct stat *stat)
-{
-    for (size_t i = 0; i < left_out.count; i++)
-        if (left_out.items[i].number == stat->st_ino && left_out.items[i].device == stat->st_dev)
-            return true;
-    return false;
-}
-
-/* The file, or a folder that its name leads through. */
-static bool lies_left_out(const char *path)
-{
-    char part[PATH_MAX];
-    struct stat stat_of;
-    size_t length = 0;
-
-    CHECK(path[0] != '\0');
-    while (left_out.count > 0 && path[length] != '\0') {
-        length += strspn(path + length, "/");
-        length += strcspn(path + length, "/");
-        snprintf(part, sizeof(part), "%.*s", (int)length, path);
-        if (lstat(part, &stat_of) == 0 && is_left_out(&stat_of))
-            return true;
-    }
-    return false;
-}
 
 static bool is_known(const char *path)
 {
@@ -102,7 +60,7 @@ static void add_file(const char *path, const struct stat *stat)
     struct saved_files *files = search.files;
     const struct timespec *changed = &stat->st_mtim;
 
-    if (!S_ISREG(stat->st_mode))
+    if (!S_ISREG(stat->st_mode) || strcmp(path, SAVED_LINKS_NAME) == 0)
         return;
     search.matched = true;
     search.newer = search.newer || changed->tv_sec > search.newer_than.tv_sec ||
@@ -123,17 +81,30 @@ static void add_file(const char *path, const struct stat *stat)
                  (uint64_t)stat->st_ino;
 }
 
+static void add_link(const char *path)
+{
+    struct saved_files *files = search.files;
+
+    for (size_t i = 0; i < files->link_count; i++)
+        if (strcmp(files->links[i], path) == 0)
+            return;
+    if (files->link_count == SAVED_FILES_MAX) {
+        refuse_files(files, "more than %d symbolic links match --checkpoint-files",
+                     SAVED_FILES_MAX);
+        return;
+    }
+    files->links[files->link_count++] = check_strdup(path);
+}
+
 static int visit_found(const char *path, const struct stat *stat, int kind, struct FTW *place)
 {
     (void)place;
-    if (is_left_out(stat))
+    if (saved_path_leaves_out(stat))
         return kind == FTW_D ? FTW_SKIP_SUBTREE : FTW_CONTINUE;
     if (kind == FTW_F)
         add_file(path, stat);
     else if ((kind == FTW_SL || kind == FTW_SLN) && !search.outputs)
-        refuse_files(search.files,
-                     "%.150s is a symbolic link, and links are not saved: name what it leads to",
-                     path);
+        add_link(path);
     return FTW_CONTINUE;
 }
 
@@ -145,7 +116,7 @@ static void find_pattern(const char *pattern)
     search.earlier = search.files->count;
     if (glob(pattern, 0, NULL, &found) == 0) {
         for (size_t i = 0; i < found.gl_pathc; i++)
-            if (!lies_left_out(found.gl_pathv[i]))
+            if (!saved_path_lies_left_out(found.gl_pathv[i]))
                 (void)nftw(found.gl_pathv[i], visit_found, WALK_DESCRIPTORS,
                            FTW_PHYS | FTW_ACTIONRETVAL);
     }
@@ -157,7 +128,8 @@ void saved_files_find(const char *patterns, const struct timespec *newer_than,
 {
     char pattern[PATTERN_BYTES];
 
-    *ret_files = (struct saved_files){.paths = check_calloc(SAVED_FILES_MAX, sizeof(char *))};
+    *ret_files = (struct saved_files){.paths = check_calloc(SAVED_FILES_MAX, sizeof(char *)),
+                                      .links = check_calloc(SAVED_FILES_MAX, sizeof(char *))};
     search.files = ret_files;
     search.outputs = false;
     search.newer_than = *newer_than;
@@ -191,24 +163,13 @@ void saved_files_free(struct saved_files *files)
     for (size_t i = 0; i < files->count; i++)
         free(files->paths[i]);
     free(files->paths);
+    for (size_t i = 0; i < files->link_count; i++)
+        free(files->links[i]);
+    free(files->links);
     *files = (struct saved_files){0};
 }
 
 /* ---- copying ---- */
-
-static int make_parents(const char *path)
-{
-    char folder[PATH_MAX];
-
-    snprintf(folder, sizeof(folder), "%s", path);
-    for (char *slash = strchr(folder + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        if (mkdir(folder, 0700) != 0 && errno != EEXIST)
-            return -1;
-        *slash = '/';
-    }
-    return 0;
-}
 
 /* At once where the file system shares blocks. */
 static int copy_bytes(int from, int to)
@@ -231,7 +192,7 @@ static int copy_file(const char *path, const char *target, struct err *err)
 {
     int from = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), to = -1, failed;
 
-    if (from >= 0 && make_parents(target) == 0)
+    if (from >= 0 && saved_path_make_parents(target) == 0)
         to = open(target, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     failed = to < 0 || copy_bytes(from, to) != 0 ? errno : 0;
     if (to >= 0 && close(to) != 0 && failed == 0)
@@ -253,7 +214,7 @@ int saved_files_copy(const struct saved_files *files, const char *folder, struct
         if (copy_file(files->paths[i], target, err) != 0)
             return -1;
     }
-    return 0;
+    return saved_links_copy(files, folder, err);
 }
 
 /* ---- bringing back ---- */
@@ -321,11 +282,14 @@ static int bring_back(const char *path, const struct stat *stat, int kind, struc
     char new_name[PATH_MAX];
 
     (void)stat, (void)place;
-    if (kind != FTW_F)
-        return 0;
     name += strspn(name, "/");
-    if (lies_left_out(name)) /* saved by a release that did not leave it out */
+    if ((kind != FTW_F && kind != FTW_SL) ||
+        saved_path_lies_left_out(name)) /* saved by a release that did not leave it out */
         return 0;
+    if (kind == FTW_SL)
+        return saved_link_bring_back(path, name, coming.err);
+    if (strcmp(name, SAVED_LINKS_NAME) == 0)
+        return saved_links_bring_back(path, coming.err);
     if (is_output(name) && begins_with(name, path))
         return 0;
     if (snprintf(new_name, sizeof(new_name), "%s.ckpt-new", name) >= PATH_MAX)

@@ -3,6 +3,7 @@
  *
  * Flow     saved_files_find() until every pattern has a newer file and nothing changes any more;
  *          saved_files_add_outputs(); saved_files_copy(); at a start saved_files_bring_back().
+ *          Symbolic links are saved as links (run_saved_links.h).
  * Shapes   patterns of src/profile/patterns.h; a folder stands for all below it. At
  *          most SAVED_FILES_MAX files. Names are relative and stay so in the checkpoint. An output
  *          need not be there, nor be newer or quiet; a link among outputs is passed over.
@@ -25,7 +26,9 @@ struct saved_files {
     char **paths;
     size_t count;
     uint64_t bytes;
-    /* for people: the reason why they cannot be saved, as a link among them; "": they can */
+    char **links; /* symbolic ones among them (run_saved_links.h) */
+    size_t link_count;
+    /* for people: the reason why they cannot be saved; "": they can */
     char refused[SAVED_PATTERN_BYTES];
     uint64_t sum; /* changes with any size or time of change */
     /* the first pattern that has no file newer than asked for; "": all have one */
@@ -34,9 +37,6 @@ struct saved_files {
     char unmatched[SAVED_PATTERN_BYTES]; /* the first pattern that no file matches; "": none */
 };
 
-/* Neither that file nor anything of that folder is found or brought back, whatever the patterns
- * say; up to 8. */
-void saved_files_leave_out(int descriptor);
 void saved_files_find(const char *patterns, const struct timespec *newer_than,
                       struct saved_files *ret_files);
 /* Those that no pattern of the state has found. */

@@ -20,10 +20,16 @@
 #include "src/agent/run/run_output_line.h"
 #include "src/agent/run/run_question.h"
 #include "src/agent/run/run_saved_files.h"
+#include "src/agent/run/run_saved_links.h"
+#include "src/agent/run/run_saved_paths.h"
 #include "src/agent/run/run_say.h"
 #include "src/agent/run/run_started.h"
+#include "src/agent/run/run_wake.h"
 #include "src/agent/run/run_wish.h"
+#include "src/agent/run/words.h"
+#include "src/agent/transparent/front_words.h"
 #include "src/base/check.h"
+#include "src/base/id.h"
 #include "src/base/text.h"
 
 enum {
@@ -53,6 +59,7 @@ static struct {
     struct timespec since;  /* by the clock of the file system: later files are of the save */
     uint64_t sum, quiet_ms; /* of its files, and for how long it has stood */
     struct aside aside;
+    uint64_t newest; /* checkpoint of which this process knows: restored, or asked for; 0: none */
     char given[HINT_TEXT_BYTES]; /* to this question the save set aside went; "": to none yet */
     unsigned empty_ends;         /* in a row */
     bool killed;                 /* it was told to end by a signal of its own */
@@ -64,11 +71,14 @@ static volatile sig_atomic_t told_to_end; /* by this signal; 0: it was not */
 static void on_end_signal(int number)
 {
     told_to_end = number;
+    wake_signal();
 }
 
+/* Also that its program has ended. */
 static void on_other_signal(int number)
 {
     (void)number;
+    wake_signal();
 }
 
 /* Signals go to the whole job: the program decides, and its end is this one's. A copy beyond its
@@ -76,10 +86,11 @@ static void on_other_signal(int number)
  * and with the default of all others (execve(2)). */
 static void hold_signals(void)
 {
-    static const int held[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGXFSZ};
+    static const int held[] = {SIGTERM, SIGINT,  SIGQUIT, SIGHUP,
+                               SIGUSR1, SIGUSR2, SIGXFSZ, SIGCHLD};
 
     for (size_t i = 0; i < ARRAY_COUNT(held); i++) {
-        const bool ends = held[i] != SIGUSR1 && held[i] != SIGUSR2 && held[i] != SIGXFSZ;
+        const bool ends = i < 4;
         const struct sigaction action = {.sa_handler = ends ? on_end_signal : on_other_signal,
                                          .sa_flags = SA_RESTART};
         struct sigaction before;
@@ -186,6 +197,7 @@ static void give_answer(struct sentinel *answer)
     if (question_answer(self.work_dir, answer) != 0)
         run_say_error("%s/done cannot be written: %s", self.work_dir, strerror(errno));
     memcpy(self.answered, self.question.hint, sizeof(self.answered));
+    question_newest(self.question.hint, &self.newest);
     self.question.hint[0] = '\0';
 }
 
@@ -363,6 +375,17 @@ static bool has_signs(void)
            (self.as.line == NULL || output_line_seen());
 }
 
+static void save_judged(const struct saved_files *files)
+{
+    char why[WHY_BYTES];
+
+    saved_links_judge(files, &self.since, why, sizeof(why));
+    if (why[0] != '\0')
+        answer_failed(why);
+    else
+        save_files(files);
+}
+
 /* Of a program that goes on: its files are newer, and nothing changes any more. */
 static void look_for_files(void)
 {
@@ -377,7 +400,7 @@ static void look_for_files(void)
         answer_failed(files.refused);
     else if (signs && files.missing[0] == '\0' && self.quiet_ms >= quiet_ms) {
         add_outputs(&files);
-        save_files(&files);
+        save_judged(&files);
         if (self.question.hint[0] == '\0') { /* an end with 0 is that of its work again */
             if (self.as.file != NULL)
                 (void)unlink(self.as.file);
@@ -393,13 +416,10 @@ __attribute__((noreturn)) static void end_as(int wait_status)
 {
     if (self.as.file != NULL)
         (void)unlink(self.as.file);
-    aside_drop(self.work_dir, &self.aside);
+    if (wait_status == 0) /* else a start after this one goes on from it */
+        aside_drop(self.work_dir, &self.aside);
     run_input_close();
-    if (!WIFSIGNALED(wait_status))
-        _exit(WEXITSTATUS(wait_status));
-    signal(WTERMSIG(wait_status), SIG_DFL);
-    raise(WTERMSIG(wait_status));
-    _exit(128 + WTERMSIG(wait_status));
+    front_end_as(wait_status);
 }
 
 /* Status 0 would say that its work is complete. */
@@ -414,10 +434,12 @@ static void judge_files(const struct saved_files *files, char *ret_why, size_t s
 {
     const bool told_by_file = self.as.file != NULL && !self.as.unasked;
 
-    ret_why[0] = '\0';
+    saved_links_judge(files, &self.since, ret_why, size);
     if (files->refused[0] != '\0')
         text_copy(ret_why, size, files->refused);
-    else if (told_by_file && files->missing[0] != '\0')
+    if (ret_why[0] != '\0')
+        return;
+    if (told_by_file && files->missing[0] != '\0')
         snprintf(ret_why, size, "it ended, and no file of \"%.100s\" is newer than %.60s",
                  files->missing, self.as.file);
     else if (files->newer && files->unmatched[0] != '\0')
@@ -460,6 +482,10 @@ static void set_aside(int wait_status)
 
     find_files(&files);
     judge_files(&files, why, sizeof(why));
+    if (told_to_end && !files.newer) { /* an end as it was told to, without a save */
+        saved_files_free(&files);
+        return;
+    }
     self.empty_ends = files.newer ? 0 : self.empty_ends + 1;
     if (self.empty_ends == EMPTY_ENDS_MAX) {
         run_say_error("the program has ended %u times in a row as one that has saved, and has not "
@@ -471,12 +497,15 @@ static void set_aside(int wait_status)
         say_empty();
     if (why[0] != '\0')
         run_say_error("what the program has saved by itself is no checkpoint: %s", why);
-    else if (aside_take(self.work_dir, files.newer ? &files : NULL, &self.aside, &err) != 0)
+    else if (aside_take(self.work_dir, files.newer ? &files : NULL, self.newest, &self.aside,
+                        &err) != 0)
         run_say_error("what the program has saved by itself cannot be set aside: %s", err.text);
     saved_files_free(&files);
     if (why[0] != '\0' || err.text[0] != '\0')
         return;
     self.given[0] = '\0';
+    if (told_to_end)
+        return;
     if (self.question.hint[0] != '\0')
         hand_aside_over();
     else if (has_one_part())
@@ -536,10 +565,10 @@ static void program_ended(int wait_status)
         end_as(wait_status);
     if (asked)
         answer_ended();
+    else if (!self.told || self.as.unasked) /* else: the question was withdrawn */
+        set_aside(wait_status);
     if (told_to_end)
         end_unfinished(wait_status);
-    if (!asked && (!self.told || self.as.unasked)) /* else: the question was withdrawn */
-        set_aside(wait_status);
     if (asked || self.as.requeues)
         wait_until_taken();
     if (told_to_end)
@@ -573,6 +602,12 @@ static void look_once(void)
     wish_step(output_line_now_ms());
 }
 
+/* Nothing is in hand: only a question, a signal or the program's end begins a step. */
+static bool is_idle(void)
+{
+    return self.question.hint[0] == '\0' && !wish_wanted();
+}
+
 static void bring_files_back(void)
 {
     const char *folder = getenv("CKPT_RESTORE_DIR");
@@ -594,11 +629,46 @@ static void leave_out(void)
 {
     const char *checkpoints = getenv(STAND_IN_CHECKPOINTS);
 
-    saved_files_leave_out(open(self.work_dir, O_PATH | O_CLOEXEC));
+    saved_path_leave_out(open(self.work_dir, O_PATH | O_CLOEXEC));
     if (checkpoints != NULL)
-        saved_files_leave_out(open(checkpoints, O_PATH | O_CLOEXEC));
+        saved_path_leave_out(open(checkpoints, O_PATH | O_CLOEXEC));
     for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++)
-        saved_files_leave_out(stream);
+        saved_path_leave_out(stream);
+}
+
+/* A save that a start before has set aside, and of which no checkpoint was made: it has the work
+ * since the last one, whoever has killed that start. */
+static void take_up_aside(void)
+{
+    const char *restored = getenv(STAND_IN_RESTORED);
+    char clock[WORDS_BYTES];
+    struct err err = {0};
+
+    CHECK(self.program == 0);
+    self.newest = 0;
+    if (restored != NULL && strcmp(restored, STAND_IN_NONE) != 0)
+        (void)checkpoint_id_parse(restored, &self.newest);
+    if (!aside_find(self.work_dir, &self.aside) || restored == NULL ||
+        self.newest > self.aside.newest) { /* the former has it, or is later */
+        if (self.aside.there && restored == NULL)
+            run_say("the files that the program saved by itself at %s are dropped: this start is "
+                    "to begin without them",
+                    words_clock(self.aside.at_ms, clock));
+        aside_drop(self.work_dir, &self.aside);
+        return;
+    }
+    if (aside_bring_back(self.work_dir, &(struct saved_names){file_patterns(), self.as.outputs},
+                         &err) != 0) {
+        run_say_error("what the program saved by itself at %s cannot be brought back: %s",
+                      words_clock(self.aside.at_ms, clock), err.text);
+        _exit(125);
+    }
+    self.goes_on_from_files = true;
+    run_say("it goes on from what the program saved by itself at %s, of which no checkpoint was "
+            "made; one is asked for now",
+            words_clock(self.aside.at_ms, clock));
+    if (has_one_part())
+        wish_begin();
 }
 
 /* Also what was brought back is of before. */
@@ -622,14 +692,17 @@ void stand_in_run(int argc, char **argv)
     (void)prctl(PR_SET_NAME, "ckpt-stand-in");
     run_input_open();
     run_inherited_name(self.command);
+    wake_open(self.work_dir);
     hold_signals();
     leave_out();
-    aside_drop(self.work_dir, &self.aside);
     bring_files_back();
+    take_up_aside();
     look_for_complete();
     start_program();
     for (;;) {
+        wake_taken(); /* before the look: whatever comes after it wakes */
         look_once();
-        output_line_wait(output_line_now_ms() + LOOK_MS);
+        output_line_wait(output_line_now_ms() + (is_idle() ? wake_idle_ms() : LOOK_MS), wake_fds(),
+                         WAKE_FDS);
     }
 }

@@ -67,6 +67,10 @@ struct stand_in {
 #define STAND_IN_ALL_FILES "*"
 /* In its environment: the folder of the checkpoints, where the program may see it (--dir). */
 #define STAND_IN_CHECKPOINTS "CKPT_STANDALONE_DIR"
+/* ... and the checkpoint that was restored, or STAND_IN_NONE: one was wanted, and there is none.
+ * Absent: none is to be begun from. */
+#define STAND_IN_RESTORED "CKPT_RESTORE_ID"
+#define STAND_IN_NONE     "none"
 enum { STAND_IN_QUIET_MS = 2000, STAND_IN_REQUEUED = 85 };
 
 /* Some option asks for one. */

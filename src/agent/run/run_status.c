@@ -67,8 +67,8 @@ static void print_instant(const Ckpt__V1__ListOwnJobsReply *reply, const char *b
 static void print_not_started(const char *id, bool known, bool unknown)
 {
     if (unknown)
-        printf("job %s: not started, and the cluster knows no such job of yours: ckpt-run register "
-               "--alloc %s registers it\n",
+        printf("job %s: not started; it is not yours, or not there: where nobody has that id, "
+               "ckpt-run register --alloc %s registers it\n",
                id, id);
     else
         printf("job %s: %snot started yet: ckpt-run --alloc %s -- COMMAND\n", id,
@@ -93,7 +93,9 @@ static void print_state(const Ckpt__V1__ListOwnJobsReply *reply, const Ckpt__V1_
         printf("job %s: being ended", job->allocation_id);
         break;
     case CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_ENDED:
-        printf("job %s: ended on this node", job->allocation_id);
+        printf("job %s: %s", job->allocation_id,
+               job->imported ? "its files were imported on this node, and nothing of it runs"
+                             : "ended on this node");
         break;
     default:
         printf("job %s: running%s", job->allocation_id,
@@ -105,8 +107,14 @@ static void print_state(const Ckpt__V1__ListOwnJobsReply *reply, const Ckpt__V1_
     if (job->pid != 0)
         printf(", pid %" PRIu32, job->pid);
     print_instant(reply, ended ? ", at " : ", started at ", job->since_ms);
-    if (job->end_reason != CKPT__V1__REASON__REASON_NONE)
+    if (job->imported && job->end_reason == CKPT__V1__REASON__REASON_MIGRATED)
+        fputs(", for its ckpt-run to begin from", stdout);
+    else if (job->end_reason != CKPT__V1__REASON__REASON_NONE)
         printf(", %s", words_enum(&ckpt__v1__reason__descriptor, (int)job->end_reason, reason));
+    if (job->imported) {
+        putchar('\n');
+        return;
+    }
     if (job->exit_known && WIFSIGNALED(job->exit_status))
         printf(", by signal %d", WTERMSIG(job->exit_status));
     else if (job->exit_known)
@@ -297,6 +305,8 @@ static void json_job(const Ckpt__V1__OwnJob *job)
               words_enum(&ckpt__v1__reason__descriptor, (int)job->end_reason, reason));
     if (job->stopped)
         printf(", \"stopped\": true");
+    if (job->imported)
+        printf(", \"imported\": true");
     if (job->exit_known)
         printf(", \"exit_code\": %d", run_exit_code(job->exit_status));
     printf(", ");

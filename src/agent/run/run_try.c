@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "src/agent/node/proc_environment.h"
 #include "src/agent/run/run_call.h"
@@ -32,6 +33,7 @@
 #include "src/agent/run/run_profile.h"
 #include "src/agent/run/run_say.h"
 #include "src/agent/run/run_try_site.h"
+#include "src/agent/run/run_try_watch.h"
 #include "src/agent/run/words.h"
 #include "src/ask/sentinel.h"
 #include "src/base/check.h"
@@ -45,6 +47,7 @@ enum {
     WITHIN_MS = 600000,
     BEGIN_MS = 30000, /* until its processes are there */
     END_MS = 15000,
+    HINT_LOOK_MS = 1000,
     REFUSED_TRIES = 20,
     REFUSED_PAUSE_MS = 500
 };
@@ -245,6 +248,22 @@ static bool is_refused(int status)
     return WIFEXITED(status) && WEXITSTATUS(status) == RUN_EXIT_REFUSED;
 }
 
+/* The status of waitpid(2); -1: it has not ended in time, or this program was told to end. */
+static int wait_for_hint(const struct trial *trial, pid_t pid)
+{
+    const uint64_t limit_ms = trial->within_ms + END_MS;
+    struct try_watch watch = {.said = false};
+    int status = -1;
+
+    for (uint64_t waited_ms = 0; waited_ms < limit_ms && status == -1 && try_site_pause(0);
+         waited_ms += HINT_LOOK_MS) {
+        status = try_site_wait(pid, HINT_LOOK_MS);
+        if (status == -1)
+            try_watch_look(trial->site.work_dir, &watch);
+    }
+    return status;
+}
+
 static bool took_checkpoint(struct trial *trial)
 {
     char path[PATH_MAX], within[32], log[PATH_MAX];
@@ -262,7 +281,8 @@ static bool took_checkpoint(struct trial *trial)
     snprintf(within, sizeof(within), "%" PRIu64 "ms", trial->within_ms);
     snprintf(log, sizeof(log), "%s/hint.log", trial->site.folder);
     for (int i = 0; i < REFUSED_TRIES; i++) {
-        status = try_site_wait(try_site_run(command, log), trial->within_ms + END_MS);
+        (void)unlink(log); /* of a try before */
+        status = wait_for_hint(trial, try_site_run(command, log));
         if (status == -1 || !is_refused(status) || !try_site_pause(REFUSED_PAUSE_MS))
             break;
     }
@@ -314,7 +334,7 @@ static int restart_trial(struct trial *trial)
 /* The lines before say why, if its agent got as far as asking. */
 static int fail_checkpoint(const struct trial *trial)
 {
-    char what[TRY_LINE_BYTES + 64], said[TRY_LINE_BYTES];
+    char what[TRY_SAID_BYTES + 64], said[TRY_SAID_BYTES];
 
     (void)try_site_said(&trial->site, "hint", said);
     snprintf(what, sizeof(what), "no checkpoint was taken%s%s", said[0] == '\0' ? "" : ": ", said);

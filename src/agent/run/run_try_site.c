@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "src/agent/run/run_region.h"
+#include "src/ask/region.h"
 #include "src/base/check.h"
 
 enum {
@@ -199,28 +201,37 @@ static int remove_one(const char *path, const struct stat *stat, int kind, struc
 
 /* ---- its life ---- */
 
+/* Whole, however long it is. */
 const char *try_site_said(const struct try_site *site, const char *name,
-                          char ret_line[TRY_LINE_BYTES])
+                          char ret_said[TRY_SAID_BYTES])
 {
-    char path[PATH_MAX], line[TRY_LINE_BYTES];
+    static const char error[] = "ckpt-run: ";
+    char path[PATH_MAX], *line = NULL;
+    bool is_error = false, errors = false;
+    size_t room = 0;
     FILE *log;
 
-    ret_line[0] = '\0';
+    ret_said[0] = '\0';
     snprintf(path, sizeof(path), "%s/%s.log", site->folder, name);
     log = fopen(path, "re");
-    while (log != NULL && fgets(line, sizeof(line), log) != NULL) {
+    while (log != NULL && getline(&line, &room, log) >= 0) {
+        is_error = strncmp(line, error, strlen(error)) == 0;
+        if (errors && !is_error)
+            continue;
+        errors = is_error;
         line[strcspn(line, "\n")] = '\0';
-        memcpy(ret_line, line, sizeof(line));
+        snprintf(ret_said, TRY_SAID_BYTES, "%s", line + (is_error ? strlen(error) : 0));
     }
+    free(line);
     if (log != NULL)
         fclose(log);
-    return ret_line;
+    return ret_said;
 }
 
 /* It says there why it has ended. */
 static int fail_with_log(const struct try_site *site, const char *name, struct err *err)
 {
-    char last[TRY_LINE_BYTES];
+    char last[TRY_SAID_BYTES];
 
     (void)try_site_said(site, name, last);
     return err_set(err, ERR_UNAVAILABLE, "the trial's own %s does not come up: %.300s", name,
@@ -335,10 +346,22 @@ int try_site_open(struct try_site *site, struct err *err)
     return wait_until_registered(site, err);
 }
 
+/* The agent has ended before all of the job had. */
+static void remove_region(const struct try_site *site)
+{
+    char folder[PATH_MAX], path[ASK_REGION_PATH_BYTES];
+
+    if (realpath(site->work_dir, folder) == NULL)
+        return;
+    ask_region_path(geteuid(), TRY_JOB, folder, path);
+    run_region_drop(path);
+}
+
 void try_site_close(struct try_site *site)
 {
     end_program(&site->agent);
     end_program(&site->member);
+    remove_region(site);
     if (site->folder[0] != '\0')
         (void)nftw(site->folder, remove_one, FOLDERS_OPEN_MAX, FTW_DEPTH | FTW_PHYS);
     site->folder[0] = '\0';

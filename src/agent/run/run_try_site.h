@@ -38,10 +38,11 @@ bool try_site_pause(uint64_t wait_ms);
 int try_site_name(struct try_site *site, struct err *err);
 /* Until its job is registered. */
 int try_site_open(struct try_site *site, struct err *err);
-/* The last line of one of its logs; "": it has none. Returns ret_line. */
-enum { TRY_LINE_BYTES = 400 };
+/* The last error of ckpt-run in one of its logs, else its last line; "": it has none. Returns
+ * ret_said. */
+enum { TRY_SAID_BYTES = 2048 };
 const char *try_site_said(const struct try_site *site, const char *name,
-                          char ret_line[TRY_LINE_BYTES]);
+                          char ret_said[TRY_SAID_BYTES]);
 void try_site_close(struct try_site *site);
 
 #endif

@@ -40,6 +40,11 @@ void wish_end(void)
     wish.wanted = false;
 }
 
+bool wish_wanted(void)
+{
+    return wish.wanted || wish.pid != 0;
+}
+
 /* Another checkpoint of the job may be under way: this save is in the next one then. */
 static bool is_under_way(const char *text)
 {

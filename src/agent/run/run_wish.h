@@ -18,6 +18,7 @@ enum { WISH_AGAIN_MS = 500, WISH_AGAIN_MAX_MS = 10000 };
 
 void wish_begin(void);
 void wish_end(void);
+bool wish_wanted(void);
 /* now_ms: monotonic. */
 void wish_step(uint64_t now_ms);
 /* False: the process is none that asks. */

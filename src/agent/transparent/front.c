@@ -7,43 +7,29 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/agent/transparent/front_words.h"
 #include "src/agent/transparent/save.h"
 #include "src/base/check.h"
 
-#define FRONT_SELF "/proc/self/exe"
 #define FRONT_VERB "transparent"
 
 enum { WORDS = 4, NOT_EXECUTABLE = 126, NOT_FOUND = 127 }; /* self, verb, tool, restore folder */
 
 char *const *front_line(const struct tool *tool, const struct tool_start *start)
 {
-    static char **words;
-    size_t count = 0;
+    static char **line;
+    const char *const own[] = {FRONT_VERB, tool->name, start->restore_dir};
 
-    while (start->command[count] != NULL)
-        count++;
-    CHECK(count > 0);
-    for (size_t i = 0; words != NULL && i < WORDS; i++)
-        free(words[i]);
-    free(words);
-    words = check_calloc(WORDS + count + 1, sizeof(*words));
-    words[0] = check_strdup(FRONT_SELF);
-    words[1] = check_strdup(FRONT_VERB);
-    words[2] = check_strdup(tool->name);
-    words[3] = check_strdup(start->restore_dir);
-    for (size_t i = 0; i < count; i++)
-        words[WORDS + i] = start->command[i];
-    return words;
+    _Static_assert(ARRAY_COUNT(own) + 1 == WORDS, "with its own name before");
+    return front_words_make(own, ARRAY_COUNT(own), start->command, &line);
 }
 
 static bool is_front(char *const *line)
 {
-    return line[0] != NULL && strcmp(line[0], FRONT_SELF) == 0 && line[1] != NULL &&
-           strcmp(line[1], FRONT_VERB) == 0 && line[2] != NULL && tool_find(line[2]) != NULL &&
+    return front_words_are(line, FRONT_VERB) && line[2] != NULL && tool_find(line[2]) != NULL &&
            line[3] != NULL && line[WORDS] != NULL;
 }
 
@@ -83,18 +69,6 @@ static void give_signals_back(void)
             (void)signal(number, SIG_DFL);
 }
 
-__attribute__((noreturn)) static void end_as(int wait_status)
-{
-    const struct rlimit none = {0, 0};
-
-    if (!WIFSIGNALED(wait_status))
-        _exit(WEXITSTATUS(wait_status));
-    (void)setrlimit(RLIMIT_CORE, &none); /* the program has left its own */
-    (void)signal(WTERMSIG(wait_status), SIG_DFL);
-    (void)raise(WTERMSIG(wait_status));
-    _exit(128 + WTERMSIG(wait_status));
-}
-
 __attribute__((noreturn)) static void wait_for(pid_t root)
 {
     for (;;) {
@@ -102,7 +76,7 @@ __attribute__((noreturn)) static void wait_for(pid_t root)
         pid_t ended = waitpid(-1, &wait_status, 0);
 
         if (ended == root)
-            end_as(wait_status);
+            front_end_as(wait_status);
         CHECK(ended > 0 || errno == EINTR);
     }
 }

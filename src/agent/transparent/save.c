@@ -2,14 +2,12 @@
 #include "src/agent/transparent/save.h"
 
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "src/agent/durable/why_note.h"
 #include "src/base/check.h"
-#include "src/base/text.h"
 
 #define WHY_NAME "ckpt-run.why-not"
 
@@ -80,35 +78,10 @@ pid_t save_start(const struct tool *tool, const struct tool_save *save)
 
 void save_leave_why(const char *work_dir, const char *text)
 {
-    char path[PATH_MAX];
-    int fd;
-
-    snprintf(path, sizeof(path), "%s/" WHY_NAME, work_dir);
-    (void)unlink(path);
-    if (text[0] == '\0')
-        return;
-    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return;
-    if (write(fd, text, strlen(text)) < 0)
-        (void)unlink(path);
-    close(fd);
+    why_note_leave(&(struct why_note){work_dir, WHY_NAME}, text);
 }
 
 void save_why(const char *work_dir, char ret_why[SAVE_WHY_BYTES])
 {
-    char path[PATH_MAX], text[SAVE_WHY_BYTES];
-    ssize_t got;
-    int fd;
-
-    ret_why[0] = '\0';
-    snprintf(path, sizeof(path), "%s/" WHY_NAME, work_dir);
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0)
-        return;
-    got = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    (void)unlink(path);
-    text[got < 0 ? 0 : got] = '\0';
-    (void)text_shown(text, ret_why, SAVE_WHY_BYTES);
+    (void)why_note_take(&(struct why_note){work_dir, WHY_NAME}, "", ret_why, SAVE_WHY_BYTES);
 }

@@ -179,13 +179,13 @@ bool own_is_theirs(const struct own_rule *rule, const struct fsm *fsm, const str
     text_shown(job, shown, sizeof(shown));
     if (checkpoint_id != 0)
         snprintf(text, size,
-                 "NOT_YOURS: user %s has no checkpoint %s; ckpt-run checkpoints JOB "
-                 "lists those of a job of yours",
-                 word.owner, checkpoint_id_format(checkpoint_id, id));
+                 "NOT_YOURS: checkpoint %s is not yours (user %s), or not there; ckpt-run "
+                 "checkpoints JOB lists those of a job of yours",
+                 checkpoint_id_format(checkpoint_id, id), word.owner);
     else
         snprintf(text, size,
-                 "NOT_YOURS: user %s has no job %s; ckpt-run status lists yours of a "
-                 "node",
-                 word.owner, job[0] == '\0' ? "without a name" : shown);
+                 "NOT_YOURS: job %s is not yours (user %s), or not there; ckpt-run status "
+                 "lists yours of a node",
+                 job[0] == '\0' ? "without a name" : shown, word.owner);
     return false;
 }

@@ -12,6 +12,7 @@
 #include "src/base/check.h"
 #include "src/base/text.h"
 #include "src/broker/api/access.h"
+#include "src/broker/api/measures.h"
 #include "src/broker/api/methods.h"
 #include "src/broker/decide/restarter.h"
 #include "src/broker/dispatch/dispatcher.h"
@@ -91,6 +92,8 @@ static void get_allocation(struct request *request, struct scratch *scratch)
     }
     translate_allocation(fsm, allocation, scratch, &reply);
     fill_restart(request->broker, allocation, scratch, &reply);
+    if (measures_hidden(request, allocation))
+        measures_clear_job(&reply);
     reply.applied_index = request_applied_index(request);
     reply.data_age_ms = request_data_age_ms(request);
     answer_reply(request->call, &reply.base);
@@ -160,6 +163,8 @@ static void list_allocations(struct request *request, struct scratch *scratch)
         translate_allocation(fsm, allocation, scratch, item);
         item->applied_index = reply.applied_index;
         item->data_age_ms = age_ms;
+        if (measures_hidden(request, allocation))
+            measures_clear_job(item);
         bytes += ckpt__v1__allocation__get_packed_size(item);
         reply.allocations[reply.n_allocations++] = item;
     }
@@ -175,6 +180,17 @@ static const struct fsm_checkpoint *next_checkpoint(const struct fsm *fsm,
 {
     return allocation == NULL ? fsm_checkpoint_next(fsm, after)
                               : fsm_checkpoint_next_of(fsm, allocation->slot, after);
+}
+
+static void fill_checkpoint(const struct request *request, const struct fsm_checkpoint *checkpoint,
+                            struct scratch *scratch, Ckpt__V1__Checkpoint *ret_item)
+{
+    const struct fsm *fsm = replica_fsm(request->broker->replica);
+
+    translate_checkpoint(fsm, checkpoint, scratch, ret_item);
+    dispatcher_fill_place(request->broker->dispatcher, ret_item);
+    if (measures_hidden(request, fsm_allocation_find_slot(fsm, checkpoint->allocation_slot)))
+        measures_clear_checkpoint(ret_item);
 }
 
 /* Checkpoints in the order of their ids, of one allocation or, with NULL, of all. */
@@ -196,8 +212,7 @@ static void list_page_of_checkpoints(const struct request *request,
         if (asked->state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_UNSPECIFIED ||
             asked->state == checkpoint->state) {
             Ckpt__V1__Checkpoint *item = scratch_take(scratch, 1, sizeof(*item));
-            translate_checkpoint(fsm, checkpoint, scratch, item);
-            dispatcher_fill_place(request->broker->dispatcher, item);
+            fill_checkpoint(request, checkpoint, scratch, item);
             bytes += ckpt__v1__checkpoint__get_packed_size(item);
             reply->checkpoints[reply->n_checkpoints++] = item;
         }
@@ -235,8 +250,7 @@ static void list_checkpoints(struct request *request, struct scratch *scratch)
             request_refuse(request, FSM_CHECKPOINT_NOT_FOUND, 0, 0);
             return;
         }
-        translate_checkpoint(fsm, checkpoint, scratch, &one);
-        dispatcher_fill_place(request->broker->dispatcher, &one);
+        fill_checkpoint(request, checkpoint, scratch, &one);
         reply.n_checkpoints = 1;
         reply.checkpoints = places;
     } else {
@@ -463,12 +477,16 @@ static void explain_answer(struct request *request, struct scratch *scratch)
     uint64_t oldest_ms;
     char text[EXPLAIN_TEXT_BYTES], aged[EXPLAIN_TEXT_BYTES + REQUEST_AGE_BYTES],
         age[REQUEST_AGE_BYTES];
-    enum explain_found found =
-        explain_request(request->broker, asked, send_explanation, request, &oldest_ms);
     const struct fsm *fsm = replica_fsm(request->broker->replica);
+    enum explain_found found;
     char state[EXPLAIN_TEXT_BYTES];
 
     (void)scratch;
+    if (measures_hidden(request, fsm_allocation_find(fsm, asked->allocation_id))) {
+        request_refuse(request, FSM_MEASURES_HIDDEN, 0, 0);
+        return;
+    }
+    found = explain_request(request->broker, asked, send_explanation, request, &oldest_ms);
     if (found == EXPLAIN_FOUND)
         return;
     if (found == EXPLAIN_NO_JOB) {

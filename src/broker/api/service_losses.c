@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/broker/api/measures.h"
 #include "src/broker/api/methods.h"
 
 /* One row of the reply: a job, a tenant, or the cluster, which has no name. */
@@ -58,6 +59,10 @@ void losses_answer(struct request *request, struct scratch *scratch)
     Ckpt__V1__GetLossesReply reply = CKPT__V1__GET_LOSSES_REPLY__INIT;
     uint64_t at_ms = replica_state_ms(request->broker->replica);
 
+    if (measures_hidden(request, fsm_allocation_find(fsm, asked->allocation_id))) {
+        request_refuse(request, FSM_MEASURES_HIDDEN, 0, 0);
+        return;
+    }
     reply.losses = scratch_take(scratch, fsm_tenant_count(fsm) + 1, sizeof(reply.losses[0]));
     if (asked->allocation_id[0] == '\0') {
         add_tenants(fsm, at_ms, asked->tenant[0] != '\0' ? asked->tenant : NULL, scratch, &reply);

@@ -9,6 +9,7 @@
 #include "fsm/restart.h"
 #include "src/base/check.h"
 #include "src/broker/api/answer.h"
+#include "src/broker/api/measures.h"
 #include "src/broker/broker.h"
 #include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/explain/translate.h"
@@ -111,9 +112,10 @@ static void fill_job(const struct fsm *fsm, const struct fsm_allocation *job,
     ret_item->restarts = fsm_restart_is_auto(fsm, job);
 }
 
-static void fill_jobs(const struct broker *broker, const struct fsm_node *node,
+static void fill_jobs(const struct request *request, const struct fsm_node *node,
                       struct scratch *scratch, Ckpt__V1__GetNodeReply *reply)
 {
+    const struct broker *broker = request->broker;
     const struct fsm *fsm = replica_fsm(broker->replica);
     uint32_t *slots = scratch_take(scratch, node->allocation_count + 1, sizeof(*slots));
     size_t count = fsm_allocations_on_node(fsm, node->slot, slots, node->allocation_count);
@@ -133,6 +135,8 @@ static void fill_jobs(const struct broker *broker, const struct fsm_node *node,
             continue;
         item = scratch_take(scratch, 1, sizeof(*item));
         fill_job(fsm, job, item);
+        if (measures_hidden(request, job))
+            item->unsaved_gpu_ms = 0;
         for (size_t k = 0; k < copy_count && k < NODES_COPIES_MAX; k++)
             item->copy |= strcmp(copies[k].allocation_id, job->id) == 0 &&
                           copies[k].checkpoint_id == job->last_complete_id;
@@ -173,7 +177,7 @@ void nodes_answer(struct request *request, struct scratch *scratch)
     }
     reply.node = scratch_take(scratch, 1, sizeof(*reply.node));
     nodes_fill(request->broker, node, scratch, reply.node);
-    fill_jobs(request->broker, node, scratch, &reply);
+    fill_jobs(request, node, scratch, &reply);
     fill_held(fsm, node, scratch, &reply);
     reply.applied_index = request_applied_index(request);
     reply.data_age_ms = request_data_age_ms(request);

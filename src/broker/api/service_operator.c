@@ -6,6 +6,7 @@
 
 #include "src/base/check.h"
 #include "src/broker/api/access.h"
+#include "src/broker/api/measures.h"
 #include "src/broker/api/methods.h"
 #include "src/broker/api/service_nodes.h"
 #include "src/broker/api/target_kinds.h"
@@ -227,6 +228,8 @@ static void plan_gc(struct request *request, struct scratch *scratch)
             continue;
         item = scratch_take(scratch, 1, sizeof(*item));
         translate_checkpoint(fsm, at, scratch, item);
+        if (measures_hidden(request, fsm_allocation_find_slot(fsm, at->allocation_slot)))
+            measures_clear_checkpoint(item);
         bytes += ckpt__v1__checkpoint__get_packed_size(item);
         reply.size_bytes += at->size_bytes;
         reply.checkpoints[reply.n_checkpoints++] = item;

@@ -9,6 +9,7 @@
 #include "ckpt/v1/broker.pb-c.h"
 #include "src/base/check.h"
 #include "src/broker/api/answer.h"
+#include "src/broker/api/measures.h"
 #include "src/broker/api/watch_current.h"
 
 /* All open calls, and the timer that sends to them: woken by each applied entry. */
@@ -105,6 +106,8 @@ static bool watch_pump(struct watch_call *call)
         copy = *event;
         copy.gap = gap;
         copy.path = watch_path(fsm, event->checkpoint_id, path);
+        if (measures_hidden_from(call->call, fsm_allocation_find(fsm, event->allocation_id)))
+            measures_clear_event(&copy);
         if (!watch_send(call, &copy)) {
             call->blocked = true;
             return false;

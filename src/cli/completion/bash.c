@@ -1,22 +1,18 @@
 /* Completion of bash: words for compgen. See completion.h. */
-#include <string.h>
-
 #include "src/cli/completion/completion.h"
-#include "src/cli/option_tables.h"
 
-static void print_option_words(FILE *stream, const struct option_spec *specs)
+static const struct completion_choice choice = {"            ", "words=\"", "\""};
+
+static void print_option(FILE *stream, const struct option_spec *spec)
 {
-    for (; specs != NULL && specs->name != NULL; specs++)
-        fprintf(stream, " --%s", specs->name);
+    fprintf(stream, " --%s", spec->name);
 }
 
-static void print_first_words(FILE *stream, const struct command *table)
+static void print_first(FILE *stream, const struct command *command, const char *word,
+                        size_t length)
 {
-    int length;
-
-    for (const struct command *c = table; c->name != NULL; c++)
-        if (completion_first_word(table, c, &length))
-            fprintf(stream, " %.*s", length, c->name);
+    (void)command;
+    fprintf(stream, " %.*s", (int)length, word);
 }
 
 static void print_argument(FILE *stream, const struct command *command)
@@ -38,44 +34,23 @@ static void print_argument(FILE *stream, const struct command *command)
     }
 }
 
-static void print_choices(FILE *stream, const struct option_spec *specs)
-{
-    for (; specs != NULL && specs->name != NULL; specs++) {
-        if (!completion_has_words(specs))
-            continue;
-        fprintf(stream, "            --%s", specs->name);
-        if (specs->letter != 0)
-            fprintf(stream, "|-%c", specs->letter);
-        fprintf(stream, ") words=\"");
-        completion_print_words(stream, specs);
-        fprintf(stream, "\" ;;\n");
-    }
-}
-
 static void print_case(FILE *stream, const struct command *command)
 {
     fprintf(stream, "    \"%s\")\n        case \"$previous\" in\n", command->name);
-    print_choices(stream, command->options);
-    print_choices(stream, global_options);
+    completion_choices(stream, command, &choice);
     fprintf(stream, "            *) case \"$word\" in\n                -*) words=\"");
-    print_option_words(stream, command->options);
-    print_option_words(stream, command->kind == COMMAND_CHANGES ? mutation_options : NULL);
-    print_option_words(stream, global_options);
+    completion_options(stream, command, print_option);
     fprintf(stream, "\" ;;\n                *) words=\"$words ");
     print_argument(stream, command);
     fprintf(stream, "\" ;;\n            esac ;;\n        esac ;;\n");
 }
 
-/* The second words are offered while the second one is typed, beside arguments of the first. */
-static void print_second_words(FILE *stream, const struct command *table)
+/* Second words are offered while the second one is typed, beside arguments of the first. */
+static void print_second(FILE *stream, const struct command *command, const char *word,
+                         size_t length)
 {
-    for (const struct command *c = table; c->name != NULL; c++) {
-        const char *space = strchr(c->name, ' ');
-
-        if (space != NULL)
-            fprintf(stream, "    \"%.*s \") words=\"$words %s\" ;;&\n", (int)(space - c->name),
-                    c->name, space + 1);
-    }
+    fprintf(stream, "    \"%.*s\") words=\"$words %.*s\" ;;&\n", (int)(word - command->name),
+            command->name, (int)length, word);
 }
 
 void completion_print_bash(FILE *stream, const struct command *table)
@@ -91,17 +66,15 @@ void completion_print_bash(FILE *stream, const struct command *table)
                     "        if [[ -z $one ]]; then one=\"${COMP_WORDS[i]}\"\n"
                     "        elif [[ -z $two ]]; then two=\"${COMP_WORDS[i]}\"; fi\n"
                     "    done\n    local command=\"$one\"\n    case \"$one $two\" in\n");
-    for (const struct command *c = table; c->name != NULL; c++)
-        if (strchr(c->name, ' ') != NULL)
-            fprintf(stream, "    \"%s\") command=\"%s\" ;;\n", c->name, c->name);
+    completion_two_words(stream, table, '"');
     fprintf(stream, "    esac\n    case \"$one $two\" in\n");
-    print_second_words(stream, table);
+    completion_second_words(stream, table, print_second);
     fprintf(stream, "    esac\n    case \"$command\" in\n"
                     "    \"\")\n        case \"$previous\" in\n");
-    print_choices(stream, global_options);
+    completion_choices(stream, NULL, &choice);
     fprintf(stream, "            *) words=\"");
-    print_first_words(stream, table);
-    print_option_words(stream, global_options);
+    completion_first_words(stream, table, print_first);
+    completion_options(stream, NULL, print_option);
     fprintf(stream, "\" ;;\n        esac ;;\n");
     for (const struct command *c = table; c->name != NULL; c++)
         print_case(stream, c);

@@ -41,6 +41,26 @@ bool completion_has_words(const struct option_spec *spec);
  * between them. */
 void completion_print_valued(FILE *stream, const char *separator);
 
+/* The walks of completion_walk.c: each item is printed by the shell's own function. */
+typedef void completion_option_fn(FILE *stream, const struct option_spec *spec);
+/* word: within the command's name. */
+typedef void completion_word_fn(FILE *stream, const struct command *command, const char *word,
+                                size_t length);
+/* A branch of a case statement: INDENT--NAME|-LETTER) BEFORE words BEHIND ;; */
+struct completion_choice {
+    const char *indent, *before, *behind;
+};
+void completion_each_option(FILE *stream, const struct option_spec *specs,
+                            completion_option_fn *print);
+/* Of the command, and the global ones; command NULL: these alone. */
+void completion_options(FILE *stream, const struct command *command, completion_option_fn *print);
+void completion_choices(FILE *stream, const struct command *command,
+                        const struct completion_choice *choice);
+void completion_first_words(FILE *stream, const struct command *table, completion_word_fn *print);
+void completion_second_words(FILE *stream, const struct command *table, completion_word_fn *print);
+/* A branch for each command of two words, which sets the variable `command`. */
+void completion_two_words(FILE *stream, const struct command *table, char quote);
+
 /* The text with each of the letters behind a backslash, on one line. */
 void completion_print_escaped(FILE *stream, const char *text, const char *letters);
 

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "src/cli/completion/completion.h"
-#include "src/cli/option_tables.h"
 
 /* In single quotes a quote ends them; a colon ends the word of _describe. */
 static void print_item(FILE *stream, const char *dashes, const char *word, size_t length,
@@ -14,24 +13,11 @@ static void print_item(FILE *stream, const char *dashes, const char *word, size_
     fprintf(stream, "'");
 }
 
-static void print_option_items(FILE *stream, const struct option_spec *specs)
-{
-    for (; specs != NULL && specs->name != NULL; specs++)
-        print_item(stream, "--", specs->name, strlen(specs->name), specs->help);
-}
+static const struct completion_choice choice = {"        ", "compadd -- ", "; return"};
 
-static void print_choices(FILE *stream, const struct option_spec *specs)
+static void print_option(FILE *stream, const struct option_spec *spec)
 {
-    for (; specs != NULL && specs->name != NULL; specs++) {
-        if (!completion_has_words(specs))
-            continue;
-        fprintf(stream, "        --%s", specs->name);
-        if (specs->letter != 0)
-            fprintf(stream, "|-%c", specs->letter);
-        fprintf(stream, ") compadd -- ");
-        completion_print_words(stream, specs);
-        fprintf(stream, "; return ;;\n");
-    }
+    print_item(stream, "--", spec->name, strlen(spec->name), spec->help);
 }
 
 static void print_argument(FILE *stream, const struct command *command)
@@ -57,39 +43,27 @@ static void print_argument(FILE *stream, const struct command *command)
 static void print_case(FILE *stream, const struct command *command)
 {
     fprintf(stream, "    '%s')\n        case \"$previous\" in\n", command->name);
-    print_choices(stream, command->options);
-    print_choices(stream, global_options);
+    completion_choices(stream, command, &choice);
     fprintf(stream, "        esac\n        if [[ $word == -* ]]; then list=(");
-    print_option_items(stream, command->options);
-    print_option_items(stream, command->kind == COMMAND_CHANGES ? mutation_options : NULL);
-    print_option_items(stream, global_options);
+    completion_options(stream, command, print_option);
     fprintf(stream, "); _describe -o option list; return; fi\n");
     print_argument(stream, command);
     fprintf(stream, "        ;;\n");
 }
 
-static void print_second_words(FILE *stream, const struct command *table)
+static void print_second(FILE *stream, const struct command *command, const char *word,
+                         size_t length)
 {
-    for (const struct command *c = table; c->name != NULL; c++) {
-        const char *space = strchr(c->name, ' ');
-
-        if (space == NULL)
-            continue;
-        fprintf(stream, "    [[ \"$one $two\" == '%.*s ' ]] && list+=(", (int)(space - c->name),
-                c->name);
-        print_item(stream, "", space + 1, strlen(space + 1), c->help);
-        fprintf(stream, " )\n");
-    }
-    fprintf(stream, "    (( ${#list} )) && _describe command list\n");
+    fprintf(stream, "    [[ \"$one $two\" == '%.*s' ]] && list+=(", (int)(word - command->name),
+            command->name);
+    print_item(stream, "", word, length, command->help);
+    fprintf(stream, " )\n");
 }
 
-static void print_first_words(FILE *stream, const struct command *table)
+static void print_first(FILE *stream, const struct command *command, const char *word,
+                        size_t length)
 {
-    int length;
-
-    for (const struct command *c = table; c->name != NULL; c++)
-        if (completion_first_word(table, c, &length))
-            print_item(stream, "", c->name, (size_t)length, c->help);
+    print_item(stream, "", word, length, command->help);
 }
 
 void completion_print_zsh(FILE *stream, const struct command *table)
@@ -105,17 +79,16 @@ void completion_print_zsh(FILE *stream, const struct command *table)
                     "        if [[ -z $one ]]; then one=\"${words[i]}\"\n"
                     "        elif [[ -z $two ]]; then two=\"${words[i]}\"; fi\n"
                     "    done\n    command=\"$one\"\n    case \"$one $two\" in\n");
-    for (const struct command *c = table; c->name != NULL; c++)
-        if (strchr(c->name, ' ') != NULL)
-            fprintf(stream, "    '%s') command='%s' ;;\n", c->name, c->name);
+    completion_two_words(stream, table, '\'');
     fprintf(stream, "    esac\n    [[ $word == -* ]] || {\n");
-    print_second_words(stream, table);
-    fprintf(stream, "    }\n    case \"$command\" in\n    '')\n        case \"$previous\" in\n");
-    print_choices(stream, global_options);
+    completion_second_words(stream, table, print_second);
+    fprintf(stream, "    (( ${#list} )) && _describe command list\n    }\n    case \"$command\" "
+                    "in\n    '')\n        case \"$previous\" in\n");
+    completion_choices(stream, NULL, &choice);
     fprintf(stream, "        esac\n        if [[ $word == -* ]]; then list=(");
-    print_option_items(stream, global_options);
+    completion_options(stream, NULL, print_option);
     fprintf(stream, "); _describe -o option list\n        else list=(");
-    print_first_words(stream, table);
+    completion_first_words(stream, table, print_first);
     fprintf(stream, "); _describe command list; fi\n        ;;\n");
     for (const struct command *c = table; c->name != NULL; c++)
         print_case(stream, c);

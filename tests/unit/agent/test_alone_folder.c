@@ -125,6 +125,31 @@ static void what_was_put_is_found_by_rising_id_with_its_hash_and_note(void **sta
     assert_string_equal(part, path_of("2-1", "/part-0000"));
 }
 
+/* Nothing wraps round to numbers that are lower than those that lie there: the name is refused. */
+static void the_last_epoch_is_refused_by_name(void **state)
+{
+    uint64_t epoch = 0;
+    struct err err = {0};
+
+    (void)state;
+    assert_int_equal(alone_folder_next_epoch(root, 0, &epoch, &err), 0);
+    assert_uint_equal(epoch, 1);
+    (void)shard_put("16777214-1");
+    assert_int_equal(alone_folder_next_epoch(root, 3, &epoch, &err), 0);
+    assert_uint_equal(epoch, 16777215);
+    assert_uint_equal(run_epoch(checkpoint_id_make(epoch, 1)), epoch);
+    assert_int_equal(alone_folder_next_epoch(root, epoch, &epoch, &err), -1);
+    assert_contains(err.text, "another --work-dir begins a new one");
+    assert_int_equal(mkdir(path_of("16777215-1", ""), 0700), 0); /* of an attempt that failed */
+    assert_int_equal(alone_folder_next_epoch(root, 3, &epoch, &err), -1);
+    assert_contains(err.text, "/16777215-1 has the highest number");
+    assert_contains(err.text, "move it out");
+    assert_int_equal(mkdir(path_of("16777216-1", ""), 0700), 0); /* no number of ours */
+    assert_int_equal(alone_folder_next_epoch(root, 3, &epoch, &err), -1);
+    assert_contains(err.text, "/16777215-1 has");
+    assert_uint_equal(epoch, 16777215);
+}
+
 static void failed_attempts_hide_no_checkpoint(void **state)
 {
     char name[32];
@@ -315,6 +340,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_new_folder_has_none),
         TEST(what_was_put_is_found_by_rising_id_with_its_hash_and_note),
+        TEST(the_last_epoch_is_refused_by_name),
         TEST(failed_attempts_hide_no_checkpoint),
         TEST(damaged_ones_are_known_as_such_and_failed_ones_are_none),
         TEST(damage_that_a_start_found_is_remembered_with_label_and_instant),

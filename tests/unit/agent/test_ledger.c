@@ -137,6 +137,7 @@ static struct ledger_entry entry_of(const char *id)
     entry.way_open = WAY_OUTSIDE;
     strcpy(entry.outside, "criu");
     strcpy(entry.outside_endpoint, "unix:/tmp/work/ckpt-run.cmd");
+    entry.imported = true;
     strcpy(entry.work_dir, "/tmp/work");
     strcpy(entry.target_prefix, "/scratch");
     strcpy(entry.path, "/scratch/t/p/a/checkpoints/1-42");

@@ -382,6 +382,34 @@ static void each_work_folder_has_a_region_of_its_own(void **state)
     assert_null(ask_region_name("/dev/shm/ckpt-1/x"));
 }
 
+/* S1-034: `/bin/true` is started without it where it may be asked in other ways, and is not where
+ * its owner has named this one. */
+static void a_name_that_is_taken_keeps_no_job_from_its_other_ways(void **state)
+{
+    const struct run_options sought = {.finds_way = true}, named = {.profile = "shm"};
+    char inner[ASK_REGION_PATH_BYTES + 8];
+    struct err err = {0};
+
+    (void)state;
+    snprintf(inner, sizeof(inner), "%s/x", path); /* no rename replaces it, whoever does it */
+    assert_int_equal(mkdir(path, 0700) | mkdir(inner, 0700), 0);
+    assert_int_equal(run_start_prepare("/bin/true", &sought, path, &err), 0);
+    assert_string_equal(run_region_path(), "");
+    assert_int_equal(run_start_prepare("/bin/true", &named, path, &err), EACCES);
+    assert_contains(err.text, "another --work-dir gives it another name");
+    assert_string_equal(run_region_path(), "");
+    run_region_drop(path);
+    assert_int_equal(access(inner, F_OK), 0);
+    assert_int_equal(rmdir(inner) | rmdir(path), 0);
+    err = (struct err){0};
+    assert_int_equal(run_start_prepare("/bin/true", &named, path, &err), 0);
+    assert_string_equal(run_region_path(), path);
+    run_region_drop(path);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(run_start_prepare("/bin/true", &named, "", &err), 0);
+    assert_string_equal(run_region_path(), "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -398,6 +426,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(another_user_cannot_keep_a_job_from_its_region, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(making_one_follows_no_link, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_name_that_is_taken_keeps_no_job_from_its_other_ways,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_new_region_takes_the_place_of_the_one_before, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(each_work_folder_has_a_region_of_its_own, set_up,

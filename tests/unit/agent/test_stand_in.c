@@ -1,6 +1,8 @@
 /* The stand-in of a program that is asked in its own way: which options go together, which end is a
  * save, how a save is set aside, the names of signals. */
+#include "src/agent/run/run_saved_paths.h"
 #include "src/agent/run/run_stand_in.h"
+#include "src/base/id.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -420,18 +422,18 @@ static void a_save_is_set_aside_and_given(void **state)
     put_file("s/a", "one");
     put_file("s/b", "b");
     files = found("s");
-    assert_int_equal(aside_take("work", &files, &aside, &err), 0);
+    assert_int_equal(aside_take("work", &files, 7, &aside, &err), 0);
     assert_true(aside.there && !aside.empty && aside.at_ms > 0);
     assert_int_equal(aside.bytes, 4);
     saved_files_free(&files);
     put_file("s/a", "two!");
     assert_int_equal(unlink("s/b"), 0);
-    holds_text("work/ckpt-run.aside/s/a", "one");
+    holds_text("work/ckpt-run.aside/files/s/a", "one");
     files = found("s");
-    assert_int_equal(aside_take("work", &files, &aside, &err), 0);
+    assert_int_equal(aside_take("work", &files, 7, &aside, &err), 0);
     saved_files_free(&files);
-    holds_text("work/ckpt-run.aside/s/a", "two!");
-    assert_int_equal(access("work/ckpt-run.aside/s/b", F_OK), -1);
+    holds_text("work/ckpt-run.aside/files/s/a", "two!");
+    assert_int_equal(access("work/ckpt-run.aside/files/s/b", F_OK), -1);
     for (int i = 0; i < 2; i++) {
         const char *const to = i == 0 ? "first" : "second";
         char name[32];
@@ -457,16 +459,77 @@ static void the_save_before_stays_when_one_fails(void **state)
     assert_int_equal(mkdir("work", 0700), 0);
     put_file("a", "one");
     files = found("a");
-    assert_int_equal(aside_take("work", &files, &aside, &err), 0);
+    assert_int_equal(aside_take("work", &files, 7, &aside, &err), 0);
     assert_int_equal(unlink("a"), 0); /* it goes while it is copied */
-    assert_int_equal(aside_take("work", &files, &aside, &err), -1);
-    assert_contains(err.text, "copy a to work/ckpt-run.aside.new/a");
+    assert_int_equal(aside_take("work", &files, 7, &aside, &err), -1);
+    assert_contains(err.text, "copy a to work/ckpt-run.aside.new/files/a");
     saved_files_free(&files);
     assert_true(aside.there);
-    holds_text("work/ckpt-run.aside/a", "one");
+    holds_text("work/ckpt-run.aside/files/a", "one");
     assert_int_equal(access("work/ckpt-run.aside.new", F_OK), -1);
-    assert_int_equal(aside_take("work", NULL, &aside, &err), 0);
+    assert_int_equal(aside_take("work", NULL, 7, &aside, &err), 0);
     assert_true(aside.there && aside.empty);
+}
+
+/* The next start finds it, also one that was killed between two names, and no other job does. */
+static void a_save_set_aside_is_found_by_the_next_start_of_the_job_alone(void **state)
+{
+    struct aside aside = {.there = false}, again = {.there = false};
+    struct saved_files files;
+    struct err err = {0};
+
+    (void)state;
+    assert_int_equal(setenv("CKPT_ALLOCATION_ID", "mine", 1), 0);
+    assert_int_equal(mkdir("work", 0700) | mkdir("s", 0700), 0);
+    assert_false(aside_find("work", &again));
+    put_file("s/a", "one");
+    files = found("s");
+    assert_int_equal(aside_take("work", &files, 7, &aside, &err), 0);
+    saved_files_free(&files);
+    put_file("s/a", "torn");
+    for (int i = 0; i < 2; i++) {
+        again = (struct aside){.there = false};
+        assert_true(aside_find("work", &again));
+        assert_true(again.there && !again.empty);
+        assert_int_equal(again.at_ms, aside.at_ms);
+        assert_int_equal(again.bytes, 3);
+        assert_int_equal(again.newest, 7);
+        assert_int_equal(rename("work/ckpt-run.aside", "work/ckpt-run.aside.new"), 0);
+    }
+    assert_int_equal(setenv("CKPT_ALLOCATION_ID", "other", 1), 0);
+    assert_false(aside_find("work", &again));
+    assert_int_equal(setenv("CKPT_ALLOCATION_ID", "mine", 1), 0);
+    assert_int_equal(chdir("s"), 0);
+    assert_false(aside_find("../work", &again));
+    assert_int_equal(chdir(".."), 0);
+    assert_true(aside_find("work", &again));
+    assert_int_equal(aside_bring_back("work", &(struct saved_names){.files = "s"}, &err), 0);
+    holds_text("s/a", "one");
+    assert_int_equal(truncate("work/ckpt-run.aside/note", 9), 0);
+    assert_false(aside_find("work", &again));
+    aside_drop("work", &again);
+    assert_int_equal(unsetenv("CKPT_ALLOCATION_ID"), 0);
+}
+
+/* I22: one that was asked before its end is not asked again after its next start. */
+static void a_question_of_before_is_dropped_and_its_checkpoint_known(void **state)
+{
+    struct question question;
+    uint64_t newest = checkpoint_id_make(1, 5);
+
+    (void)state;
+    assert_int_equal(mkdir("work", 0700), 0);
+    question_drop("work");
+    put_file("work/request", "hint=1-42-1\ndirectory=/x\n");
+    assert_true(question_read("work", &question));
+    question_newest(question.hint, &newest);
+    assert_int_equal(newest, checkpoint_id_make(1, 42));
+    question_newest("1-41-3", &newest);
+    question_newest("odd", &newest);
+    question_newest("", &newest);
+    assert_int_equal(newest, checkpoint_id_make(1, 42));
+    question_drop("work");
+    assert_false(question_read("work", &question));
 }
 
 /* Files of ckpt-run itself, and the job's own output, come back with no checkpoint. */
@@ -482,8 +545,8 @@ static void work_folder_and_output_are_left_out(void **state)
     put_file("state", "x");
     log = open("log", O_WRONLY);
     folder = open("work", O_RDONLY);
-    saved_files_leave_out(log);
-    saved_files_leave_out(folder);
+    saved_path_leave_out(log);
+    saved_path_leave_out(folder);
     files = found("*");
     assert_int_equal(files.count, 1);
     assert_string_equal(files.paths[0], "state");
@@ -540,7 +603,7 @@ static void a_printed_line_is_a_sign(void **state)
     }
     output_line_begun();
     before = output_line_seen();
-    output_line_wait(output_line_now_ms() + 50);
+    output_line_wait(output_line_now_ms() + 50, NULL, 0);
     half = output_line_seen();
     assert_true(wait(NULL) > 0);
     output_line_drain();
@@ -589,6 +652,10 @@ int main(void)
         cmocka_unit_test(only_a_program_that_catches_it_is_told),
         cmocka_unit_test_setup_teardown(a_save_is_set_aside_and_given, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_save_before_stays_when_one_fails, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_question_of_before_is_dropped_and_its_checkpoint_known,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_save_set_aside_is_found_by_the_next_start_of_the_job_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(work_folder_and_output_are_left_out, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_question_is_read_and_answered, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_printed_line_is_a_sign, set_up, tear_down),

@@ -275,22 +275,86 @@ static void a_command_is_known_by_its_program(void **state)
                                            {"/usr/bin/srun", "vasp_ncl"}};
     static const char *const unknown[][6] = {
         {"bash", "vasp_std"}, {"python3", "run.py", "pw.x"}, {"vasp_std.sh"}, {"mpirun"}, {NULL}};
-    const char *program, broken[] = "request: {way: none}\nprograms: '*'\n";
-    char name[ID_MAX_BYTES + 1];
+    const char broken[] = "request: {way: none}\nprograms: '*'\n";
+    struct profile_known found;
 
     (void)state;
     put_file("aaa.yaml", broken, strlen(broken)); /* passed over */
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         profile_close(&profile);
-        assert_true(
-            profile_of_command((char *const *)(uintptr_t)known[i], &profile, name, &program));
-        assert_string_equal(name, "vasp");
-        assert_contains(program, "vasp_");
+        assert_true(profile_of_command((char *const *)(uintptr_t)known[i], &profile, &found));
+        assert_string_equal(found.name, "vasp");
+        assert_contains(found.program, "vasp_");
     }
     profile_close(&profile);
     for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++)
-        assert_false(
-            profile_of_command((char *const *)(uintptr_t)unknown[i], &profile, name, &program));
+        assert_false(profile_of_command((char *const *)(uintptr_t)unknown[i], &profile, &found));
+}
+
+/* A program of that version at that place, below the folder. */
+static const char *put_program(const char *place, const char *name)
+{
+    static char path[256];
+    char line[512];
+
+    snprintf(line, sizeof(line), "mkdir -p %s/%s && touch %s/%s/%s && chmod +x %s/%s/%s", folder,
+             place, folder, place, name, folder, place, name);
+    assert_int_equal(system(line), 0);
+    snprintf(path, sizeof(path), "%s/%s/%s", folder, place, name);
+    return path;
+}
+
+static void the_version_of_a_program_is_that_of_its_place(void **state)
+{
+    static const struct {
+        const char *place, *version;
+    } rows[] = {{"vasp/6.4.2/bin", "6.4.2"},         {"gcc-12.2.0/vasp-5.4.4-openmpi/bin", "5.4.4"},
+                {"OpenFOAM/OpenFOAM-v2312", "2312"}, {"cp2k_2024.1/exe/local", "2024.1"},
+                {"lib/python3.11/bin", ""},          {"x86_64/7/bin", ""}};
+    char version[PROFILE_VERSION_BYTES], path[300], before[4096];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_string_equal(profile_version(put_program(rows[i].place, "prog"), version),
+                            rows[i].version);
+    snprintf(path, sizeof(path), "%s/current", folder);
+    assert_int_equal(symlink("vasp/6.4.2", path), 0);
+    snprintf(path, sizeof(path), "%s/current/bin/prog", folder);
+    assert_string_equal(profile_version(path, version), "6.4.2"); /* as a module leads to it */
+    snprintf(before, sizeof(before), "%s", getenv("PATH"));
+    snprintf(path, sizeof(path), "/none:%s/vasp/6.4.2/bin", folder);
+    assert_int_equal(setenv("PATH", path, 1), 0);
+    assert_string_equal(profile_version("prog", version), "6.4.2");
+    assert_string_equal(profile_version("no-such-program", version), "");
+    assert_int_equal(setenv("PATH", before, 1), 0);
+}
+
+/* A site's preset for one version comes before one for all, whatever their names. */
+static void a_command_is_known_by_its_program_and_version(void **state)
+{
+    const char five[] =
+        "about: old\nprograms: vasp_std\nversions: 5.* 4.6.?\nrequest: {way: file}\n";
+    const char wrong[] = "programs: vasp_std\nversions: five\nrequest: {way: file}\n";
+    static const struct {
+        const char *place, *name, *version;
+    } rows[] = {{"vasp/5.4.4/bin", "zz-vasp-5", "5.4.4"},
+                {"vasp/4.6.3/bin", "zz-vasp-5", "4.6.3"},
+                {"vasp/6.4.2/bin", "vasp", "6.4.2"},
+                {"vasp/bin", "vasp", ""}};
+    struct profile_known found;
+
+    (void)state;
+    put_file("zz-vasp-5.yaml", five, strlen(five));
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const char *const command[] = {"mpirun", put_program(rows[i].place, "vasp_std"), NULL};
+
+        profile_close(&profile);
+        assert_true(profile_of_command((char *const *)(uintptr_t)command, &profile, &found));
+        assert_string_equal(found.name, rows[i].name);
+        assert_string_equal(found.version, rows[i].version);
+    }
+    assert_int_equal(open_anew(put_file("wrong.yaml", wrong, strlen(wrong))), -1);
+    assert_contains(err.text, "it must be patterns of versions, as '6.* 7.0.?'");
 }
 
 static void a_registration_takes_the_way_of_a_profile(void **state)
@@ -347,6 +411,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_site_adds_profiles_and_replaces_some, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_no_profile_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_command_is_known_by_its_program, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_version_of_a_program_is_that_of_its_place, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_command_is_known_by_its_program_and_version, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_registration_takes_the_way_of_a_profile, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(patterns_stay_below_the_folder, set_up, tear_down),
