@@ -85,7 +85,7 @@ struct world_options {
     unsigned lost_files;         /* a file beside log and snapshots is damaged, or any file gone */
     unsigned callers;            /* of a hundred jobs so many are asked by a call */
     unsigned regions;            /* ... and of the others, in shared memory */
-    unsigned lookers;        /* ... and of the others, look for the question by themselves */
+    unsigned lookers;            /* ... and of the others, look for the question by themselves */
     unsigned ranks;          /* of a hundred jobs so many have ranks that agree on what they save */
     unsigned restores;       /* of a hundred jobs so many restore all parts, or the path */
     unsigned spoils;         /* of a hundred parts that were restored so many have others spoiled */

@@ -6,10 +6,8 @@
  *          first, and believed with the next message: it may have been under way since before that
  *          boot. heartbeat -> NodeRunning, when the report of a start is lost for ever.
  * Shapes   a session lives until its call has ended and the last of its proposals was answered. One
- *          attached session per node slot. While a stream's buffer is full only the newest order
- *          set waits, as a flag.
- * Errors   dispatcher.h. After a failed proposal the stream ends: the agent comes back and repeats
- *          what is open.
+ *          attached session per node slot. A stream's full buffer keeps the newest order set alone.
+ * Errors   dispatcher.h. After a failed proposal the stream ends; the agent comes back with it.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -311,8 +309,7 @@ static void refuse_node(struct session *session, const char *node_id)
     const struct rpc_peer *peer = rpc_call_peer(session->call);
     char text[1024];
 
-    denials_note(session->dispatcher->broker->denials, peer, "/ckpt.v1.AgentService/Session",
-                 node_id);
+    denials_note(session->dispatcher->broker->denials, peer, SESSION_METHOD, node_id);
     dispatcher_refusal(peer, node_id, text, sizeof(text));
     session_finish(session, RPC_PERMISSION_DENIED, text);
 }
