@@ -325,7 +325,7 @@ lint:                                           ## layering, purity, banned call
 INTEGRATION = $(sort $(wildcard tests/integration/test_*.py))
 # integration tests wait for real processes more than they compute; those against real systems compute as much
 WAITING_JOBS = $(or $(JOBS),$(shell expr 6 \* $$(nproc)))
-SYSTEMS_JOBS = $(or $(JOBS),$(shell expr 2 \* $$(nproc)))
+SYSTEMS_JOBS = $(or $(JOBS),$(shell expr 5 \* $$(nproc) / 2))
 integration: programs                           ## real processes
 	$(Q)$(RUN) $(INTEGRATION)
 kills: programs                                 ## leader kills under load: make kills KILLS=1000 [MEMBERS=5]

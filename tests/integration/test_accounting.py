@@ -104,7 +104,7 @@ def a_disk_that_hangs_holds_up_no_answer_and_no_stop():
             complete(cluster, "job")
             assert records(member) == []
             member.process.send_signal(signal.SIGTERM)
-            wait_until("it has stopped but for the disk", lambda: "event=accounting_left" in member.log.read_text(), 5)
+            wait_until("it has stopped but for the disk", lambda: "event=files_left" in member.log.read_text(), 5)
         finally:
             subprocess.run(["fsfreeze", "-u", str(other)], check=True)
         assert member.process.wait(5) == 0

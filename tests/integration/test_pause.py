@@ -33,7 +33,7 @@ def pause_is_told_and_outlives_the_leader(cluster):
     cluster.ctl("cluster", "pause", "nearly done", "--for", "1s")  # another end
     wait_until("it ends by itself", lambda: paused(cluster) is None, 20)
     lines = cluster.ctl("events").stdout.splitlines()
-    assert any("cluster paused for 1h00m by " in line and line.endswith(": new switch") for line in lines), lines
+    assert any("cluster paused for 1h00m by " in line and ": new switch" in line for line in lines), lines
     assert any("cluster resumed after" in line and "its time was over" in line for line in lines), lines
     complete(cluster, "j")
 

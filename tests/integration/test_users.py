@@ -287,7 +287,7 @@ def the_owner_sees_the_own_jobs_and_nobody_elses():
             assert 0 <= time.time() * 1000 - job["last_checkpoint_at_ms"] < 30000, job
             assert cluster.jobs_of(BOB) == {}
             code, out, error = cluster.asks(BOB, "status", "--alloc", "job")
-            assert code == 3 and out == "" and "no job job of user" in error, (code, out, error)
+            assert code == 3 and out == "" and "job job is not yours (user 1), or not there" in error, (code, out, error)
             assert error.replace("job job", "job nosuch") == cluster.asks(BOB, "status", "--alloc", "nosuch")[2]
             assert "job" in cluster.jobs_of(pwd.getpwuid(0))
             cluster.agents["a"].kill()
