@@ -35,6 +35,7 @@ struct session_ends {
     uint64_t count; /* 0: none */
     uint64_t since_us, told_us;
     uint64_t untold;
+    int told_status; /* enum rpc_status */
 };
 
 struct session {
@@ -74,7 +75,7 @@ static void timer_start(struct session *session, uint64_t delay_us)
 /* ---- ends ---- */
 
 /* The first one is told at once, those that follow without a welcome by their number, each minute:
- * an outage is one piece of news. */
+ * an outage is one piece of news, and a refusal that comes in it another. */
 static void note_end(struct session *session, const struct rpc_end *end)
 {
     struct session_ends *ends = &session->ends;
@@ -82,13 +83,16 @@ static void note_end(struct session *session, const struct rpc_end *end)
 
     if (ends->count++ == 0) {
         ends->since_us = ends->told_us = now_us;
+        ends->told_status = (int)end->status;
         log_info("session_ended", "endpoint=%s status=%s text=\"%s\"", session_address(session),
                  rpc_status_name(end->status), end->message);
         return;
     }
     ends->untold++;
-    if (now_us - ends->told_us < ENDS_TOLD_US)
+    if (now_us - ends->told_us < ENDS_TOLD_US &&
+        (end->status == RPC_UNAVAILABLE || (int)end->status == ends->told_status))
         return;
+    ends->told_status = (int)end->status;
     log_info("sessions_ended",
              "count=%" PRIu64 " outage_s=%" PRIu64 " endpoint=%s status=%s text=\"%s\"",
              ends->untold, (now_us - ends->since_us) / 1000000, session_address(session),

@@ -21,6 +21,7 @@
 #include "src/agent/run/run_region.h"
 #include "src/agent/run/run_say.h"
 #include "src/agent/run/words.h"
+#include "src/ask/region.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/dest/sha256.h"
@@ -311,10 +312,15 @@ bool run_alone_reaped(pid_t pid, int wait_status)
     return true;
 }
 
+/* A ckpt-run before this one may have made it, whose application ended under this one. */
 void run_alone_close(bool ended)
 {
-    if (job.options != NULL && ended)
-        run_region_drop(run_region_path());
+    char path[ASK_REGION_PATH_BYTES];
+
+    if (job.options == NULL || job.work_dir == NULL || !ended)
+        return;
+    ask_region_path(geteuid(), job.allocation_id, job.work_dir, path);
+    run_region_drop(path);
 }
 
 bool run_alone_refuses(const char *scratch)
