@@ -527,6 +527,7 @@ def who_came_first_stays_the_owner_without_the_agents_journal():
         agent.kill()
         shutil.rmtree(agent.state_dir)
         agent.start()
+        wait_until("it listens", lambda: agent.log.read_text().count("event=started ") == 2, 20)
         for name in jobs:
             for what in ("restart", f"steal{runs[name]}"):
                 said = cluster.attaches(BOB, name, what)
