@@ -127,17 +127,18 @@ def what_does_not_obey_fails_and_runs_on():
 def an_end_with_0_while_nothing_is_asked_is_the_end():
     """A request that is withdrawn is none: who ends with 0 then has done its work, and is not started once more. Who has saved as it was told had read the
     file: its work is not done. Nor is that of who ends with the status of a stop."""
-    line = "echo begins at step 0; [ -e again ] && exit 0; touch again; while [ ! -e stop ]; do sleep 0.05; done; while [ -e stop ]; do sleep 0.05; done; {0}"
+    line = "echo begins at step 0; [ -e again ] && exit 0; touch again; while [ ! -e stop ]; do sleep 0.05; done; : > seen; while [ -e stop ]; do sleep 0.05; done; {0}"
     with Cluster(members=1, agents=("a",), policy={**POLICY, "max_attempts": 1}) as cluster:
         cluster.start()
         for name, then, options, starts in (("done", "exit 0", (), 1), ("late", "echo 5 > saved; exit 0", (), 2),
                                             ("stops", "exit 85", ("--ask-then", "exits=85"), 2)):
-            (cluster.dir / "again").unlink(missing_ok=True)
+            for left in ("again", "seen"):
+                (cluster.dir / left).unlink(missing_ok=True)
             cluster.register(name, [("a", 1, MIB)], profile="file")
             job = cluster.run_job("a", name, ["sh", "-c", line.format(then)], ("--ask-file", "stop", "--checkpoint-files", "saved", *options))
             says(job, "begins at step 0")
             identifier = hint(cluster, name)
-            wait_until("it is told", lambda: (cluster.dir / "stop").exists(), 20)
+            wait_until("it has seen that it is told", (cluster.dir / "seen").exists, 20)
             cluster.ctl("cancel", checkpoint_text(identifier), "--yes")
             assert ends(job) == 0, job.log.read_text()
             log = job.log.read_text()

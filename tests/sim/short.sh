@@ -57,7 +57,7 @@ check "ranks meet, and jobs begin from all parts of a checkpoint and on other nu
     seconds=25 agents=4 shipping_agents=4 schedulers=2 targets=1 operations_per_s=16 crashes=0
 check "jobs come back by themselves, also on spares" seed="${SEED:-1}" runs=$((16 * times)) jobs=2 returned=1 comes_back=100 seconds=25 agents=4 shipping_agents=4 schedulers=2 targets=1 \
     operations_per_s=16 crashes=0
-check "jobs that hang are told, and restarted where they say so" seed="${SEED:-1}" runs=$((8 * times)) jobs=2 hanging=1 hung=4 ranks=100 comes_back=100 agents=4 \
+check "jobs that hang are told, and restarted where they say so" seed="${SEED:-1}" runs=$((12 * times)) jobs=2 hanging=1 hung=4 ranks=100 comes_back=100 agents=4 \
     shipping_agents=4 crashes=0 agent_crashes=0 operations_per_s=4
 check "the same seed gives the same trace in another process" seed="${SEED:-1}" runs=4 jobs=2 seconds=12 twice=1
 for pinned in tests/sim/pinned/*; do

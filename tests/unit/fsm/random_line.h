@@ -390,8 +390,8 @@ static inline void random_remove(struct script *script, uint64_t *state, char *l
 
             snprintf(line, size,
                      !silent ? word % 2 ? "node %s down" : "node %s down%s evidence=seen"
-                     : random_draw(state, 3) == 0 ? "node_off %s%s"
-                                                  : "remove_node %s",
+                     : random_draw(state, 3) == 0 && fsm_level(script->fsm) >= 2 ? "node_off %s%s"
+                                                                                 : "remove_node %s",
                      name,
                      fsm_level(script->fsm) < 2 ? ""
                      : word % 3 == 0            ? " witness=bmc"
@@ -594,7 +594,7 @@ static inline bool random_pause(const struct script *script, uint64_t *state, ch
 {
     bool paused = fsm_pause(script->fsm) != NULL;
 
-    if (fsm_level(script->fsm) < 2 || random_draw(state, paused ? 12 : 400) != 0)
+    if (fsm_level(script->fsm) < 2 || random_draw(state, paused ? 4 : 1200) != 0)
         return false;
     if (paused && random_draw(state, 3) != 0)
         snprintf(line, size, "pause resume by=bob");

@@ -200,7 +200,7 @@ static void random_commands_keep_all_invariants_and_equal_members(void **unused)
     struct seen seen = {0};
 
     (void)unused;
-    for (uint64_t run = 0; run < test_often(RUNS / 4, RUNS); run++)
+    for (uint64_t run = 0; run < test_often(RUNS / 2, RUNS); run++)
         run_once(seed + run, totals, &account, &seen);
     print_message("nodes removed %" PRIu64 ", copies in snapshots %" PRIu64 "\n", seen.removed,
                   seen.copies);

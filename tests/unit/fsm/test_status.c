@@ -174,6 +174,8 @@ static const char *const elsewhere[] = {
     "TOO_LARGE",            /* test_validate.c, test_retention.c */
     "ALLOCATIONS_FULL",     /* two million allocations: not in a unit test */
     "JUST_RESUMED",         /* test_victims.c */
+    "INVALID_SERIAL",       /* test_revoked.c */
+    "REVOKED_FULL",         /* test_revoked.c */
     "PINS_FULL",            /* test_retention.c */
     "TENANTS_FULL",         /* test_quota.c */
     "POOL_REFUSED",         /* test_sensitive.c */

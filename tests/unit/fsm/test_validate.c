@@ -54,7 +54,8 @@ static void an_unknown_field_at_any_depth_is_refused(void **unused)
     }
 }
 
-/* The walk through a short command begins at its body: nothing beside it may need one. */
+/* The walk through a short command begins at its body: nothing beside it may need one, but the
+ * caller, who has a walk of its own. */
 static void a_command_holds_plain_fields_beside_its_body(void **unused)
 {
     const ProtobufCMessageDescriptor *descriptor = &ckpt__log__v1__command__descriptor;
@@ -68,9 +69,31 @@ static void a_command_holds_plain_fields_beside_its_body(void **unused)
             assert_int_equal(field->offset, offsetof(Ckpt__Log__V1__Command, register_allocation));
             continue;
         }
+        if (strcmp(field->name, "caller") == 0)
+            continue;
         assert_int_not_equal(field->type, PROTOBUF_C_TYPE_MESSAGE);
         assert_int_not_equal(field->type, PROTOBUF_C_TYPE_ENUM);
     }
+}
+
+static void an_unknown_field_of_the_caller_is_refused(void **unused)
+{
+    Ckpt__Log__V1__Command *command = with_unknown_field(3); /* nowhere in it */
+    Ckpt__Log__V1__Caller caller = CKPT__LOG__V1__CALLER__INIT;
+    ProtobufCMessageUnknownField unknown = {.tag = 999, .wire_type = 0};
+    uint8_t value[] = {1};
+
+    (void)unused;
+    unknown.len = sizeof(value);
+    unknown.data = value;
+    caller.base.n_unknown_fields = 1;
+    caller.base.unknown_fields = &unknown;
+    assert_non_null(command);
+    assert_int_not_equal(validate(command), FSM_UNKNOWN_FIELD);
+    command->caller = &caller;
+    assert_int_equal(validate(command), FSM_UNKNOWN_FIELD);
+    command->caller = NULL;
+    ckpt__log__v1__command__free_unpacked(command, NULL);
 }
 
 /* A text at the limit makes a command longer than it, and is measured. */
@@ -381,6 +404,7 @@ int main(void)
         cmocka_unit_test(a_job_of_too_many_nodes_cannot_restore_all),
         cmocka_unit_test(an_unknown_field_at_any_depth_is_refused),
         cmocka_unit_test(a_command_holds_plain_fields_beside_its_body),
+        cmocka_unit_test(an_unknown_field_of_the_caller_is_refused),
         cmocka_unit_test(an_over_long_text_is_refused_at_its_first_byte),
         cmocka_unit_test(older_and_newer_messages_are_read),
         cmocka_unit_test(a_command_without_a_body_is_refused),
