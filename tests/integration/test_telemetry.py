@@ -117,7 +117,7 @@ def rising_errors_raise_the_hazard_within_a_window_and_the_job_is_checkpointed()
         assert all(site.metric_of("ckpt_telemetry_up", source=s) == 1 for s in ("smd", "bmc", "dcgm"))
         redfish_errors(site.bmcs["b"], 2, correctable=3)  # of the DIMM that only the second page names
         changed = time.monotonic()
-        wait_until("b's hazard rises", lambda: site.factor("b") > 900, 20)
+        wait_until("b's hazard rises", lambda: site.factor("b") > 900, 20, 0.02)  # it is told for as long as the node is not drained
         seen = min(t for t, path, _ in site.bmcs["b"].requests if t > changed and path.endswith("DIMM2/MemoryMetrics")) - changed
         assert seen < 1.5 * INTERVAL_S, f"first read {seen:.2f} s after the change"
         assert site.factor("a") == 1 and site.signals("b") == {"ecc_correctable"}
@@ -156,7 +156,7 @@ def a_hard_signal_counts_from_the_third_poll():
         def reads():
             return sum(t > changed and path.endswith("DIMM2/MemoryMetrics") for t, path, _ in site.bmcs["b"].requests)
 
-        wait_until("b's hazard rises", lambda: site.factor("b") > 90, 20)
+        wait_until("b's hazard rises", lambda: site.factor("b") > 90, 20, 0.02)  # it is told for as long as the node is not drained
         node = site.node("b")
         if reads() < 3:  # unless this test was kept waiting
             assert node["state"] == "ready" and not any(s.get("alarm") for s in node["signals"]), node
@@ -217,7 +217,7 @@ def what_agents_count_reaches_the_leader_and_the_next_one():
         wait_until("the agent of a counts", lambda: site.sights("a")["agent"] == "fresh", 20, 0.1)
         assert site.sights("b")["agent"] == "blind", "b has no counters, which is not 0"
         (site.edac / "ce_count").write_text("18\n")
-        wait_until("a's hazard rises", lambda: site.factor("a") > 900, 20)
+        wait_until("a's hazard rises", lambda: site.factor("a") > 900, 20, 0.02)  # it is told for as long as the node is not drained
         site.cluster.wait_leader().kill()
         site.cluster.wait_leader()
         wait_until("the new leader knows", lambda: site.factor("a") > 900, 20)
