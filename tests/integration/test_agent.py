@@ -511,7 +511,7 @@ def a_ckpt_run_with_another_application_waits_for_the_end_of_the_known_one():
         os.kill(second.process.pid, signal.SIGSTOP)
         os.kill(second_pid, signal.SIGKILL)
         os.kill(first.process.pid, signal.SIGCONT)
-        wait_until("the first one's waits", lambda: "event=attach_parked allocation=twice" in cluster.agents["a"].log.read_text(), 10)
+        wait_until("the first one's waits", lambda: "event=attach_parked allocation=twice" in cluster.agents["a"].log.read_text(), 10, 0.02)
         assert alive(first_pid)
         second.kill()  # it would be waited for
         allocation_in(cluster, "twice", ENDED_FAILED, REQUEUED)
