@@ -5,7 +5,7 @@
 #include "tests/unit/fsm/expect.h"
 #include "tests/unit/fsm/random_line.h"
 
-enum { RUNS = 20, LINES = 3000, WAITING_MAX = 4096 };
+enum { RUNS = 28, LINES = 3000, WAITING_MAX = 4096 };
 
 static bool before(const struct fsm_checkpoint *a, const struct fsm_checkpoint *b,
                    const struct fsm *fsm)
