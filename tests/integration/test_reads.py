@@ -182,7 +182,7 @@ def a_hung_member_and_a_lost_quorum_cost_an_operator_no_seconds():
         hung_first = ",".join(m.api for m in (hung, leader, other))
         for options in ((), ("--timeout", "4s")):
             took, result = timed(cluster, "status", *options, endpoints=hung_first)
-            assert result.returncode == 0 and took < 0.6, (took, options, result)
+            assert result.returncode == 0 and took < 0.2, (took, options, result)
             assert f"{hung.name} does not answer at {hung.api}: no answer" in result.stderr and re.search(rf"{hung.name} .*no answer", result.stdout), result
         for command in ("jobs", "nodes", "targets", "events"):
             took, result = timed(cluster, command, endpoints=hung_first)
@@ -196,15 +196,15 @@ def a_hung_member_and_a_lost_quorum_cost_an_operator_no_seconds():
         wait_until("nobody serves", lambda: cluster.leader() is None, 10)
         for command in ("jobs", "nodes", "targets", "events"):
             took, result = timed(cluster, command)
-            assert result.returncode == 5 and took < 0.9, (command, took, result)
+            assert result.returncode == 5 and took < 0.5, (command, took, result)
             assert "no quorum, 1 of 3 members answer" in result.stderr and "--stale" in result.stderr, result
             took, result = timed(cluster, command, "--stale")
-            assert result.returncode == 0 and took < 0.9, (command, took, result)
+            assert result.returncode == 0 and took < 0.5, (command, took, result)
             assert "a stale read" in result.stderr and "applied index" in result.stderr, result
         answer = cluster.ctl("status", check=False)
         assert "NO QUORUM (1 of 3" in answer.stdout + answer.stderr, answer
         took, result = timed(cluster, "policy", "get")
-        assert result.returncode == 5 and took < 0.9 and "--stale" not in result.stderr, (took, result)
+        assert result.returncode == 5 and took < 0.5 and "--stale" not in result.stderr, (took, result)
         begin = time.monotonic()
         assert cluster.ctl("jobs", "--timeout", "1500ms", check=False).returncode == 5
         assert time.monotonic() - begin > 1.4, "who says how long waits so long: a quorum may come back"
