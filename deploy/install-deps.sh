@@ -5,7 +5,7 @@
 set -eu
 packages=(
     # toolchain
-    gcc make pkg-config libc6-dev protobuf-c-compiler protobuf-compiler
+    gcc make pkg-config libc6-dev protobuf-c-compiler protobuf-compiler libprotobuf-dev
     # linked: why each, see src/ARCHITECTURE.md
     libraft-dev libuv1-dev liblz4-dev libprotobuf-c-dev libcurl4-openssl-dev libnghttp2-dev libssl-dev
     libjansson-dev libyaml-dev libmicrohttpd-dev libsmartcols-dev libexpat1-dev
