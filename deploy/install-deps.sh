@@ -40,8 +40,8 @@ install_missing() {
     if [ ! -e $policy ]; then printf '#!/bin/sh\nexit 101\n' | "${run[@]}" tee $policy > /dev/null; "${run[@]}" chmod 755 $policy; made_policy=yes; fi
     cleanup() { if [ $made_policy = yes ]; then "${run[@]}" rm -f $policy; fi; }
     trap cleanup EXIT
-    "${run[@]}" apt-get update -qq
-    "${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null
+    "${run[@]}" apt-get -o DPkg::Lock::Timeout=300 update -qq
+    "${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends "${missing[@]}" > /dev/null
 }
 [ ${#missing[@]} -eq 0 ] || install_missing
 folder=${BUILD:-$(dirname "$0")/../build}/node
