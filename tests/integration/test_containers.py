@@ -29,6 +29,15 @@ def zombies(parent):
     return found
 
 
+def opened(gate):
+    """Lets all go that read from this named pipe now."""
+    try:
+        os.close(os.open(gate, os.O_WRONLY | os.O_NONBLOCK))
+    except OSError:
+        pass  # nobody reads from it (any more)
+    return True
+
+
 def attach(agent, allocation, prefix=()):
     return subprocess.run([*prefix, str(BIN / "ckpt-run"), "--alloc", allocation, "--work-dir", str(agent.cluster.dir / "refused"), "--socket",
                            str(agent.socket), "--", "true"], capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL)
@@ -45,16 +54,19 @@ def an_agent_that_is_the_first_process_takes_the_ends_of_adopted_children():
         cluster.start()
         [agent] = children(cluster.agents["a"].process.pid)
         inside = ["nsenter", "--target", str(agent), "--pid", "--mount"]
-        orphans = "for i in 1 2 3 4 5 6 7 8; do (sleep 0.5 & exec true); done"
-        assert subprocess.run([*inside, "sh", "-c", orphans], timeout=20).returncode == 0
+        gate = cluster.dir / "gate"
+        os.mkfifo(gate)
+        waiting = f"for i in 1 2 3 4 5 6 7 8; do (cat {gate} & exec true); done"
+        assert subprocess.run([*inside, "sh", "-c", waiting], timeout=20).returncode == 0
         wait_until("they are the agent's", lambda: len(children(agent)) >= 8, 10, 0.01)
-        wait_until("they have ended, and nobody of them is left", lambda: not children(agent), 10)
+        wait_until("they have ended, and nobody of them is left", lambda: opened(gate) and not children(agent), 10)
         cluster.register("job", [("a", 1, MIB)])
         job = cluster.run_job("a", "job", heat(cluster, "job"))
         job.process.wait(20)  # from outside: refused, see below
         job.arguments = [*inside, *job.arguments]
         job.start()
         wait_until("it runs", lambda: cluster.allocation("job").state == RUNNING, 20)
+        orphans = "for i in 1 2 3 4 5 6 7 8; do (sleep 0.5 & exec true); done"
         assert subprocess.run([*inside, "sh", "-c", orphans], timeout=20).returncode == 0
         assert complete(cluster, "job").state == COMPLETE
         wait_until("nobody is left but its workers", lambda: not zombies(agent), 10)

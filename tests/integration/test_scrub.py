@@ -44,8 +44,10 @@ def largest(path):
 
 
 def damage_is_found(cluster, name, identifier, part=0):
-    cluster.ctl("scrub", checkpoint_text(identifier))
+    """After the newest one was found damaged the one before it is read by itself: then there may be nothing left to ask for."""
+    asked = cluster.ctl("scrub", checkpoint_text(identifier), check=False)
     event = wait_until("the damage is told", lambda: next(iter(told(cluster, DAMAGED, identifier)), None), 30)
+    assert asked.returncode == 0 or "no complete checkpoint that is whole" in asked.stderr, asked
     assert f"part {part}" in event.subject, event
     assert checkpoint(cluster, name, identifier).damaged
     assert "DAMAGED" in cluster.ctl("checkpoint", checkpoint_text(identifier)).stdout
@@ -83,7 +85,8 @@ def a_bit_flipped_anywhere_is_found_by_the_control_node():
         assert warning in cluster.ctl("status").stdout, cluster.ctl("status").stdout
         http = cluster.members[0].http
         assert metric(http, "ckpt_restart_points_damaged_total") == 3
-        assert metric(http, "ckpt_verifications_total") == 4
+        whole = [event for event in cluster.events() if event.kind == VERIFIED and event.new_state == WHOLE]
+        assert len(whole) >= 4 and metric(http, "ckpt_verifications_total") == len(whole), whole
         refused = cluster.ctl("scrub", checkpoint_text(made[3]), check=False)
         assert refused.returncode != 0 and "no complete checkpoint" in refused.stderr, refused
         complete(cluster, "j")

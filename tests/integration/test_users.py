@@ -29,35 +29,44 @@ COMPLETED = common_pb2.ALLOCATION_STATE_COMPLETED
 MIB = 1 << 20
 ALICE, BOB = (pwd.getpwnam(name) for name in ("nobody", "daemon"))
 
-# Speaks with the agent's socket as ckpt-run does: argv = socket, allocation, work folder, what.
+# Speaks with the agent's socket as ckpt-run does: argv = socket, allocation, work folder, what, or several by commas. "later" waits for a line first.
 ATTACH = r"""
 import os, queue, subprocess, sys
 import grpc
 from ckpt.v1 import app_pb2, app_pb2_grpc
-path, allocation, work, what = sys.argv[1:]
-running = what.startswith("steal")
+path, allocation, work, whats = sys.argv[1:5]
 def start():
     child = subprocess.Popen(["sleep", "1000"], process_group=0)
     return child, int(open(f"/proc/{child.pid}/stat").read().rsplit(")", 1)[1].split()[19])
-child, ticks = start() if running else (None, 0)
-up = queue.Queue()
-down = app_pb2_grpc.AppServiceStub(grpc.insecure_channel("unix:" + path)).Attach(iter(up.get, None))
-up.put(app_pb2.AttachUp(hello=app_pb2.AttachHello(allocation_id=allocation, profile="signal", work_dir=work, running=running,
-                                                  pid=child.pid if child else 0, start_time_ticks=ticks,
-                                                  run=int(what[5:] or 0) if running else 0)))
-answer = next(down).ready
-print("error" if answer.error else "ready", answer.error, flush=True)
-if not answer.error and not running:
-    child, ticks = start()
-    up.put(app_pb2.AttachUp(started=app_pb2.AttachStarted(pid=child.pid, start_time_ticks=ticks)))
-    next(down)
-if child:
-    child.kill()
-    child.wait()
-if not answer.error:
-    up.put(app_pb2.AttachUp(exited=app_pb2.AttachExited(wait_status=0 if running else 9, will_restart=not running)))
-    up.put(None)
-    list(down)
+def attach(running, run):
+    child, ticks = start() if running else (None, 0)
+    up = queue.Queue()
+    down = app_pb2_grpc.AppServiceStub(grpc.insecure_channel("unix:" + path)).Attach(iter(up.get, None), wait_for_ready=True)
+    up.put(app_pb2.AttachUp(hello=app_pb2.AttachHello(allocation_id=allocation, profile="signal", work_dir=work, running=running,
+                                                      pid=child.pid if child else 0, start_time_ticks=ticks, run=run)))
+    answer = next(down).ready
+    print("error" if answer.error else "ready", answer.error, flush=True)
+    if not answer.error and not running:
+        child, ticks = start()
+        up.put(app_pb2.AttachUp(started=app_pb2.AttachStarted(pid=child.pid, start_time_ticks=ticks)))
+        next(down)
+    if child:
+        child.kill()
+        child.wait()
+    if not answer.error:
+        up.put(app_pb2.AttachUp(exited=app_pb2.AttachExited(wait_status=0 if running else 9, will_restart=not running)))
+        up.put(None)
+        list(down)
+try:
+    for what in whats.split(","):
+        if what == "later":
+            print("prepared", flush=True)
+            sys.stdin.readline()
+        else:
+            attach(what.startswith("steal"), int(what[5:] or 0) if what.startswith("steal") else 0)
+except grpc.RpcError as error:
+    print(error, file=sys.stderr, flush=True)
+os._exit(0)  # gRPC may wait for its own threads at the end, for ever
 """
 
 
@@ -110,12 +119,15 @@ class Users(Cluster):
         os.chown(path, user.pw_uid, user.pw_gid)
         return path
 
+    def attach(self, user, allocation, what, work=None):
+        return subprocess.Popen([sys.executable, "-c", ATTACH, str(self.agents["a"].socket), allocation, str(work or self.folder(user)), what],
+                                user=user.pw_uid, group=user.pw_gid, extra_groups=[], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, env={"PYTHONPATH": str(self.dir / "pygen"), "PATH": os.environ["PATH"]})
+
     def attaches(self, user, allocation, what):
-        done = subprocess.run([sys.executable, "-c", ATTACH, str(self.agents["a"].socket), allocation, str(self.folder(user)), what],
-                              user=user.pw_uid, group=user.pw_gid, extra_groups=[], capture_output=True, text=True, timeout=30,
-                              env={"PYTHONPATH": str(self.dir / "pygen"), "PATH": os.environ["PATH"]})
-        assert done.stdout, done.stderr
-        return done.stdout.strip()
+        out, error = self.attach(user, allocation, what).communicate(timeout=90)
+        assert out, error
+        return out.strip()
 
     def run_as(self, user, allocation, *command, node="a"):
         work = self.folder(user) / ("w" if node == "a" else f"w-{node}")
@@ -153,12 +165,17 @@ def a_job_that_restarts_in_place_stays_its_owners():
     with Users(rule="first") as cluster:
         cluster.start()
         cluster.register("job", [("a", 1, MIB)], owner="")
+        # its agent waits for a ckpt-run for 5 s: so whoever comes meanwhile is there before
+        others = [cluster.attach(BOB, "job", "later,steal,restart") for _ in range(2)]
+        for other in others:
+            assert other.stdout.readline() == "prepared\n", other.stderr.read()
         assert cluster.attaches(ALICE, "job", "restart") == "ready"
-        for _ in range(2):
-            for what in ("steal", "restart"):
-                answer = cluster.attaches(BOB, "job", what)
+        for other in others:
+            answers = other.communicate("now\n", timeout=90)[0].splitlines()
+            assert len(answers) == 2, answers
+            for answer in answers:
                 assert answer.startswith("error") and f"belongs to uid {ALICE.pw_uid}" in answer and f"you are uid {BOB.pw_uid}" in answer, answer
-            assert cluster.state("job") in GOES_ON
+            assert cluster.state("job") in GOES_ON, cluster.state("job")
             cluster.agents["a"].kill()
             cluster.agents["a"].start()
         cluster.register("second", [("a", 1, MIB)], owner="")
@@ -423,12 +440,8 @@ def a_user_whose_paths_hang_holds_up_nobody_else():
         wait_until("both run", lambda: log.read_text().count("to=RUNNING") == 2, 10)
         attempts = []
         with Hanging(hung, ALICE):
-            script = ATTACH.replace("sys.argv[1:]", "sys.argv[1:5]")
             for i in range(12):
-                attempts.append(subprocess.Popen(
-                    [sys.executable, "-c", script, str(cluster.agents["a"].socket), f"job{i}", str(hung / "w" if i % 3 else hung),
-                     "steal" if i % 2 else "restart"], user=ALICE.pw_uid, group=ALICE.pw_gid, extra_groups=[], stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE, text=True, env={"PYTHONPATH": str(cluster.dir / "pygen"), "PATH": os.environ["PATH"]}))
+                attempts.append(cluster.attach(ALICE, f"job{i}", "steal" if i % 2 else "restart", hung / "w" if i % 3 else hung))
             began = time.monotonic()
             assert ended(cluster, "theirs", requested(cluster, "theirs")).state == common_pb2.CHECKPOINT_STATE_COMPLETE
             took = time.monotonic() - began

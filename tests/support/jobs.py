@@ -39,10 +39,10 @@ def hint(cluster, name):
     return cluster.request_checkpoint(name)
 
 
-def restart(cluster, name, nodes="", from_scratch=False):
+def restart(cluster, name, nodes="", from_scratch=False, **options):
     return cluster.client.broker("RestartAllocation", broker_pb2.RestartAllocationRequest(
         request_id=uuid.uuid4().hex, allocation_id=name, from_scratch=from_scratch,
-        nodes=[common_pb2.NodeShare(node_id=n, gpu_count=1) for n in nodes]))
+        nodes=[common_pb2.NodeShare(node_id=n, gpu_count=1) for n in nodes]), **options)
 
 
 def restart_point(cluster, name):
