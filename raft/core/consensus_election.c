@@ -412,17 +412,26 @@ static bool stood_still_lately(const struct consensus *consensus)
             now - consensus->woke_us < UINT64_C(1000) * consensus->config.election_timeout_ms);
 }
 
+static void leader_ask(struct consensus *consensus, uint64_t leader);
+
 /* The answer of the leader whose connection ended. Where nobody is there any more the members
- * campaign one after the other by rank. Any other end proves nothing, and the timers judge. */
+ * campaign one after the other by rank. A question that was hung up on may have been cut as the
+ * connection was, so it is asked again; a port of which another process hands connections on
+ * hangs up each time. Any other end proves nothing, and the timers judge. */
 static void leader_asked(void *data, const struct err *failed)
 {
     struct consensus *consensus = data;
+    const struct probe *probe = &consensus->eof_probe;
     uint64_t leader = consensus->eof_leader;
 
     if (leader == 0 || consensus->closing)
         return;
-    if (failed == NULL || !consensus->eof_probe.gone) {
+    if (failed == NULL || (!probe->nobody && !probe->hung_up)) {
         consensus->eof_leader = 0;
+        return;
+    }
+    if (probe->hung_up && ++consensus->eof_hung_up < CORE_HANG_UPS) {
+        leader_ask(consensus, leader);
         return;
     }
     consensus->safety.leader_gone = true;
@@ -458,6 +467,7 @@ void core_on_inbound_lost(void *context, uint64_t peer)
     if (consensus->eof_leader != peer)
         probe_cancel(&consensus->eof_probe);
     consensus->eof_leader = peer;
+    consensus->eof_hung_up = 0;
     consensus->eof_term = raft->current_term;
     leader_ask(consensus, peer);
 }

@@ -143,7 +143,8 @@ static void probe_closed(void *data, const struct err *failed)
     struct err err;
 
     probe->stream = NULL; /* freed by the table */
-    probe->gone = failed == NULL || failed->code == ERR_UNAVAILABLE;
+    probe->nobody = failed != NULL && failed->code == ERR_NOBODY;
+    probe->hung_up = failed == NULL || failed->code == ERR_UNAVAILABLE;
     err_set(&err, ERR_UNAVAILABLE,
             "member %" PRIu64 " does not answer at %s (%.200s): start it there with --join",
             probe->member.id, probe->member.address,
@@ -162,7 +163,7 @@ void probe_start(struct probe *probe, struct transport *transport,
     probe->member = *member;
     probe->done = done;
     probe->data = data;
-    probe->gone = false;
+    probe->nobody = probe->hung_up = false;
     probe->begun_us = now_us(probe);
     buf_init(&probe->buf);
     probe->stream =

@@ -27,9 +27,9 @@ struct probe {
     struct network_stream *stream; /* NULL: nothing is asked */
     struct buf buf;
     uint64_t begun_us;
-    /* For done(): nobody is there. The address refuses, or hangs up on who asks without a word. No
-     * sign of that are a certificate that is refused, and silence. */
-    bool gone;
+    /* For done(). A certificate that is refused, and silence, are neither. */
+    bool nobody;  /* the address refuses */
+    bool hung_up; /* a process that dies has done so, or somebody in between */
     probe_done_fn *done;
     void *data;
 };

@@ -51,7 +51,7 @@ const char *err_code_name(enum err_code code)
         [ERR_MISMATCH] = "MISMATCH",   [ERR_REFUSED] = "REFUSED", [ERR_AUTH] = "AUTH",
         [ERR_EMPTY] = "EMPTY",         [ERR_REMOVED] = "REMOVED", [ERR_DISK] = "DISK",
         [ERR_QUOTA] = "QUOTA",         [ERR_BUSY] = "BUSY",       [ERR_NEWER] = "NEWER",
-        [ERR_UNFIT] = "UNFIT",         [ERR_NO_ROOM] = "NO_ROOM",
+        [ERR_UNFIT] = "UNFIT",         [ERR_NO_ROOM] = "NO_ROOM", [ERR_NOBODY] = "NOBODY",
     };
     return (size_t)code < sizeof(names) / sizeof(names[0]) ? names[code] : "UNKNOWN";
 }

@@ -34,7 +34,8 @@ enum err_code {
     ERR_BUSY = 16,   /* the other side asks for fewer requests; try again later */
     ERR_NEWER = 17,  /* written by a newer build, which knows what this one does not */
     ERR_UNFIT = 18,  /* of what a user made: it cannot be taken, and would not be the next time */
-    ERR_NO_ROOM = 19 /* no space where something is brought to, of a user; its source is well */
+    ERR_NO_ROOM = 19, /* no space where something is brought to, of a user; its source is well */
+    ERR_NOBODY = 20   /* the system at that address says that no process listens there */
 };
 
 /* An error: the code for programs, the text for people. */

@@ -14,8 +14,9 @@
  *          them, except that read() calls received() and closed().
  * Threads  one: the loop's, for calls and events.
  * Units    bytes.
- * Errors   closed() has the reason in a few words. ERR_UNAVAILABLE: the other end refuses, or has
- *          hung up. ERR_TIMEOUT: it is silent, or its name or the way to it cannot be found.
+ * Errors   closed() has the reason in a few words. ERR_NOBODY: the other end refuses.
+ *          ERR_UNAVAILABLE: it has hung up, or somebody in between has cut the connection.
+ *          ERR_TIMEOUT: it is silent, or its name or the way to it cannot be found.
  *          The reason leaves the address out: the user knows it. Of a name that cannot be reached,
  *          the address that was dialled last stands behind the reason: "connection refused
  *          (10.0.0.1)".

@@ -140,15 +140,14 @@ static const char *dialled_number(const struct network_stream *stream, char text
     return text;
 }
 
-/* The other end, or its system, has said so: nobody is there. All else may have come from in
+/* A refusal is the word of the other system that nobody is there. All else may have come from in
  * between, or from here. A name may have addresses that no way leads to beside the good one. */
 static enum err_code code_of(const struct network_stream *stream, int status)
 {
-    if (stream->dial != NULL && stream->dial->refused)
-        return ERR_UNAVAILABLE;
+    if (stream->dial != NULL && stream->dial->refused && !stream->dial->is_over)
+        return ERR_NOBODY;
     switch (status) {
     case UV_EOF:
-    case UV_ECONNREFUSED:
     case UV_ECONNRESET:
     case UV_EPIPE:
         return ERR_UNAVAILABLE;

@@ -79,9 +79,8 @@ static bool by_turns(const struct network_stream *stream)
     return stream->events.readable != NULL;
 }
 
-void sim_stream_tell_closed(struct network_stream *stream)
+static void stream_tell_closed_for(struct network_stream *stream, const struct err *err)
 {
-    static const struct err err = {ERR_UNAVAILABLE, "simulated connection ended"};
     struct sim *sim = stream->network->sim;
     unsigned before;
 
@@ -92,9 +91,16 @@ void sim_stream_tell_closed(struct network_stream *stream)
         return;
     stream->busy = true;
     before = sim_enter(sim, stream->owner);
-    stream->events.closed(stream->events.data, &err);
+    stream->events.closed(stream->events.data, err);
     sim_leave(sim, before);
     stream->busy = false;
+}
+
+void sim_stream_tell_closed(struct network_stream *stream)
+{
+    static const struct err err = {ERR_UNAVAILABLE, "simulated connection ended"};
+
+    stream_tell_closed_for(stream, &err);
 }
 
 static void drained_dropped(void *data)
@@ -484,6 +490,7 @@ static void connect_to(struct network_stream *stream, struct network_listener *l
 
 static void connect_fire(void *data)
 {
+    static const struct err nobody = {ERR_NOBODY, "simulated connection refused"};
     struct network_stream *stream = data;
     struct network_listener *listener = listener_find(stream->network, stream->address);
 
@@ -491,7 +498,7 @@ static void connect_fire(void *data)
     if (!stream->closed) {
         stream->busy = true;
         if (listener == NULL)
-            sim_stream_tell_closed(stream);
+            stream_tell_closed_for(stream, &nobody);
         else
             connect_to(stream, listener);
         stream->busy = false;

@@ -38,7 +38,8 @@ static void an_error_gets_context_in_front_and_is_cut_with_dots(void **state)
     assert_string_equal(err_code_name(ERR_NEWER), "NEWER");
     assert_string_equal(err_code_name(ERR_UNFIT), "UNFIT");
     assert_string_equal(err_code_name(ERR_NO_ROOM), "NO_ROOM");
-    assert_string_equal(err_code_name((enum err_code)(ERR_NO_ROOM + 1)), "UNKNOWN");
+    assert_string_equal(err_code_name(ERR_NOBODY), "NOBODY");
+    assert_string_equal(err_code_name((enum err_code)(ERR_NOBODY + 1)), "UNKNOWN");
     assert_string_equal(err_code_name((enum err_code)99), "UNKNOWN");
     assert_int_equal(err_set(NULL, ERR_IO, "nobody listens"), -1);
 }

@@ -274,7 +274,7 @@ static void a_name_whose_addresses_all_refuse_is_told_once(void **state)
     dial_run(&dial, WAIT_MS);
     assert_int_equal(dial.closed, 1);
     assert_string_equal(dial.err.text, "connection refused (127.0.0.1)");
-    assert_int_equal(dial.err.code, ERR_UNAVAILABLE);
+    assert_int_equal(dial.err.code, ERR_NOBODY);
     dial_end(&dial);
     dial_begin(&dial); /* a name without any */
     dial_run(&dial, WAIT_MS);
@@ -298,7 +298,7 @@ static void an_address_that_refuses_counts_before_one_without_a_way(void **state
     dial_begin(&dial);
     dial_run(&dial, WAIT_MS);
     assert_int_equal(dial.closed, 1);
-    assert_int_equal(dial.err.code, ERR_UNAVAILABLE);
+    assert_int_equal(dial.err.code, ERR_NOBODY);
     dial_end(&dial);
     close(shut);
 }

@@ -256,6 +256,26 @@ static void a_connection_that_a_member_closes_itself_costs_no_term(void **state)
     }
 }
 
+/* S11: whatever cuts connections cuts the one on which a follower asks about its leader as well. */
+static void a_question_that_is_cut_costs_no_term(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct cluster *cluster = cluster_up(seed, 3, 3);
+        unsigned leader = (unsigned)cluster_leader(cluster);
+        uint64_t term = term_of(cluster, leader);
+
+        for (unsigned cut = 0; cut < 3; cut++) {
+            for (unsigned i = 0; i < 3; i++)
+                if (i != leader)
+                    sim_reset_connections(cluster->sim, i, leader);
+            cluster_run(cluster, 200 + seed * 150);
+        }
+        nobody_campaigns(cluster, leader, term);
+        cluster_free(cluster);
+    }
+}
+
 /* Each dial of the closed address ends as one whose certificate is refused; the dial's own events
  * are kept until then. */
 static void closed_for_its_certificate(void *data, const struct err *err)
@@ -353,6 +373,7 @@ int main(void)
         cmocka_unit_test(a_member_whom_nobody_can_dial_deposes_one_leader_at_most),
         cmocka_unit_test(ended_connections_of_a_leader_that_lives_cost_no_term),
         cmocka_unit_test(a_connection_that_a_member_closes_itself_costs_no_term),
+        cmocka_unit_test(a_question_that_is_cut_costs_no_term),
         cmocka_unit_test(only_an_address_that_refuses_proves_a_death),
         cmocka_unit_test(a_leader_that_was_killed_is_replaced_within_milliseconds),
     };
