@@ -560,6 +560,16 @@ def check_executable():
             yield f"{name} is not executable: chmod +x"
 
 
+def check_dependency_files():
+    """make knows a target by one name: an object whose .d file has another one keeps what it was made of."""
+    for path in BUILD.rglob("*.d"):
+        name = os.path.relpath(path.with_suffix(".o"))
+        if name.startswith("build/") and path.stat().st_size > 0 and not re.search("(san|roots|deb)/", name):
+            target = path.read_text(errors="replace").split(":", 1)[0]
+            if target != name:
+                yield f"{os.path.relpath(path)} speaks of {target}: remove it and its object, and give each make the same BUILD"
+
+
 CHECKS = [
     ("the checks find what they must", check_samples),
     ("layers include only what they may", check_layering),
@@ -591,6 +601,7 @@ CHECKS = [
     ("links and alerts lead to what exists", check_links),
     ("the runbook's rows of what comes back name their tests", check_named_cases),
     ("test programs can be run", check_executable),
+    ("objects are made anew when what they include changes", check_dependency_files),
     ("the glossary and ARCHITECTURE name what is there", check_named_files),
     ("logs and errors name the values of enums", lambda: logs.problems(TEXT, CODE, WITH_STRINGS)),
     ("one word is one thing", lambda: words.problems(TEXT)),
