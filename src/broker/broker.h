@@ -132,6 +132,7 @@ struct broker {
     struct telemetry *telemetry;     /* NULL in tests and in the simulator: nobody is asked */
     struct accounting *accounting;   /* NULL in tests and in the simulator */
     struct audit_trail *audit_trail; /* likewise */
+    struct sign_key *audit_key;      /* NULL: heads of the audit trail are not signed */
     struct denials *denials;         /* NULL in tests: nobody notes denied calls */
     struct metrics *metrics;
     struct credentials *credentials; /* NULL without TLS */

@@ -400,7 +400,8 @@ static int find_self(struct config *config, const struct config_flags *flags, st
 /* The file is the same on all members: "{id}" and "{name}" are this one's, as "{id}" is in the
  * paths of tls. Any other brace is a mistake that would become the name of a folder. Without a
  * member the text stays: it is only checked and shown then. */
-static int name_data_dir(struct config *config, struct err *err)
+static int name_path(struct config *config, unsigned section, const char *key, char **path,
+                     struct err *err)
 {
     static const char *const marks[] = {"{id}", "{name}"};
     struct buf named = {0};
@@ -408,7 +409,7 @@ static int name_data_dir(struct config *config, struct err *err)
 
     if (config->self != NULL)
         snprintf(id, sizeof(id), "%" PRIu64, config->self->id);
-    for (const char *at = config->data_dir; *at != '\0';) {
+    for (const char *at = *path; *at != '\0';) {
         const char *value = config->self == NULL ? NULL : id;
         size_t known = 0;
 
@@ -419,7 +420,7 @@ static int name_data_dir(struct config *config, struct err *err)
             value = config->self == NULL ? NULL : config->self->name;
         } else if (*at == '{' || *at == '}') {
             buf_close(&named);
-            return settings_complain(&config->settings, CONFIG_ROOT, "data_dir", 0, err,
+            return settings_complain(&config->settings, section, key, 0, err,
                                      "has a brace: {id} and {name} stand for the member's id and "
                                      "name, and nothing else does");
         }
@@ -430,8 +431,8 @@ static int name_data_dir(struct config *config, struct err *err)
         at += known > 0 ? known : 1;
     }
     buf_append(&named, "", 1);
-    free(config->data_dir);
-    config->data_dir = check_strdup((const char *)named.bytes);
+    free(*path);
+    *path = check_strdup((const char *)named.bytes);
     buf_close(&named);
     return 0;
 }
@@ -439,6 +440,13 @@ static int name_data_dir(struct config *config, struct err *err)
 /* ---- life ---- */
 
 static struct config *config_new(const char *path)
+static int name_paths(struct config *config, struct err *err)
+{
+    if (name_path(config, CONFIG_ROOT, "data_dir", &config->data_dir, err) != 0)
+        return -1;
+    return name_path(config, CONFIG_AUDIT, "key", &config->audit_key, err);
+}
+
 {
     struct config *config = check_calloc(1, sizeof(*config));
 
@@ -452,7 +460,7 @@ static int config_finish(struct config *config, int status, const struct config_
                          struct config **ret_config, struct err *err)
 {
     if (status != 0 || apply_values(config, flags, err) != 0 || check_together(config, err) != 0 ||
-        find_self(config, flags, err) != 0 || name_data_dir(config, err) != 0) {
+        find_self(config, flags, err) != 0 || name_paths(config, err) != 0) {
         config_free(config);
         return -1;
     }

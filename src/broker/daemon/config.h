@@ -10,8 +10,8 @@
  * Errors   ERR_INVALID with "FILE, line N: ..." naming the key, the value, the limit, and for an
  *          unknown key the nearest known one.
  * Absent   environment variables (but for the keys of object stores); reloading anything but log
- *          level, telemetry, health and object stores (certificates are read again by
- *          credentials.h).
+ *          level, telemetry, health, object stores and the audit trail's key (certificates are read
+ *          again by credentials.h).
  */
 #ifndef CKPT_BROKER_CONFIG_H
 #define CKPT_BROKER_CONFIG_H
@@ -97,6 +97,7 @@ struct config {
     bool insecure;            /* addresses that are not loopback are bound without TLS */
     char *tls_ca, *tls_cert, *tls_key; /* PEM files, "{id}" is the member's id; "": no TLS */
     enum log_level log_level;
+    char *audit_key; /* PEM file, {id} and {name} are this member's by now; "": none signs */
     enum log_format log_format;
     uint64_t log_max_bytes; /* of the file htcondor.CKPT_SERVER_LOG */
 };

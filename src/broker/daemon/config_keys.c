@@ -168,6 +168,7 @@ static const struct settings_row rows[] = {
     TLS("ca", tls_ca)
     TLS("cert", tls_cert)
     TLS("key", tls_key)
+    {CONFIG_AUDIT, &settings_path, "key", offsetof(struct config, audit_key), 0, 1024, ""},
     MEMBER(&settings_count, "id", id, 1, UINT32_MAX, NULL)
     MEMBER(&settings_id, "name", name, 1, ID_MAX_BYTES, NULL)
     MEMBER(&settings_address, "raft", raft, 1, 255, NULL)
@@ -272,6 +273,7 @@ static const struct settings_section sections[CONFIG_SECTION_COUNT] = {
     [CONFIG_HEALTH] = {.name = "health"},
     [CONFIG_HTCONDOR] = {.name = "htcondor"},
     [CONFIG_MEMBERS] = {.name = "members",
+    [CONFIG_AUDIT] = {.name = "audit"},
                         LIST(CONFIG_MEMBERS_MAX, struct config_member, members, member_count, NULL,
                              false)},
     [CONFIG_TARGETS] = {.name = "targets",

@@ -11,6 +11,7 @@
 #include "src/broker/api/access.h"
 #include "src/broker/api/service.h"
 #include "src/broker/daemon/metrics.h"
+#include "src/broker/keep/audit_key.h"
 #include "src/broker/keep/denials.h"
 #include "src/net/tls_network.h"
 #include "src/serve/certificates.h"
@@ -179,6 +180,7 @@ int credentials_check(const struct config *config, struct err *err)
 int credentials_new(struct broker *broker, struct credentials **ret_credentials, struct err *err)
 {
     struct credentials *credentials;
+    struct sign_key *key;
 
     *ret_credentials = NULL;
     if (broker->config->tls_ca[0] == '\0')
@@ -186,6 +188,10 @@ int credentials_new(struct broker *broker, struct credentials **ret_credentials,
     credentials = check_calloc(1, sizeof(*credentials));
     credentials->broker = broker;
     credentials->certificates.whose = broker->config->self->name;
+    if (status == 0)
+        status = audit_key_load(config, &key, err);
+    if (status == 0)
+        sign_key_free(key);
     credentials->certificates.renewal = "issue replica ID --replace";
     credentials->certificates.changed = files_changed;
     credentials->certificates.data = credentials;

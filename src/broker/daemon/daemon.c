@@ -38,6 +38,7 @@
 #include "src/broker/health/telemetry.h"
 #include "src/broker/keep/accounting.h"
 #include "src/broker/keep/audit_trail.h"
+#include "src/broker/keep/audit_key.h"
 #include "src/broker/keep/backup.h"
 #include "src/broker/keep/backup_schedule.h"
 #include "src/broker/keep/collector.h"
@@ -319,6 +320,7 @@ static void daemon_replica_closed(void *context)
     service_free(broker->service);
     credentials_free(broker->credentials);
     s3_stores_close();
+    sign_key_free(broker->audit_key);
     metrics_free(broker->metrics);
     daemon->workers_until_ms = uv_now(&daemon->loop) + DAEMON_WORKERS_MAX_MS;
     CHECK(uv_timer_start(&daemon->step, daemon_await_workers, 0, DAEMON_STEP_MS) == 0);
@@ -415,8 +417,8 @@ static void daemon_end_again(void *context)
 
 /* ---- signals ---- */
 
-/* Log level, certificates, object stores, telemetry and health can change without a restart. The
- * whole file is checked first: a mistake in it changes nothing. */
+/* Log level, certificates, object stores, the audit trail's key, telemetry and health can change
+ * without a restart. The whole file is checked first: a mistake in it changes nothing. */
 static void daemon_reload(struct daemon *daemon)
 {
     const char *path = daemon->broker.config->path;
@@ -435,9 +437,11 @@ static void daemon_reload(struct daemon *daemon)
     (void)config_warn_untaken(daemon->broker.config, config);
     config_free(config);
     credentials_reload(daemon->broker.credentials);
+    if (audit_key_reload(&daemon->broker, config))
+        audit_trail_sign(daemon->broker.audit_trail);
     log_info("reloaded",
-             "path=%s text=\"log level, certificates, object stores, telemetry and health were "
-             "read\"",
+             "path=%s text=\"log level, certificates, object stores, the audit trail's key, "
+             "telemetry and health were read\"",
              path);
 }
 
@@ -680,6 +684,7 @@ int daemon_run(const struct config *config, const struct config_flags *flags,
     CHECK(config->self != NULL);
     process_prepare();
     CHECK(uv_loop_init(&daemon->loop) == 0);
+    audit_key_warn(&daemon->broker);
     daemon->flags = flags;
     broker->loop = &daemon->loop;
     broker->config = config;
@@ -704,6 +709,7 @@ int daemon_run(const struct config *config, const struct config_flags *flags,
     CHECK(daemon->stopping);
     CHECK(uv_loop_close(&daemon->loop) == 0);
     *ret_exit_code = daemon->exit_code;
+        audit_key_load(config, &broker->audit_key, err) != 0 ||
     free(daemon);
     return 0;
 }
