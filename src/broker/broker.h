@@ -139,6 +139,7 @@ struct broker {
     struct upgrades *upgrades;       /* NULL in the simulator: nobody restarts it */
     struct drills_duty *drills;      /* NULL in tests and in the simulator: nothing is failed */
     struct http *http;               /* NULL when the member has no http address */
+    struct http_secure *http_secure; /* NULL: its pages are not for certificates alone */
 };
 
 /* For intervals and ages on this host: never goes back, and means nothing on another one. */

@@ -520,8 +520,8 @@ const struct command commands[] = {
     {"tls init", "", 0, 0, "make a CA for this site (local)", command_tls_init, tls_init_options,
      COMMAND_LOCAL},
     {"tls issue", "KIND NAME", 2, 2,
-     "issue a certificate: replica ID, agent NODE, scheduler NAME, operator NAME, auditor NAME "
-     "(local)",
+     "issue a certificate: replica ID, agent NODE, scheduler NAME, operator NAME, auditor NAME, "
+     "monitor NAME (local)",
      command_tls_issue, tls_issue_options, COMMAND_LOCAL},
     {"tls revoke", "SERIAL|FILE", 1, 1,
      "no member takes this certificate any more: its serial number, or its file",

@@ -72,7 +72,7 @@ MAY_INCLUDE = {
 # (and the offline work on a data folder is the same joint without a loop; backups are written by the copy of the process that writes
 # snapshots)
 ALSO = {"src/broker/replica/replica.h": ("raft/",), "src/broker/daemon/daemon.c": ("raft/uv_io.h", "src/net/cut_network.h", "src/net/uv_network.h"),
-        "src/broker/daemon/credentials.c": ("src/net/tls_network.h",),
+        "src/broker/daemon/credentials.c": ("src/net/tls_network.h",), "src/broker/daemon/http_secure.c": ("src/net/uv_network.h",),
         "src/broker/keep/recovery.c": ("raft/",), "src/broker/keep/restore.c": ("raft/",), "src/broker/keep/backup.c": ("raft/snap/export.h",), "src/broker/api/backup_service.c": ("raft/snap/export.h",),
         "src/broker/keep/backup_schedule.c": ("raft/snap/export.h",),
         "src/agent/durable/journal.c": ("raft/io_ops.h",), "src/agent/daemon/main.c": ("raft/uv_io.h", "src/net/uv_network.h"),

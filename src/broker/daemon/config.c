@@ -44,7 +44,7 @@ static bool address_used_before(const struct config *config, size_t member, cons
 {
     for (size_t i = 0; i <= member; i++) {
         const struct config_member *other = &config->members[i];
-        const char *const known[] = {other->raft, other->api, other->http};
+        const char *const known[] = {other->raft, other->api, other->http, other->https};
         if (i != member && address_is_loopback(address) &&
             !same_host(other->raft, config->members[member].raft))
             continue;
@@ -81,9 +81,9 @@ static int check_listen(const struct config *config, size_t i, struct err *err)
 
 static int check_member(const struct config *config, size_t i, struct err *err)
 {
-    static const char *const names[] = {"raft", "api", "http"};
+    static const char *const names[] = {"raft", "api", "http", "https"};
     const struct config_member *member = &config->members[i];
-    const char *const addresses[] = {member->raft, member->api, member->http};
+    const char *const addresses[] = {member->raft, member->api, member->http, member->https};
 
     for (size_t j = 0; j < i; j++) {
         if (config->members[j].id == member->id)
@@ -101,13 +101,16 @@ static int check_member(const struct config *config, size_t i, struct err *err)
             continue;
         if (config->tls_ca[0] == '\0')
             return settings_complain(&config->settings, CONFIG_MEMBERS, names[k], i, err, NO_TLS);
-        if (addresses[k] == member->http)
+        if (addresses[k] == member->http && member->https[0] == '\0')
             return settings_complain(
                 &config->settings, CONFIG_MEMBERS, names[k], i, err,
                 "is not a loopback address, and this port has no TLS: everyone "
-                "who reaches it reads the metrics; set 'insecure: yes' to "
-                "accept that");
+                "who reaches it reads the metrics; give https an address, for certificates alone, "
+                "or set 'insecure: yes' to accept that");
     }
+    if (member->https[0] != '\0' && (config->tls_ca[0] == '\0' || member->http[0] == '\0'))
+        return settings_complain(&config->settings, CONFIG_MEMBERS, "https", i, err,
+                                 "needs tls, and http, where the pages about health stay");
     return check_listen(config, i, err);
 }
 
@@ -437,9 +440,6 @@ static int name_path(struct config *config, unsigned section, const char *key, c
     return 0;
 }
 
-/* ---- life ---- */
-
-static struct config *config_new(const char *path)
 static int name_paths(struct config *config, struct err *err)
 {
     if (name_path(config, CONFIG_ROOT, "data_dir", &config->data_dir, err) != 0)
@@ -447,6 +447,9 @@ static int name_paths(struct config *config, struct err *err)
     return name_path(config, CONFIG_AUDIT, "key", &config->audit_key, err);
 }
 
+/* ---- life ---- */
+
+static struct config *config_new(const char *path)
 {
     struct config *config = check_calloc(1, sizeof(*config));
 

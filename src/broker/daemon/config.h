@@ -40,6 +40,7 @@ struct config_member {
     char *raft;  /* host:port at which the others reach the Raft port */
     char *api;   /* host:port at which clients reach the gRPC port */
     char *http;  /* host:port of the HTTP listener; "": none */
+    char *https; /* host:port of its pages for certificates; "": they are for everybody on http */
     /* where both ports are bound, without a port; "": the hosts of raft and api (listen.h) */
     char *listen;
 };
@@ -96,8 +97,8 @@ struct config {
     bool supervised;          /* somebody starts the process again when it ends */
     bool insecure;            /* addresses that are not loopback are bound without TLS */
     char *tls_ca, *tls_cert, *tls_key; /* PEM files, "{id}" is the member's id; "": no TLS */
-    enum log_level log_level;
     char *audit_key; /* PEM file, {id} and {name} are this member's by now; "": none signs */
+    enum log_level log_level;
     enum log_format log_format;
     uint64_t log_max_bytes; /* of the file htcondor.CKPT_SERVER_LOG */
 };
