@@ -110,7 +110,7 @@ static size_t find_place(const struct audit_chain *chain, const struct signed_he
     return SIZE_MAX;
 }
 
-/* What the head itself is worth; its records are looked for afterwards. */
+/* The head alone; its records are looked for afterwards. */
 static bool head_is_good(const struct audit_proof_head *item, struct audit_chain *chain,
                          const struct sign_public *keys)
 {

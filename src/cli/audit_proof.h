@@ -13,7 +13,7 @@
 #define CKPT_CLI_AUDIT_PROOF_H
 
 #include "src/cli/audit_chain.h"
-#include "src/tls/signed_head.h"
+#include "src/tls/head.h"
 
 struct audit_proof_head {
     struct signed_head head;

@@ -1,13 +1,14 @@
 /* Certificates that the cluster has revoked, as this agent knows them: a member that shows one of
  * them is refused.
  *
- * Flow     revoked_kept_open() at the start, before anybody is dialled: what the file has is refused
- *          from then on. revoked_kept_take() for each list of the leader: into the file, into the
- *          TLS context, and to changed(), from a timer, which looks at open connections.
+ * Flow     revoked_kept_open() at the start, before anybody is dialled: the file's certificates are
+ *          refused from then on. revoked_kept_take() for each list of the leader: into the file,
+ *          into the TLS context, and to changed(), from a timer, which looks at open connections.
  * Shapes   {state_dir}/revoked: a line with the list's hash, then one for each serial number. A
  *          whole file takes the place of the one before.
  * Errors   a file that cannot be read, or is none, is told and counts as an empty list: the leader
- *          sends it again. One that cannot be written is told; the list counts until the next start.
+ *          sends it again. One that cannot be written is told; the list then counts until the next
+ *          start.
  * Source   K-009.
  */
 #ifndef CKPT_AGENT_REVOKED_KEPT_H

@@ -615,7 +615,7 @@ static void status_warn_self(struct status *status)
         status_warn(status, scratch_printf(status->scratch,
                                            "the cluster is not initialised yet: a majority of the "
                                            "members must run"));
-    if (broker->config->insecure)
+    if (broker->config->insecure && !config_pages_guarded(broker->config))
         status_warn(status, scratch_printf(
                                 status->scratch,
                                 "%s of %s is insecure: everyone who reaches %s; restrict the "

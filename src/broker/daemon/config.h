@@ -129,6 +129,11 @@ int config_parse(const char *path, const char *text, size_t length,
 /* NULL allowed. Nothing that points into it may be used afterwards: names of members, addresses,
  * prefixes. */
 void config_free(struct config *config);
+/* Whether this member shows its pages, but for those about health, to certificates alone. */
+static inline bool config_pages_guarded(const struct config *config)
+{
+    return config->self != NULL && config->self->https != NULL && config->self->https[0] != '\0';
+}
 /* One line per value: key, value, source (default, file, flag). */
 void config_print(const struct config *config, FILE *stream);
 

@@ -626,7 +626,7 @@ static int daemon_listen(struct daemon *daemon, struct err *err)
         if (rpc_server_listen(broker->rpc, address, err) != 0)
             return err_wrap(err, "unix_socket");
     }
-    if (config->self->https[0] != '\0') {
+    if (config_pages_guarded(config)) {
         snprintf(guarded, sizeof(guarded),
                  "for certificates of kind monitor, auditor, operator or replica alone, at "
                  "https://%s (ckptctl tls issue monitor NAME)",
@@ -636,9 +636,9 @@ static int daemon_listen(struct daemon *daemon, struct err *err)
     if (config->self->http[0] != '\0' &&
         http_open(broker->loop, config->self->http, &site, &broker->http, err) != 0)
         return -1;
-    return config->self->https[0] == '\0'
-               ? 0
-               : http_secure_open(broker, config->self->https, &broker->http_secure, err);
+    return config_pages_guarded(config)
+               ? http_secure_open(broker, config->self->https, &broker->http_secure, err)
+               : 0;
 }
 
 static void daemon_add_handles(struct daemon *daemon)
@@ -681,7 +681,7 @@ static void daemon_report_start(struct daemon *daemon)
                     "text=\"TLS IS OFF: everyone who reaches %s, %s or %s can command "
                     "this cluster; set tls, or restrict the network\"",
                     config->self->api, config->self->raft, config->self->http);
-    else if (config->insecure && config->self->https[0] == '\0')
+    else if (config->insecure && !config_pages_guarded(config))
         log_warning("insecure", "text=\"everyone who reaches %s reads the metrics\"",
                     config->self->http);
     audit_key_warn(&daemon->broker);

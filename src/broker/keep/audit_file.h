@@ -5,7 +5,7 @@
  * Shapes   {folder}/audit-EPOCH-SEQUENCE.audit: the epoch of the cluster when it was begun, and the
  *          first record in it, both with leading zeros, so that names sort. Each link stands
  *          behind its length (fsm/audit.h). After AUDIT_FILE_BYTES, or in another epoch, the next
- *          file begins. {file}.sig is the newest signed head of its file (signed_head.h), put in
+ *          file begins. {file}.sig is the newest signed head of its file (src/tls/head.h), put in
  *          place of the one before as a whole. One thread at a time; calls block on the disk.
  * Errors   ERR_FULL and ERR_IO with what the system says; ERR_CORRUPT for what is no file of
  *          links. After one that failed the file is as before.
@@ -18,7 +18,7 @@
 #include <sys/types.h>
 
 #include "src/base/err.h"
-#include "src/tls/signed_head.h"
+#include "src/tls/head.h"
 
 enum { AUDIT_FILE_BYTES = 64 << 20, AUDIT_FILE_NAME_BYTES = 64 };
 

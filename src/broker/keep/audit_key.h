@@ -5,7 +5,8 @@
  * Shapes   `audit: {key: PATH}`, where {id} is the member's. Each member has its own: a key that is
  *          known to others is replaced on one host, and a signature says whose host it was. A site
  *          that prefers one key gives all members the same file.
- * Errors   at the start: the file and its fault. At a reload they are logged, and the old key stays.
+ * Errors   at the start: the file and its fault. At a reload they are logged, and the old key
+ *          stays.
  * Source   K-008, F-018, N-004.
  */
 #ifndef CKPT_BROKER_AUDIT_KEY_H
@@ -13,7 +14,7 @@
 
 #include "fsm/audit.h"
 #include "src/broker/broker.h"
-#include "src/tls/signed_head.h"
+#include "src/tls/head.h"
 
 /* *ret_key is NULL where the configuration names none. */
 int audit_key_load(const struct config *config, struct sign_key **ret_key, struct err *err);

@@ -112,7 +112,7 @@ static void what_a_member_signed_is_proved(void **state)
     sign(&proof, 1, 5, NOW_MS);
     sign(&proof, 6, LINKS, NOW_MS + 1); /* the next file of it */
     assert_int_equal(check(&proof, 1, LINKS, NOW_MS + 1), 0);
-    sign(&proof, 3, LINKS, NOW_MS); /* what the state kept */
+    sign(&proof, 3, LINKS, NOW_MS); /* the state kept these */
     assert_int_equal(check(&proof, 3, LINKS, 0), 0);
 }
 

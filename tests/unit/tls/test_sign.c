@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "src/tls/signed_head.h"
+#include "src/tls/head.h"
 #include "tests/support/sign_keys.h"
 
 static char folder[64], private_path[96], public_path[96];

@@ -6,8 +6,8 @@
  *          JSON may be written anew. All of it is text that needs no quoting: ids and digits.
  * Source   F-018, N-004, K-008; fsm/audit.h has what a signature proves.
  */
-#ifndef CKPT_TLS_SIGNED_HEAD_H
-#define CKPT_TLS_SIGNED_HEAD_H
+#ifndef CKPT_TLS_HEAD_H
+#define CKPT_TLS_HEAD_H
 
 #include "src/base/blake2b.h"
 #include "src/base/id.h"
@@ -28,7 +28,7 @@ struct signed_head {
     char signature[SIGN_TEXT_BYTES]; /* hexadecimal */
 };
 
-/* What is signed. Returns its length. */
+/* The signed text. Returns its length. */
 size_t signed_head_text(const struct signed_head *head, char text[SIGNED_HEAD_TEXT_BYTES]);
 /* Fills in the key's id and the signature. */
 void signed_head_sign(struct signed_head *head, const struct sign_key *key);

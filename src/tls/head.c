@@ -1,5 +1,5 @@
-/* See signed_head.h. */
-#include "src/tls/signed_head.h"
+/* See head.h. */
+#include "src/tls/head.h"
 
 #include <inttypes.h>
 #include <stdio.h>
