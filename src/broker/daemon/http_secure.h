@@ -1,8 +1,8 @@
 /* The pages of the HTTP port over TLS, for who shows a certificate: HTTPS in front of http.h.
  *
  * Flow     handshake -> a pair of sockets, one end of which the HTTP port answers as a connection
- *          of its own -> bytes are carried both ways. Certificates of kind monitor, auditor, operator
- *          and replica see all pages; others see the public ones, and are told so.
+ *          of its own -> bytes are carried both ways. Certificates of kind monitor, auditor,
+ *          operator and replica see all pages; others see the public ones, and are told so.
  * Shapes   at most HTTP_SECURE_MAX connections; whoever comes then is closed. A connection stops
  *          reading its answer while HTTP_SECURE_UNSENT_BYTES of it wait for the peer. The HTTP port
  *          shows out who is slow (src/serve/http_guard.h).
