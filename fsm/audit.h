@@ -11,9 +11,13 @@
  *          when somebody reads a link (fsm_audit_lines), never when it is added. At most
  *          FSM_AUDIT_MAX links and FSM_AUDIT_STATE_BYTES are kept; then the oldest leaves, shipped
  *          or not.
- * Absent   a signature. Its key would lie beside the files that it signs, so that whoever can write
- *          the one could use the other. The head is in Status, in each backup and in each export:
- *          one that was copied elsewhere proves all that is before it.
+ * Signed   not here: a state machine has no secret, and all members apply the same. A member signs
+ *          the head when it has written records, and when it answers ListAudit
+ *          (src/broker/keep/audit_key.h). A signature proves that a member with this key had these
+ *          records at this time. A copy that was edited, cut or exchanged for an earlier one is
+ *          found with the public key alone. It proves nothing against whoever ruled the member
+ *          itself, since the key lies there. Then other members' heads differ, and one that was
+ *          copied elsewhere in time proves all before it.
  * When     from feature level 2 on.
  * Source   F-017, F-018, N-002, V-016, I31, I41.
  */

@@ -4,17 +4,37 @@
 #include "fsm/core/registry.h"
 #include "fsm/level.h"
 
-static void add_action(struct fsm *fsm, const struct audit_text *subject,
-                       const struct audit_text *was, const struct audit_text *is)
+/* A move from one state to another. */
+struct move {
+    struct audit_text subject, was, is;
+};
+
+static void begin_move(struct move *move, const char *was, const char *is, Ckpt__V1__Reason reason)
+{
+    char word[FSM_WORD_BYTES];
+
+    CHECK(was != NULL && is != NULL);
+    audit_text_start(&move->subject);
+    audit_text_start(&move->was);
+    audit_text_name(&move->was, "state");
+    audit_text_add(&move->was, was);
+    audit_text_start(&move->is);
+    audit_text_name(&move->is, "state");
+    audit_text_add(&move->is, is);
+    audit_text_name(&move->is, "reason");
+    audit_text_add(&move->is, fsm_reason_word(reason, word));
+}
+
+static void add_move(struct fsm *fsm, const struct move *move)
 {
     CHECK(fsm->command_name != NULL);
     audit_add(fsm, &(struct audit_entry){.kind = CKPT__LOG__V1__AUDIT_KIND__AUDIT_KIND_ACTION,
                                          .caller = fsm->caller,
                                          .command = fsm->command_name,
                                          .request_id = fsm->command_request_id,
-                                         .subject = subject->text,
-                                         .was = was->text,
-                                         .is = is->text});
+                                         .subject = move->subject.text,
+                                         .was = move->was.text,
+                                         .is = move->is.text});
 }
 
 static bool is_audited(const struct fsm *fsm, const struct allocation *allocation)
@@ -27,62 +47,48 @@ void fsm_audit_checkpoint(struct fsm *fsm, const struct checkpoint *checkpoint,
 {
     const struct fsm_checkpoint *view = &checkpoint->view;
     const struct allocation *allocation = allocation_at(fsm, view->allocation_slot);
-    struct audit_text subject, was, is;
-    char word[FSM_WORD_BYTES];
+    struct move move;
 
     CHECK(allocation->view.id != NULL);
     if (!is_audited(fsm, allocation))
         return;
-    audit_text_start(&subject);
-    audit_text_add(&subject, "checkpoint ");
-    audit_text_checkpoint(&subject, view->id);
-    audit_text_add(&subject, " of job ");
-    audit_text_add(&subject, allocation->view.id);
-    audit_text_start(&was);
-    audit_text_name(&was, "state");
-    audit_text_add(&was, old_state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_UNSPECIFIED
-                             ? "none"
-                             : fsm_checkpoint_state_name(old_state));
-    audit_text_start(&is);
-    audit_text_name(&is, "state");
-    audit_text_add(&is, fsm_checkpoint_state_name(view->state));
-    audit_text_name(&is, "reason");
-    audit_text_add(&is, fsm_reason_word(view->reason, word));
-    audit_text_name(&is, "target");
-    audit_text_add(&is, target_at(fsm, view->target_slot)->view.id);
-    audit_text_name(&is, "attempt");
-    audit_text_number(&is, view->attempt);
-    audit_text_name(&is, "size_bytes");
-    audit_text_number(&is, view->size_bytes);
-    audit_text_name(&is, "nodes");
+    begin_move(&move,
+               old_state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_UNSPECIFIED
+                   ? "none"
+                   : fsm_checkpoint_state_name(old_state),
+               fsm_checkpoint_state_name(view->state), view->reason);
+    audit_text_add(&move.subject, "checkpoint ");
+    audit_text_checkpoint(&move.subject, view->id);
+    audit_text_add(&move.subject, " of job ");
+    audit_text_add(&move.subject, allocation->view.id);
+    audit_text_name(&move.is, "target");
+    audit_text_add(&move.is, target_at(fsm, view->target_slot)->view.id);
+    audit_text_name(&move.is, "attempt");
+    audit_text_number(&move.is, view->attempt);
+    audit_text_name(&move.is, "size_bytes");
+    audit_text_number(&move.is, view->size_bytes);
+    audit_text_name(&move.is, "nodes");
     for (uint32_t i = 0; i < view->shard_count; i++) {
-        audit_text_add(&is, i == 0 ? "" : " ");
-        audit_text_add(&is, node_at(fsm, view->shards[i].node_slot)->view.id);
+        audit_text_add(&move.is, i == 0 ? "" : " ");
+        audit_text_add(&move.is, node_at(fsm, view->shards[i].node_slot)->view.id);
     }
-    add_action(fsm, &subject, &was, &is);
+    add_move(fsm, &move);
 }
 
 void fsm_audit_job(struct fsm *fsm, const struct allocation *allocation,
                    Ckpt__V1__AllocationState old_state)
 {
-    struct audit_text subject, was, is;
-    char word[FSM_WORD_BYTES];
+    struct move move;
 
     CHECK(allocation->view.id != NULL);
     if (!is_audited(fsm, allocation))
         return;
-    audit_text_start(&subject);
-    audit_text_add(&subject, "job ");
-    audit_text_add(&subject, allocation->view.id);
-    audit_text_start(&was);
-    audit_text_name(&was, "state");
-    audit_text_add(&was, old_state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_UNSPECIFIED
-                             ? "none"
-                             : fsm_allocation_state_name(old_state));
-    audit_text_start(&is);
-    audit_text_name(&is, "state");
-    audit_text_add(&is, fsm_allocation_state_name(allocation->view.state));
-    audit_text_name(&is, "reason");
-    audit_text_add(&is, fsm_reason_word(allocation->view.reason, word));
-    add_action(fsm, &subject, &was, &is);
+    begin_move(&move,
+               old_state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_UNSPECIFIED
+                   ? "none"
+                   : fsm_allocation_state_name(old_state),
+               fsm_allocation_state_name(allocation->view.state), allocation->view.reason);
+    audit_text_add(&move.subject, "job ");
+    audit_text_add(&move.subject, allocation->view.id);
+    add_move(fsm, &move);
 }

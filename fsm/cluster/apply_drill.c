@@ -62,30 +62,43 @@ enum fsm_status fsm_validate_start_drill(const fsm_command *command, struct fsm_
     return outcome->status;
 }
 
+/* A member's process that speaks of a drill. */
+struct speaker {
+    uint64_t drill_id, member_id;
+    uint64_t run; /* of the process */
+};
+
+static bool speaker_holds(const struct speaker *speaker, struct fsm_outcome *outcome)
+{
+    CHECK(outcome->status == FSM_OK);
+    return lies_within("drill_id", speaker->drill_id, 1, INT64_MAX, outcome) &&
+           lies_within("member_id", speaker->member_id, 1, INT64_MAX, outcome) &&
+           lies_within("run", speaker->run, 1, FSM_TIME_MAX_MS, outcome);
+}
+
 enum fsm_status fsm_validate_probe_drill(const fsm_command *command, struct fsm_outcome *outcome)
 {
     const Ckpt__V1__ProbeDrillRequest *probe = command->probe_drill;
+    const struct speaker speaker = {probe->drill_id, probe->member_id, probe->run};
 
     CHECK(outcome->status == FSM_OK);
-    (void)(lies_within("drill_id", probe->drill_id, 1, INT64_MAX, outcome) &&
-           lies_within("member_id", probe->member_id, 1, INT64_MAX, outcome) &&
-           lies_within("run", probe->run, 1, FSM_TIME_MAX_MS, outcome));
+    (void)speaker_holds(&speaker, outcome);
     return outcome->status;
 }
 
 enum fsm_status fsm_validate_tell_drill(const fsm_command *command, struct fsm_outcome *outcome)
 {
     const Ckpt__V1__TellDrillRequest *told = command->tell_drill;
+    struct speaker speaker = {.drill_id = told->drill_id, .member_id = told->member_id};
 
     CHECK(outcome->status == FSM_OK);
     if (told->word == NULL)
         return FSM_INVALID_ARGUMENT;
-    (void)(lies_within("drill_id", told->drill_id, 1, INT64_MAX, outcome) &&
-           lies_within("member_id", told->member_id, 1, INT64_MAX, outcome) &&
-           lies_within("run", told->word->run, 1, FSM_TIME_MAX_MS, outcome) &&
-           lies_within("away_ms", told->word->away_ms, 0, FSM_DURATION_MAX_MS, outcome));
-    return outcome->status == FSM_OK ? fsm_check_detail(told->word->detail, outcome)
-                                     : outcome->status;
+    speaker.run = told->word->run;
+    return speaker_holds(&speaker, outcome) &&
+                   lies_within("away_ms", told->word->away_ms, 0, FSM_DURATION_MAX_MS, outcome)
+               ? fsm_check_detail(told->word->detail, outcome)
+               : outcome->status;
 }
 
 /* ---- guards ---- */
@@ -280,13 +293,15 @@ enum fsm_status fsm_apply_start_drill(struct fsm *fsm, const fsm_command *comman
     return FSM_OK;
 }
 
+/* Of the drill under way; NULL: it is another one, or the member has no part in it. */
 static Ckpt__V1__DrillMember *member_of(const struct fsm *fsm, uint64_t drill_id,
-                                        uint64_t member_id)
+                                        uint64_t member_id, struct fsm_outcome *outcome)
 {
     const Ckpt__V1__Drill *drill = fsm_drill_open(fsm);
 
     CHECK(drill_id != 0);
     CHECK(member_id != 0);
+    outcome->current = drill_id;
     if (drill == NULL || drill->drill_id != drill_id)
         return NULL;
     for (size_t i = 0; i < drill->n_members; i++)
@@ -301,11 +316,9 @@ enum fsm_status fsm_apply_probe_drill(struct fsm *fsm, const fsm_command *comman
                                       struct fsm_outcome *outcome)
 {
     const Ckpt__V1__ProbeDrillRequest *probe = command->probe_drill;
-    Ckpt__V1__DrillMember *member = member_of(fsm, probe->drill_id, probe->member_id);
+    Ckpt__V1__DrillMember *member = member_of(fsm, probe->drill_id, probe->member_id, outcome);
 
     CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_PROBE_DRILL);
-    CHECK(outcome != NULL);
-    outcome->current = probe->drill_id;
     if (member == NULL || probe->run < member->run)
         return FSM_DRILL_NOT_FOUND;
     if (probe->run != member->run)
@@ -321,11 +334,9 @@ enum fsm_status fsm_apply_tell_drill(struct fsm *fsm, const fsm_command *command
                                      struct fsm_outcome *outcome)
 {
     const Ckpt__V1__TellDrillRequest *told = command->tell_drill;
-    Ckpt__V1__DrillMember *member = member_of(fsm, told->drill_id, told->member_id);
+    Ckpt__V1__DrillMember *member = member_of(fsm, told->drill_id, told->member_id, outcome);
 
     CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_TELL_DRILL);
-    CHECK(outcome != NULL);
-    outcome->current = told->drill_id;
     if (member == NULL || fsm_drill_open(fsm)->state != STATE(SETTLING))
         return FSM_DRILL_NOT_FOUND;
     if (member->word == NULL)

@@ -132,12 +132,14 @@ struct broker {
     struct telemetry *telemetry;     /* NULL in tests and in the simulator: nobody is asked */
     struct accounting *accounting;   /* NULL in tests and in the simulator */
     struct audit_trail *audit_trail; /* likewise */
+    struct sign_key *audit_key;      /* NULL: heads of the audit trail are not signed */
     struct denials *denials;         /* NULL in tests: nobody notes denied calls */
     struct metrics *metrics;
     struct credentials *credentials; /* NULL without TLS */
     struct upgrades *upgrades;       /* NULL in the simulator: nobody restarts it */
     struct drills_duty *drills;      /* NULL in tests and in the simulator: nothing is failed */
     struct http *http;               /* NULL when the member has no http address */
+    struct http_secure *http_secure; /* NULL: its pages are not for certificates alone */
 };
 
 /* For intervals and ages on this host: never goes back, and means nothing on another one. */

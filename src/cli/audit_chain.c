@@ -13,8 +13,7 @@
 
 enum { FOUND_BYTES = 512 };
 
-__attribute__((format(printf, 2, 3))) static void tell(struct audit_chain *chain,
-                                                       const char *format, ...)
+void audit_chain_tell(struct audit_chain *chain, const char *format, ...)
 {
     char text[FOUND_BYTES];
     va_list arguments;
@@ -82,7 +81,8 @@ void audit_chain_add(struct audit_chain *chain, const uint8_t *bytes, size_t len
         add_place(chain, &place);
     }
     if (!whole || length > 0)
-        tell(chain, "%s:%" PRIu64 ": this is no link of the audit trail", file, place.number);
+        audit_chain_tell(chain, "%s:%" PRIu64 ": this is no link of the audit trail", file,
+                         place.number);
 }
 
 static int by_place(const void *left, const void *right)
@@ -107,11 +107,11 @@ static void join_equal(struct audit_chain *chain)
 
         if (last != NULL && last->epoch == place->epoch && last->last >= place->first) {
             if (memcmp(last->hash, place->hash, sizeof(last->hash)) != 0)
-                tell(chain,
-                     "%s:%" PRIu64 " and %s:%" PRIu64 ": both have record %" PRIu64
-                     " of epoch %" PRIu64 " and differ: one of them was changed",
-                     last->file, last->number, place->file, place->number, place->first,
-                     place->epoch);
+                audit_chain_tell(chain,
+                                 "%s:%" PRIu64 " and %s:%" PRIu64 ": both have record %" PRIu64
+                                 " of epoch %" PRIu64 " and differ: one of them was changed",
+                                 last->file, last->number, place->file, place->number, place->first,
+                                 place->epoch);
             continue;
         }
         chain->places[kept++] = *place;
@@ -135,27 +135,30 @@ static void look_at_pair(struct audit_chain *chain, size_t i)
 
     if (before->epoch != place->epoch) {
         if (!follows_earlier(chain, i))
-            tell(chain,
-                 "%s:%" PRIu64 ": record %" PRIu64 " of epoch %" PRIu64
-                 " follows none of an earlier epoch: records before it are missing, or were "
-                 "changed",
-                 place->file, place->number, place->first, place->epoch);
+            audit_chain_tell(
+                chain,
+                "%s:%" PRIu64 ": record %" PRIu64 " of epoch %" PRIu64
+                " follows none of an earlier epoch: records before it are missing, or were "
+                "changed",
+                place->file, place->number, place->first, place->epoch);
         return;
     }
     if (before->last + 1 != place->first) {
-        tell(chain,
-             "%s:%" PRIu64 ": records %" PRIu64 " to %" PRIu64 " are missing before it (the one "
-             "before them is %s:%" PRIu64 ")",
-             place->file, place->number, before->last + 1, place->first - 1, before->file,
-             before->number);
+        audit_chain_tell(chain,
+                         "%s:%" PRIu64 ": records %" PRIu64 " to %" PRIu64
+                         " are missing before it (the one "
+                         "before them is %s:%" PRIu64 ")",
+                         place->file, place->number, before->last + 1, place->first - 1,
+                         before->file, before->number);
         return;
     }
     if (memcmp(before->hash, place->previous, BLAKE2B_BYTES) != 0)
-        tell(chain,
-             "%s:%" PRIu64 ": records %" PRIu64 " to %" PRIu64 " of epoch %" PRIu64
-             " were changed: the link behind them (%s:%" PRIu64 ") holds another hash of them",
-             before->file, before->number, before->first, before->last, before->epoch, place->file,
-             place->number);
+        audit_chain_tell(chain,
+                         "%s:%" PRIu64 ": records %" PRIu64 " to %" PRIu64 " of epoch %" PRIu64
+                         " were changed: the link behind them (%s:%" PRIu64
+                         ") holds another hash of them",
+                         before->file, before->number, before->first, before->last, before->epoch,
+                         place->file, place->number);
 }
 
 /* The first of all can be told from a later one. */
@@ -165,7 +168,8 @@ static void look_at_first(struct audit_chain *chain)
     const struct audit_place *first = &chain->places[0];
 
     if (first->first == 1 && memcmp(first->previous, none, sizeof(none)) != 0)
-        tell(chain, "%s:%" PRIu64 ": record 1 follows another one", first->file, first->number);
+        audit_chain_tell(chain, "%s:%" PRIu64 ": record 1 follows another one", first->file,
+                         first->number);
 }
 
 size_t audit_chain_verify(struct audit_chain *chain, const char *head)
@@ -185,7 +189,8 @@ size_t audit_chain_verify(struct audit_chain *chain, const char *head)
             has_head = true;
     }
     if (!has_head)
-        tell(chain, "no link has the hash %.64s: what that head proves was changed, or is missing",
-             head);
+        audit_chain_tell(
+            chain, "no link has the hash %.64s: what that head proves was changed, or is missing",
+            head);
     return chain->found_count;
 }

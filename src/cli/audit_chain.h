@@ -40,6 +40,10 @@ void audit_chain_add(struct audit_chain *chain, const uint8_t *bytes, size_t len
  * are in their order afterwards. Returns how many findings there were in all. */
 size_t audit_chain_verify(struct audit_chain *chain, const char *head);
 
+/* A finding, also of others. */
+__attribute__((format(printf, 2, 3))) void audit_chain_tell(struct audit_chain *chain,
+                                                            const char *format, ...);
+
 /* The next link of *length bytes at *bytes, which are moved behind it. False: there is none; what
  * is left then is no link. */
 bool audit_link_next(const uint8_t **bytes, size_t *length, const uint8_t **ret_link,

@@ -15,7 +15,8 @@
 
 #include "src/base/err.h"
 #include "src/base/number.h"
-#include "src/tls/context.h"
+
+struct tls_context;
 
 /* Exit codes are an interface: append only. */
 enum cli_exit {

@@ -13,7 +13,7 @@
 #include "src/base/buf.h"
 #include "src/base/bytes.h"
 #include "src/base/check.h"
-#include "src/cli/audit_chain.h"
+#include "src/cli/audit_proof.h"
 #include "src/cli/call.h"
 #include "src/cli/commands.h"
 #include "src/cli/human.h"
@@ -27,6 +27,8 @@ struct trail {
     struct buf links;
     uint64_t count, first, last; /* records */
     char head[BLAKE2B_TEXT_BYTES];
+    bool is_signed;
+    struct signed_head signature;
 };
 
 static void trail_close(struct trail *trail)
@@ -42,6 +44,22 @@ static void add_link(struct trail *trail, const ProtobufCBinaryData *link)
         trail->count += place.last + 1 - place.first;
     buf_put(&trail->links, link->len, FSM_AUDIT_LENGTH_BYTES);
     buf_append(&trail->links, link->data, link->len);
+}
+
+static void take_signature(struct trail *trail, const Ckpt__V1__AuditSignature *from)
+{
+    struct signed_head *to = &trail->signature;
+
+    if (from == NULL)
+        return;
+    *to = (struct signed_head){
+        .epoch = from->epoch, .first = from->first, .last = from->last, .at_ms = from->at_ms};
+    snprintf(to->cluster, sizeof(to->cluster), "%s", from->cluster_id);
+    snprintf(to->member, sizeof(to->member), "%s", from->member);
+    snprintf(to->key_id, sizeof(to->key_id), "%s", from->key_id);
+    snprintf(to->hash, sizeof(to->hash), "%s", from->hash);
+    snprintf(to->signature, sizeof(to->signature), "%s", from->signature);
+    trail->is_signed = true;
 }
 
 /* Page after page; the head of the first one, so that what comes meanwhile is left out. */
@@ -66,6 +84,7 @@ static enum cli_exit trail_read(struct cli *cli, const char *what, bool stale, s
             trail->last = reply->head->sequence;
             trail->first = reply->head->oldest;
             snprintf(trail->head, sizeof(trail->head), "%s", reply->head->hash);
+            take_signature(trail, reply->head->signature);
         }
         for (size_t i = 0; i < reply->n_links && trail->count < trail->last + 1 - trail->first; i++)
             add_link(trail, &reply->links[i]);
@@ -308,19 +327,19 @@ static int add_file(struct audit_chain *chain, const char *path)
     return result;
 }
 
-/* The result, and what it takes to know that nothing is missing at the end. */
-static enum cli_exit tell_result(struct cli *cli, struct audit_chain *chain, const char *head)
+/* A verification's means beside the links. */
+struct proving {
+    const char *head;         /* NULL: none is known */
+    struct sign_public *keys; /* NULL: signatures are not looked at */
+    uint64_t since_ms;
+    struct audit_proof proof;
+};
+
+static void print_whole(struct cli *cli, const struct audit_chain *chain)
 {
-    size_t found = audit_chain_verify(chain, head);
-    const struct audit_place *last;
+    const struct audit_place *last = &chain->places[chain->count - 1];
     char hash[BLAKE2B_TEXT_BYTES];
 
-    if (chain->count == 0 && found == 0)
-        return cli_fail(cli, CLI_NOT_FOUND, NULL, "there is no record of the audit trail");
-    if (found > 0)
-        return cli_fail(cli, CLI_FAILED, "compare with the files of other members",
-                        "the audit trail is not whole: %zu findings", found);
-    last = &chain->places[chain->count - 1];
     fprintf(cli->out,
             "whole: records %" PRIu64 " to %" PRIu64 " (epochs %" PRIu64 " to %" PRIu64
             ")\nhash of the last: %s\n",
@@ -328,40 +347,110 @@ static enum cli_exit tell_result(struct cli *cli, struct audit_chain *chain, con
             blake2b_text(last->hash, hash));
     if (chain->places[0].first > 1)
         cli_note(cli, "records before %" PRIu64 " are not among these", chain->places[0].first);
-    if (head == NULL)
+}
+
+/* Without a signature the end is open: nobody knows what was cut off there. */
+static void note_end(struct cli *cli, const struct proving *proving)
+{
+    if (proving->head == NULL && proving->proof.count > 0)
+        cli_note(cli,
+                 "remark: a signed head lies beside: --public-key FILE looks at its signature");
+    else if (proving->head == NULL)
         cli_note(cli, "remark: a change of the last link shows only beside a head that was kept: "
                       "--head HASH, of ckptctl status -o json or of an export");
+}
+
+/* The result, and what it takes to know that nothing is missing at the end. */
+static enum cli_exit tell_result(struct cli *cli, struct audit_chain *chain,
+                                 const struct proving *proving)
+{
+    const struct signed_head *newest = NULL;
+    char at[HUMAN_BYTES];
+
+    (void)audit_chain_verify(chain, proving->head);
+    if (chain->count == 0 && chain->found_count == 0)
+        return cli_fail(cli, CLI_NOT_FOUND, NULL, "there is no record of the audit trail");
+    if (proving->keys != NULL)
+        newest = audit_proof_check(&proving->proof, chain, proving->keys, proving->since_ms);
+    if (chain->found_count > 0)
+        return cli_fail(cli, CLI_FAILED, "compare with the files of other members",
+                        "the audit trail is not whole: %zu findings", chain->found_count);
+    print_whole(cli, chain);
+    if (newest != NULL)
+        fprintf(cli->out, "signed: by member %s of cluster %s at %s, key %s\n", newest->member,
+                newest->cluster, human_clock(newest->at_ms, at), newest->key_id);
+    else
+        note_end(cli, proving);
     return CLI_OK;
 }
 
-static enum cli_exit verify_cluster(struct cli *cli)
+static void proving_close(struct proving *proving)
 {
-    struct audit_chain chain = {.found = print_finding, .context = cli};
+    sign_public_free(proving->keys);
+    audit_proof_close(&proving->proof);
+}
+
+static enum cli_exit proving_open(struct cli *cli, struct proving *ret_proving)
+{
+    const char *key = cli_text(cli, "public-key"), *since = cli_text(cli, "since");
+    struct err err;
+
+    *ret_proving = (struct proving){.head = cli_text(cli, "head")};
+    if (since != NULL && key == NULL)
+        return cli_fail(cli, CLI_USAGE, NULL,
+                        "--since is of signed heads: give --public-key as well");
+    if (since != NULL && instant_parse(since, wall_ms(), &ret_proving->since_ms, &err) != 0)
+        return cli_fail(cli, CLI_USAGE, NULL, "--since: %s", err.text);
+    if (key != NULL && sign_public_load(key, &ret_proving->keys, &err) != 0)
+        return cli_fail(cli, err.code == ERR_INVALID ? CLI_USAGE : CLI_NOT_FOUND, NULL,
+                        "--public-key: %s", err.text);
+    return CLI_OK;
+}
+
+static enum cli_exit verify_cluster(struct cli *cli, struct proving *proving,
+                                    struct audit_chain *chain)
+{
     struct trail trail;
     enum cli_exit code = trail_read(cli, "verify the audit trail", false, &trail);
 
     if (code == CLI_OK) {
-        audit_chain_add(&chain, trail.links.bytes, trail.links.length, "the state");
-        code = tell_result(cli, &chain, trail.head);
+        audit_chain_add(chain, trail.links.bytes, trail.links.length, "the state");
+        if (trail.is_signed)
+            audit_proof_add(&proving->proof, &trail.signature, "the state");
+        proving->head = trail.head;
+        code = tell_result(cli, chain, proving);
     }
-    audit_chain_close(&chain);
     trail_close(&trail);
     return code;
+}
+
+static enum cli_exit verify_files(struct cli *cli, struct proving *proving,
+                                  struct audit_chain *chain)
+{
+    struct err err;
+
+    for (size_t i = 0; i < cli->argument_count; i++) {
+        const char *path = cli_argument(cli, i);
+
+        if (audit_proof_read(&proving->proof, path, &err) != 0)
+            return cli_fail(cli, CLI_FAILED, NULL, "%s", err.text);
+        if (add_file(chain, path) != 0)
+            return cannot_read(cli, path);
+    }
+    return tell_result(cli, chain, proving);
 }
 
 enum cli_exit command_audit_verify(struct cli *cli)
 {
     struct audit_chain chain = {.found = print_finding, .context = cli};
-    enum cli_exit code = CLI_OK;
+    struct proving proving;
+    enum cli_exit code = proving_open(cli, &proving);
 
-    if (cli->argument_count == 0)
-        return verify_cluster(cli);
-    for (size_t i = 0; i < cli->argument_count && code == CLI_OK; i++)
-        if (add_file(&chain, cli_argument(cli, i)) != 0)
-            code = cannot_read(cli, cli_argument(cli, i));
     if (code == CLI_OK)
-        code = tell_result(cli, &chain, cli_text(cli, "head"));
+        code = cli->argument_count == 0 ? verify_cluster(cli, &proving, &chain)
+                                        : verify_files(cli, &proving, &chain);
     audit_chain_close(&chain);
+    proving_close(&proving);
     return code;
 }
 
@@ -392,6 +481,24 @@ static int write_new(const char *path, const void *bytes, size_t length)
     return -1;
 }
 
+/* Beside the export; it is of the same head. */
+static enum cli_exit export_signature(struct cli *cli, const struct trail *trail, const char *path)
+{
+    char name[PATH_BYTES + sizeof(SIGNED_HEAD_SUFFIX)], json[SIGNED_HEAD_TEXT_BYTES];
+
+    if (!trail->is_signed) {
+        cli_note(cli, "the member that answered has no key, so the export is not signed");
+        return CLI_OK;
+    }
+    snprintf(name, sizeof(name), "%s" SIGNED_HEAD_SUFFIX, path);
+    if (write_new(name, json, signed_head_json(&trail->signature, json)) != 0)
+        return cli_fail(cli, CLI_FAILED, NULL, "cannot write %s: %s", name, strerror(errno));
+    if (cli->format != OUTPUT_NAME)
+        fprintf(cli->out, "signed by member %s, key %s: %s\n", trail->signature.member,
+                trail->signature.key_id, name);
+    return CLI_OK;
+}
+
 static enum cli_exit export_trail(struct cli *cli, const struct trail *trail)
 {
     char path[PATH_BYTES], name[NAME_BYTES];
@@ -405,13 +512,13 @@ static enum cli_exit export_trail(struct cli *cli, const struct trail *trail)
                         errno == EEXIST ? "these records were exported already" : NULL,
                         "cannot write %s: %s", path, strerror(errno));
     if (output_name(cli, path))
-        return CLI_OK;
+        return export_signature(cli, trail, path);
     fprintf(cli->out, "exported %" PRIu64 " records to %s\nhash of the last: %s\n", trail->count,
             path, trail->head);
     cli_note(cli,
              "keep this hash elsewhere: ckptctl audit verify FILE --head HASH proves the file by "
              "it");
-    return CLI_OK;
+    return export_signature(cli, trail, path);
 }
 
 enum cli_exit command_audit_export(struct cli *cli)

@@ -66,9 +66,11 @@ enum cli_exit command_tls_issue(struct cli *cli)
     struct err err;
 
     if (order.kind == TLS_NOBODY || order.kind == TLS_AUTHORITY)
-        return cli_fail(cli, CLI_USAGE, NULL,
-                        "KIND is \"%s\", it must be replica, agent, scheduler, operator or auditor",
-                        cli_argument(cli, 0));
+        return cli_fail(
+            cli, CLI_USAGE, NULL,
+            "KIND is \"%s\", it must be replica, agent, scheduler, operator, auditor or "
+            "monitor",
+            cli_argument(cli, 0));
     if (tls_authority_issue(dir, out, &order, &err) != 0)
         return fail_with(cli, &err);
     fprintf(cli->out, "made %s/%s-%s.crt and %s/%s-%s.key\n", out, tls_kind_name(order.kind),

@@ -313,7 +313,12 @@ static const struct option_spec audit_list_options[] = {
     {0}};
 
 static const struct option_spec audit_verify_options[] = {
-    TEXT("head", "HASH", "one of the records of the files must have it"), {0}};
+    TEXT("head", "HASH", "one of the records of the files must have it"),
+    TEXT("public-key", "FILE",
+         "public keys in PEM: each record must be proved by a head signed by one"),
+    TEXT("since", "TIME",
+         "with --public-key: the newest head was signed then or later (10m: so long ago)"),
+    {0}};
 
 static const struct option_spec tls_revoke_options[] = {
     TEXT("note", "TEXT", "why, for people: at most 80 bytes"), {0}};
@@ -515,8 +520,8 @@ const struct command commands[] = {
     {"tls init", "", 0, 0, "make a CA for this site (local)", command_tls_init, tls_init_options,
      COMMAND_LOCAL},
     {"tls issue", "KIND NAME", 2, 2,
-     "issue a certificate: replica ID, agent NODE, scheduler NAME, operator NAME, auditor NAME "
-     "(local)",
+     "issue a certificate: replica ID, agent NODE, scheduler NAME, operator NAME, auditor NAME, "
+     "monitor NAME (local)",
      command_tls_issue, tls_issue_options, COMMAND_LOCAL},
     {"tls revoke", "SERIAL|FILE", 1, 1,
      "no member takes this certificate any more: its serial number, or its file",

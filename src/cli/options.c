@@ -12,6 +12,7 @@
 #include "src/cli/human.h"
 #include "src/cli/option_tables.h"
 #include "src/client/client.h"
+#include "src/tls/watch.h"
 
 static enum cli_exit unknown_option(struct cli *cli, const char *word)
 {

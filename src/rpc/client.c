@@ -293,6 +293,12 @@ void rpc_channel_free(struct rpc_channel *channel)
     rpc_flusher_close(&channel->flusher, channel_part_closed, channel);
 }
 
+void rpc_channel_recheck(struct rpc_channel *channel)
+{
+    if (channel->flusher.reader.tls != NULL)
+        network_tls_recheck(channel->flusher.reader.tls);
+}
+
 void rpc_channel_hurry(struct rpc_channel *channel)
 {
     channel->backoff_ms = channel->config.backoff_min_ms;

@@ -57,6 +57,9 @@ struct rpc_channel *rpc_channel_new(uv_loop_t *loop, const char *address,
 void rpc_channel_free(struct rpc_channel *channel);
 /* True: a call that is started now goes out at once. */
 bool rpc_channel_connected(const struct rpc_channel *channel);
+/* After a change of the TLS context: a connection whose peer's certificate is no longer good ends,
+ * and its calls with UNAVAILABLE. Not from inside an event of a call or a connection. */
+void rpc_channel_recheck(struct rpc_channel *channel);
 /* Dials now if the channel waits to dial again, and begins its pauses anew: for an owner that has
  * heard that the peer is there. */
 void rpc_channel_hurry(struct rpc_channel *channel);

@@ -219,3 +219,10 @@ const char *rpc_follow_endpoint(const struct rpc_follow *follow, size_t i)
     CHECK(i < follow->count);
     return follow->slots[i].endpoint;
 }
+
+void rpc_follow_recheck(struct rpc_follow *follow)
+{
+    for (size_t i = 0; i < SLOT_COUNT; i++)
+        if (follow->slots[i].channel != NULL)
+            rpc_channel_recheck(follow->slots[i].channel);
+}

@@ -50,6 +50,8 @@ bool rpc_follow_result(struct rpc_follow *follow, const struct rpc_end *end,
 /* Moves on because the caller itself has found the current endpoint wrong, e.g. a stream said that
  * another member leads. redirect NULL or "": unknown. */
 void rpc_follow_move(struct rpc_follow *follow, const char *redirect);
+/* rpc_channel_recheck() of each of its channels. */
+void rpc_follow_recheck(struct rpc_follow *follow);
 /* The count of configured endpoints, without a redirect's: for a caller that asks every
  * member. */
 size_t rpc_follow_count(const struct rpc_follow *follow);

@@ -5,12 +5,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 
 #include "src/base/address.h"
 #include "src/base/check.h"
 #include "src/serve/http_guard.h"
 
-enum { HTTP_HOST_BYTES = 256, HTTP_VERBOSE_BYTES = sizeof("verbose") - 1 };
+enum {
+    HTTP_HOST_BYTES = 256,
+    HTTP_VERBOSE_BYTES = sizeof("verbose") - 1,
+    HTTP_GUARDED_BYTES = 512
+};
 
 struct http {
     struct http_site site;
@@ -20,7 +25,9 @@ struct http {
     uv_timer_t timer;
     unsigned open_handles;
     uint16_t port;
-    uint64_t turn; /* of the loop, in which the library is run once */
+    uint64_t turn;       /* of the loop, in which the library is run once */
+    bool adopts_trusted; /* the connection that is being adopted */
+    char guarded[HTTP_GUARDED_BYTES];
 };
 
 /* ---- guests ---- */
@@ -37,6 +44,7 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
         CHECK(info != NULL);
         *guest_of = check_calloc(1, sizeof(struct http_guest));
         http_guard_enter(&http->guard, *guest_of, info->connect_fd, uv_now(http->timer.loop));
+        ((struct http_guest *)*guest_of)->trusted = http->adopts_trusted;
     } else if (*guest_of != NULL) {
         http_guard_leave(&http->guard, *guest_of);
         free(*guest_of);
@@ -118,10 +126,10 @@ static unsigned write_metrics(void *data, bool verbose, struct buf *body)
 }
 
 static const struct http_page own_pages[] = {
-    {"/metrics", "text/plain; version=0.0.4; charset=utf-8", write_metrics},
-    {"/livez", HTTP_TEXT, write_alive},
-    {"/healthz", HTTP_TEXT, write_alive}, /* the name that many probes ask for */
-    {NULL, NULL, NULL},
+    {"/metrics", "text/plain; version=0.0.4; charset=utf-8", write_metrics, false},
+    {"/livez", HTTP_TEXT, write_alive, true},
+    {"/healthz", HTTP_TEXT, write_alive, true}, /* the name that many probes ask for */
+    {NULL, NULL, NULL, false},
 };
 
 static const struct http_page *find_page(const struct http_page *pages, const char *path)
@@ -139,6 +147,16 @@ static void list_pages(const struct http_page *pages, struct buf *body)
         buf_printf(body, " %s", pages->path);
 }
 
+static bool may_see(const struct http *http, struct MHD_Connection *connection,
+                    const struct http_page *page)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    const struct http_guest *guest = info != NULL ? info->socket_context : NULL;
+
+    return http->site.guarded == NULL || page->is_public || (guest != NULL && guest->trusted);
+}
+
 /* The page of a path, or the list of all paths. */
 static enum MHD_Result answer_path(struct http *http, struct MHD_Connection *connection,
                                    const char *path)
@@ -151,6 +169,10 @@ static enum MHD_Result answer_path(struct http *http, struct MHD_Connection *con
     struct buf body;
 
     buf_init(&body);
+    if (page != NULL && !may_see(http, connection, page)) {
+        buf_printf(&body, "%s\n", http->guarded);
+        return queue_answer(http, connection, MHD_HTTP_FORBIDDEN, HTTP_TEXT, &body);
+    }
     if (page != NULL) {
         status = page->write(own != NULL ? http->site.metrics : http->site.data, verbose, &body);
     } else {
@@ -270,6 +292,8 @@ int http_open(uv_loop_t *loop, const char *address, const struct http_site *site
         return err_wrap(err, "http");
     http = check_calloc(1, sizeof(*http));
     http->site = *site;
+    snprintf(http->guarded, sizeof(http->guarded), "%s",
+             site->guarded != NULL ? site->guarded : "");
     http_guard_init(&http->guard);
     http->daemon = start_daemon(http, &where);
     if (http->daemon == NULL) {
@@ -290,6 +314,18 @@ int http_open(uv_loop_t *loop, const char *address, const struct http_site *site
     CHECK(uv_poll_start(&http->poll, UV_READABLE, on_poll) == 0);
     *ret_http = http;
     return 0;
+}
+
+void http_adopt(struct http *http, int take_fd, bool trusted)
+{
+    const struct sockaddr_un nowhere = {.sun_family = AF_UNIX};
+
+    http->adopts_trusted = trusted;
+    /* the library closes the socket, also when it does not take it */
+    (void)MHD_add_connection(http->daemon, take_fd, (const struct sockaddr *)&nowhere,
+                             sizeof(nowhere));
+    http->adopts_trusted = false;
+    http_run(http);
 }
 
 int http_port(const struct http *http)

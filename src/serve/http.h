@@ -36,10 +36,15 @@ struct http_page {
      * a page that needs time is no page. Also called for HEAD, but the body is not sent then.
      * verbose: the request has "?verbose". */
     unsigned (*write)(void *data, bool verbose, struct buf *body);
+    bool is_public; /* for everybody, also where the site is guarded */
 };
 
-/* The pages of a port beside /livez (the loop answered) and /metrics. */
+/* The pages of a port beside /livez and /healthz (the loop answered), which are public, and
+ * /metrics. */
 struct http_site {
+    /* where pages that are not public are to be had: others are answered 403, with this; NULL: they
+     * are for everybody. Copied. */
+    const char *guarded;
     const struct http_page *pages; /* NULL: none */
     void *data;                    /* of the pages' functions */
     struct metrics *metrics;       /* of /metrics; NULL: an empty page */
@@ -50,9 +55,11 @@ struct http;
 /* Begins to listen and to answer on the loop. address: an IP address or localhost, and a port; port
  * 0 picks a free one. The site is copied; its pointers outlive the port. 0; or -1 with err:
  * ERR_INVALID for a wrong address, ERR_IO when it cannot be bound. There is no TLS and no login:
- * bind it to an address that only permitted readers can reach. */
+ * guard the site, or bind it to an address that only permitted readers can reach. */
 int http_open(uv_loop_t *loop, const char *address, const struct http_site *site,
               struct http **ret_http, struct err *err);
+/* Takes a stream socket as a connection that was accepted. trusted: it may see all pages. */
+void http_adopt(struct http *http, int take_fd, bool trusted);
 /* The real port, also when 0 was asked for. */
 int http_port(const struct http *http);
 /* Stops listening and drops connections; what the loop still holds is freed by the loop. NULL

@@ -12,6 +12,7 @@
 #ifndef CKPT_SERVE_HTTP_GUARD_H
 #define CKPT_SERVE_HTTP_GUARD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,6 +32,7 @@ struct http_guest {
     uint64_t since_ms;      /* when its present step began */
     uint64_t answered_turn; /* of the loop; 0: it was not yet */
     int fd;
+    bool trusted; /* may see all pages; its owner's */
 };
 
 struct http_guard {

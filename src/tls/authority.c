@@ -343,7 +343,8 @@ static int order_check(const struct tls_order *order, struct err *err)
 {
     if (order->kind == TLS_NOBODY || order->kind == TLS_AUTHORITY)
         return err_set(err, ERR_INVALID,
-                       "certificates are for replica, agent, scheduler, operator, auditor");
+                       "certificates are for replica, agent, scheduler, operator, auditor, "
+                       "monitor");
     if (order->host_count > TLS_HOSTS_MAX)
         return err_set(err, ERR_INVALID, "%zu hosts, at most %d", order->host_count, TLS_HOSTS_MAX);
     return check_valid(order->valid_s, err);

@@ -33,7 +33,7 @@ int tls_authority_create(const char *dir, const char *cluster, int64_t valid_s, 
 
 /* One certificate to be issued. All texts are the caller's and are read during the call only. */
 struct tls_order {
-    enum tls_kind kind; /* replica, agent, scheduler, operator or auditor */
+    enum tls_kind kind; /* replica, agent, scheduler, operator, auditor or monitor */
     const char *name; /* of a replica its member id in decimal, else an id: a node's, a person's */
     /* DNS names and addresses for clients that check host names, beside a replica's cluster; at
      * most TLS_HOSTS_MAX */

@@ -8,7 +8,7 @@
 
 static const char scheme[] = "ckpt://";
 static const char *const kind_names[TLS_KIND_COUNT] = {
-    "nobody", "replica", "agent", "scheduler", "operator", "authority", "auditor"};
+    "nobody", "replica", "agent", "scheduler", "operator", "authority", "auditor", "monitor"};
 
 const char *tls_kind_name(enum tls_kind kind)
 {

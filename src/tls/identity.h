@@ -31,6 +31,7 @@ enum tls_kind {
     TLS_OPERATOR,  /* a person or a tool that may do everything */
     TLS_AUTHORITY, /* the cluster's own CA; speaks to nobody */
     TLS_AUDITOR,   /* reads everything, and changes nothing */
+    TLS_MONITOR,   /* scrapes metrics, and calls nothing */
     TLS_KIND_COUNT
 };
 

@@ -195,7 +195,7 @@ def a_reload_takes_what_needs_no_restart():
     with Cluster(members=1) as cluster:
         cluster.start()
         member, text = cluster.members[0], cluster.config.read_text()
-        for content, answer in ((text.replace("log_level: info", "log_level: debug"), "log level, certificates, object stores, telemetry and health were read"),
+        for content, answer in ((text.replace("log_level: info", "log_level: debug"), "log level, certificates, object stores, the audit trail's key, telemetry and health were read"),
                                 (text + "htcondor: {MAX_DISCARDED_RUN_TIME: 60}\n", "key=htcondor.MAX_DISCARDED_RUN_TIME text=\"it needs a restart"),
                                 (text + "no_such_key: 1\n", "event=reload_failed")):
             cluster.config.write_text(content)

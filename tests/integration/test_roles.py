@@ -1,18 +1,21 @@
 #!/usr/bin/python3
 """Certificates of all kinds at a real member: 20 pairs of a role and a method, drawn by a seed, each tried and judged by the table of src/broker/README.md;
 a scheduler of one tenant, who sees and stops its jobs alone; a certificate that was revoked. K-001, K-005, K-009."""
+import concurrent.futures
 import json
 import os
 import pathlib
 import random
 import re
+import shutil
 import sys
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import ROOT, Cluster, broker_pb2, broker_pb2_grpc, common_pb2, grpc, metric, operator_pb2, tap, wait_until  # noqa: E402
+from cluster import ROOT, Cluster, agent_pb2, agent_pb2_grpc, broker_pb2, broker_pb2_grpc, common_pb2, grpc, metric, operator_pb2, tap, wait_until  # noqa: E402
 
 COLUMNS = ("replica", "agent", "scheduler", "operator", "auditor")
+KINDS = (*COLUMNS, "monitor")  # which may call nothing, and has no column
 STREAMS = ("Watch", "Backup")
 # what an operator's empty request would do, or change
 READS = ("Get", "List", "Explain", "Plan", "Status", "DebugCheck")
@@ -50,12 +53,11 @@ def twenty_pairs_are_as_the_table_says():
         cluster.start()
         leader = cluster.wait_leader()
         stems = {"replica": "replica-1", "agent": cluster.site.issue("agent", "a"), "scheduler": "scheduler-test", "operator": "operator-test",
-                 "auditor": cluster.site.issue("auditor", "eve")}
+                 "auditor": cluster.site.issue("auditor", "eve"), "monitor": cluster.site.issue("monitor", "prometheus")}
         changes, denied = cluster.ctl("audit", "list", "-o", "name").stdout, 0
-        for _ in range(20):
-            service, method = draw.choice(methods)
-            kind = draw.choice([k for k in COLUMNS if k != "operator" or method.startswith(READS)])
-            cell = rows.get((service, method), rows[service, None])[kind]
+        pairs = [(service, method, kind) for service, method in methods for kind in KINDS if kind != "operator" or method.startswith(READS)]
+        for service, method, kind in draw.sample(pairs, 20):
+            cell = rows.get((service, method), rows[service, None]).get(kind, "–")
             code, text = call(cluster, stems[kind], service, method)
             print(f"# {kind} {method}: {cell}, {code.name}")
             if cell == "yes":
@@ -64,6 +66,8 @@ def twenty_pairs_are_as_the_table_says():
                 assert code == grpc.StatusCode.PERMISSION_DENIED, (kind, method, code, text)
                 assert f"/{kind}/" in text and f"{service}/{method}" in text and "it takes a certificate of kind" in text, text
                 denied += 1
+            else:  # of its own node's jobs: an empty request is about none
+                assert code not in (grpc.StatusCode.OK, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN), (kind, method, code, text)
         assert denied > 3, denied
         assert cluster.ctl("audit", "list", "-o", "name").stdout == changes  # nothing was changed
         assert metric(leader.http, "ckpt_denied_total") >= denied
@@ -143,5 +147,68 @@ def a_revoked_certificate_is_put_out():
         assert f"certificate {serial.replace(':', '').lower()}" in cluster.ctl("audit", "list").stdout
 
 
+class False_member(agent_pb2_grpc.AgentServiceServicer):
+    """Answers agents with a member's certificate, and welcomes them as a leader would."""
+
+    def __init__(self, site, stem):
+        self.calls = 0
+        self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(4))
+        agent_pb2_grpc.add_AgentServiceServicer_to_server(self, self.server)
+        credentials = grpc.ssl_server_credentials([(site.key(stem).read_bytes(), site.cert(stem).read_bytes())], site.ca.read_bytes(), True)
+        self.port = self.server.add_secure_port("127.0.0.1:0", credentials)
+        self.server.start()
+
+    def Session(self, requests, context):
+        self.calls += 1
+        yield agent_pb2.AgentDown(welcome=agent_pb2.AgentWelcome(cluster_id="demo", epoch=9, term=9, heartbeat_interval_ms=100))
+        for _ in requests:
+            pass
+
+
+def an_agent_refuses_a_member_whose_certificate_was_revoked():
+    """K-009: a stolen key of a member commands no node: the list reaches the agent on its open stream, ends that, and is kept over its restart."""
+    with Cluster(members=1, agents=("a",), tls=True) as cluster:
+        cluster.start()
+        cluster.wait_leader()
+        agent, site, member = cluster.agents["a"], cluster.site, cluster.members[0]
+        wait_until("its stream is open", lambda: agent.log.read_text().count("event=session_open") == 1, 10)
+        stolen = site.issue("replica", 7, "--host", "127.0.0.1")
+        for part in (site.cert, site.key):  # of member 1, before it is replaced
+            part(stolen).write_bytes(part("replica-1").read_bytes())
+        false = False_member(site, stolen)
+        config = cluster.agent_config.read_text()
+        try:
+            # the certificate is good: whoever has it is obeyed
+            agent.kill()
+            cluster.agent_config.write_text(config.replace(member.api, f"127.0.0.1:{false.port}"))
+            agent.start()
+            wait_until("it is taken for a leader", lambda: false.calls > 0, 10)
+            agent.kill()
+            shutil.rmtree(agent.state_dir)  # and its fence, which no true leader would pass
+            cluster.agent_config.write_text(config)
+            agent.start()
+            wait_until("its stream is open", lambda: agent.log.read_text().count(f"event=session_open endpoint={member.api}") == 2, 10)
+            # the member itself has the certificate as well, and loses its agents until it has another one
+            cluster.ctl("tls", "revoke", str(site.cert(stolen)), "--note", "stolen", "--yes")
+            wait_until("the agent has the list", lambda: "event=revoked_taken certificates=1" in agent.log.read_text(), 15)
+            wait_until("its stream has ended", lambda: "certificate revoked" in agent.log.read_text() or "was revoked" in agent.log.read_text(), 15)
+            site.issue("replica", 1, "--host", "127.0.0.1,localhost", replace=True)
+            wait_until("the other certificate is taken", lambda: agent.log.read_text().count(f"event=session_open endpoint={member.api}") == 3, 15)
+            # the thief is dialled first, before anybody could tell the list
+            agent.kill()
+            calls, at = false.calls, agent.log.stat().st_size
+            cluster.agent_config.write_text(config.replace(member.api, f"127.0.0.1:{false.port}"))
+            agent.start()
+            wait_until("it is refused", lambda: "revoked" in agent.log.read_text()[at:], 15)
+            assert false.calls == calls, (false.calls, calls)
+            agent.kill()
+            at = agent.log.stat().st_size
+            cluster.agent_config.write_text(config)
+            agent.start()
+            wait_until("the member is taken", lambda: f"event=session_open endpoint={member.api}" in agent.log.read_text()[at:], 15)
+        finally:
+            false.server.stop(0)
+
+
 if __name__ == "__main__":
-    tap([twenty_pairs_are_as_the_table_says, a_scheduler_of_a_tenant_sees_and_stops_its_jobs_alone, a_revoked_certificate_is_put_out])
+    tap([an_agent_refuses_a_member_whose_certificate_was_revoked, twenty_pairs_are_as_the_table_says, a_scheduler_of_a_tenant_sees_and_stops_its_jobs_alone, a_revoked_certificate_is_put_out])

@@ -62,17 +62,17 @@ MAY_INCLUDE = {
     "src/telemetry/": ("src/telemetry/", "src/base/"),
     "src/client/": ("src/client/", "src/rpc/", "src/base/"),
     "src/broker/": ("src/broker/", "src/eval/", "src/dest/", "src/backup/", "src/telemetry/", "src/rpc/", "src/serve/", "fsm/", "ckpt/",
-                    "src/tls/identity.h", "src/tls/watch.h", "src/base/"),
+                    "src/tls/head.h", "src/tls/identity.h", "src/tls/watch.h", "src/base/"),
     "src/agent/": ("src/agent/", "src/ask/", "src/cli/owner.h", "src/dest/", "src/profile/", "src/rpc/", "src/net/network.h", "src/serve/", "fsm/attributes.h", "fsm/message_level.h", "fsm/names.h", "ckpt/v1/", "ckpt/agent/v1/", "criu/", "src/tls/context.h", "src/base/"),
     "src/app/": ("src/app/",),
     "src/cli/": ("src/cli/", "src/whatif/", "src/client/", "src/profile/", "src/backup/", "src/dest/sha256.h", "fsm/audit.h", "fsm/names.h", "fsm/status.h", "fsm/records/", "ckpt/",
-                 "src/tls/authority.h", "src/tls/context.h", "src/tls/watch.h", "src/base/"),
+                 "src/tls/authority.h", "src/tls/head.h", "src/tls/watch.h", "src/base/"),
 }
 # the one place where consensus and state machine meet; the program chooses the tables of real disk and network for it
 # (and the offline work on a data folder is the same joint without a loop; backups are written by the copy of the process that writes
 # snapshots)
 ALSO = {"src/broker/replica/replica.h": ("raft/",), "src/broker/daemon/daemon.c": ("raft/uv_io.h", "src/net/cut_network.h", "src/net/uv_network.h"),
-        "src/broker/daemon/credentials.c": ("src/net/tls_network.h",),
+        "src/broker/daemon/credentials.c": ("src/net/tls_network.h",), "src/broker/daemon/http_secure.c": ("src/net/uv_network.h",),
         "src/broker/keep/recovery.c": ("raft/",), "src/broker/keep/restore.c": ("raft/",), "src/broker/keep/backup.c": ("raft/snap/export.h",), "src/broker/api/backup_service.c": ("raft/snap/export.h",),
         "src/broker/keep/backup_schedule.c": ("raft/snap/export.h",),
         "src/agent/durable/journal.c": ("raft/io_ops.h",), "src/agent/daemon/main.c": ("raft/uv_io.h", "src/net/uv_network.h"),

@@ -405,6 +405,7 @@ class Cluster:
         site = Site(self.dir / "tls", BIN / "ckptctl")
         for member in self.members:
             site.issue("replica", member.id, "--host", "127.0.0.1,localhost")
+            site.audit_key(member.name)
         for name in self.agents:
             site.issue("agent", name)
         site.issue("operator", "test")
@@ -429,6 +430,8 @@ class Cluster:
         text += section("timers", timers) + section("raft", raft) + section("policy", policy)
         text += f"targets:\n  - {{{', '.join(f'{k}: {v}' for k, v in target.items())}}}\n"
         text += section("storage_watch", storage_watch) + "log_level: info\n" + self.tls_section("replica-{id}")
+        if self.site:
+            text += f'audit: {{key: "{self.site.dir}/audit-{{name}}.key"}}\n'
         self.config.write_text(text)
 
     def new_member(self, number=None):
@@ -443,6 +446,7 @@ class Cluster:
         member.config.write_text("\n".join(lines) + "\n")
         if self.site:
             self.site.issue("replica", member.id, "--host", "127.0.0.1,localhost")
+            self.site.audit_key(member.name)
         self.members.append(member)
         self.client.addresses.append(member.api)
         return member

@@ -25,6 +25,21 @@ class Site:
         self.run("issue", kind, str(name), *(["--replace"] if replace else []), *options)
         return f"{kind}-{name}"
 
+    def audit_key(self, name):
+        """A new key, in place of one that is there; its public one is added to audit.pem, where those of before stay."""
+        fresh = self.dir / "audit.new"
+        subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", str(fresh)], check=True, capture_output=True)
+        fresh.chmod(0o600)
+        public = subprocess.run(["openssl", "pkey", "-in", str(fresh), "-pubout"], check=True, capture_output=True).stdout
+        with open(self.audit_public, "ab") as out:
+            out.write(public)
+        fresh.rename(self.dir / f"audit-{name}.key")
+        return public
+
+    @property
+    def audit_public(self):
+        return self.dir / "audit.pem"
+
     @property
     def ca(self):
         return self.dir / "ca.crt"

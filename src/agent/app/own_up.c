@@ -316,6 +316,12 @@ void own_asker_free(struct own_asker *asker)
     free(asker);
 }
 
+void own_asker_recheck(struct own_asker *asker)
+{
+    if (asker != NULL)
+        rpc_follow_recheck(asker->follow);
+}
+
 const char *own_asker_tenants(const struct own_asker *asker)
 {
     return asker == NULL ? NULL : asker->tenants;

@@ -62,6 +62,8 @@ struct own_asker;
 int own_asker_new(struct agent *agent, const char *brokers, const char *tenants,
                   struct own_asker **ret_asker, struct err *err);
 void own_asker_free(struct own_asker *asker);
+/* As session_recheck(). */
+void own_asker_recheck(struct own_asker *asker);
 const char *own_asker_tenants(const struct own_asker *asker);
 
 /* One call at the leader for a user; no other try is made. The handlers' on_end gives its end to

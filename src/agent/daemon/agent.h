@@ -33,6 +33,7 @@ struct owner_orders;
 struct copies_watch;
 struct session;
 struct own_asker;
+struct revoked_kept;
 struct rank_stream_ops;
 struct scans;
 struct restart_points;
@@ -87,6 +88,7 @@ struct agent {
     struct scans *scans;
     void (*hurry)(struct session *session); /* a heartbeat soon: something in it is new */
     const struct tls_context *tls;          /* to the control nodes; NULL: plain */
+    struct revoked_kept *revoked;           /* members that are refused; NULL: no TLS */
     struct list pretenders;                 /* see src/agent/job/pretenders.h */
     size_t pretender_count;
     struct clock_timer *pretenders_timer; /* NULL: none has had to end yet */

@@ -24,6 +24,7 @@
 #include "src/agent/daemon/config_htcondor.h"
 #include "src/agent/daemon/credentials.h"
 #include "src/agent/daemon/metrics.h"
+#include "src/agent/daemon/revoked_kept.h"
 #include "src/agent/daemon/session.h"
 #include "src/agent/job/memory.h"
 #include "src/agent/job/pretenders.h"
@@ -241,6 +242,8 @@ static void daemon_stop(uv_signal_t *handle, int number)
     worker_set_idle(0);
     worker_retire_idle();
     certificates_unwatch(&daemon->certificates);
+    revoked_kept_free(daemon->agent.revoked);
+    daemon->agent.revoked = NULL;
     supervisor_unwatch(&daemon->watchdog);
     reaper_unwatch(&daemon->reaper);
     uv_close((uv_handle_t *)&daemon->terminate, NULL);
@@ -368,6 +371,16 @@ static void look_for_tools(struct daemon *daemon)
     }
 }
 
+/* Other files, or another list of revoked ones. */
+static void trust_changed(void *data)
+{
+    struct daemon *daemon = data;
+
+    session_recheck(daemon->agent.session);
+    restart_points_recheck(daemon->agent.restart_points);
+    own_asker_recheck(daemon->agent.own_asker);
+}
+
 static int daemon_open(struct daemon *daemon, struct err *err)
 {
     struct agent *agent = &daemon->agent;
@@ -392,7 +405,11 @@ static int daemon_open(struct daemon *daemon, struct err *err)
         credentials_open_stores(&daemon->config, err) != 0)
         return -1;
     credentials_warn(&daemon->config);
+    daemon->certificates.changed = trust_changed;
+    daemon->certificates.data = daemon;
     certificates_watch(&daemon->certificates, &agent->clock);
+    agent->revoked = revoked_kept_open(daemon->config.state_dir, daemon->certificates.context,
+                                       &agent->clock, trust_changed, daemon);
     worker_set_idle(daemon->config.worker_idle_ms);
     agent->tls = daemon->certificates.context;
     agent->sysfs = daemon->config.sysfs;

@@ -7,6 +7,7 @@
 
 #include "ckpt/v1/agent.pb-c.h"
 #include "fsm/message_level.h"
+#include "src/agent/daemon/revoked_kept.h"
 #include "src/agent/daemon/vitals.h"
 #include "src/agent/job/allocation.h"
 #include "src/agent/job/pace.h"
@@ -277,6 +278,8 @@ static void send_heartbeat(struct session *session)
     if (session->agent->feature_level >= PROBE_LEVEL) {
         heartbeat.n_tools = session->agent->tool_count;
         heartbeat.tools = session->agent->tools;
+        heartbeat.takes_revoked = session->agent->tls != NULL;
+        heartbeat.revoked_hash = revoked_kept_hash(session->agent->revoked);
     }
     up.body_case = CKPT__V1__AGENT_UP__BODY_HEARTBEAT;
     up.heartbeat = &heartbeat;
@@ -454,6 +457,10 @@ static void on_message(struct rpc_client_call *call, void *data, const uint8_t *
     case CKPT__V1__AGENT_DOWN__BODY_ORDERS:
         take_orders(session, down);
         break;
+    case CKPT__V1__AGENT_DOWN__BODY_REVOKED:
+        if (session->welcomed)
+            revoked_kept_take(session->agent->revoked, down->revoked);
+        break;
     case CKPT__V1__AGENT_DOWN__BODY__NOT_SET:
     case _CKPT__V1__AGENT_DOWN__BODY__CASE_IS_INT_SIZE:
         break; /* of a newer broker */
@@ -515,6 +522,12 @@ int session_new(struct agent *agent, const char *brokers, uint64_t heartbeat_ms,
     timer_start(session, 0);
     *ret_session = session;
     return 0;
+}
+
+void session_recheck(struct session *session)
+{
+    if (session != NULL)
+        rpc_follow_recheck(session->follow);
 }
 
 void session_free(struct session *session)

@@ -18,6 +18,8 @@ struct session;
 int session_new(struct agent *agent, const char *brokers, uint64_t heartbeat_ms,
                 struct session **ret_session, struct err *err);
 void session_free(struct session *session);
+/* The certificates of the broker at the other end are looked at again; not from its own message. */
+void session_recheck(struct session *session);
 bool session_open(const struct session *session);
 /* Of the broker that is, or would be, at the other end. */
 const char *session_address(const struct session *session);

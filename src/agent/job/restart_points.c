@@ -42,6 +42,12 @@ void restart_points_free(struct restart_points *points)
     free(points);
 }
 
+void restart_points_recheck(struct restart_points *points)
+{
+    if (points != NULL)
+        rpc_follow_recheck(points->follow);
+}
+
 struct agent *restart_points_agent(const struct restart_points *points)
 {
     return points->agent;

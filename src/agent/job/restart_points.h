@@ -18,6 +18,8 @@ struct restart_points;
 int restart_points_new(struct agent *agent, const char *brokers, struct restart_points **ret_points,
                        struct err *err);
 void restart_points_free(struct restart_points *points);
+/* As session_recheck(). */
+void restart_points_recheck(struct restart_points *points);
 
 struct agent *restart_points_agent(const struct restart_points *points);
 /* data: what the handlers get. */

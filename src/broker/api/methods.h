@@ -141,7 +141,9 @@ enum fsm_status tenants_fill_put(const ProtobufCMessage *message, Ckpt__Log__V1_
 
 /* service_audit.c */
 void audit_answer(struct request *request, struct scratch *scratch);
-void audit_status(const struct fsm *fsm, struct scratch *scratch, Ckpt__V1__StatusReply *reply);
+/* Returns a warning, or NULL. */
+char *audit_status(const struct broker *broker, struct scratch *scratch,
+                   Ckpt__V1__StatusReply *reply);
 void audit_fill_outcome(const struct fsm *fsm, struct scratch *scratch,
                         Ckpt__V1__RequestOutcome *outcome);
 

@@ -5,9 +5,11 @@
 #include "fsm/audit.h"
 #include "src/base/check.h"
 #include "src/broker/api/methods.h"
+#include "src/broker/keep/audit_key.h"
 
-static Ckpt__V1__AuditStatus *head_of(const struct fsm *fsm, struct scratch *scratch)
+static Ckpt__V1__AuditStatus *head_of(const struct broker *broker, struct scratch *scratch)
 {
+    const struct fsm *fsm = replica_fsm(broker->replica);
     Ckpt__V1__AuditStatus *head = scratch_take(scratch, 1, sizeof(*head));
     struct fsm_audit audit;
 
@@ -18,13 +20,51 @@ static Ckpt__V1__AuditStatus *head_of(const struct fsm *fsm, struct scratch *scr
     head->hash = blake2b_text(audit.hash, scratch_take(scratch, 1, BLAKE2B_TEXT_BYTES));
     head->shipped = audit.shipped;
     head->lost = audit.lost;
+    if (broker->audit_key != NULL)
+        head->key_id = translate_text(sign_key_id(broker->audit_key));
     return head;
 }
 
-void audit_status(const struct fsm *fsm, struct scratch *scratch, Ckpt__V1__StatusReply *reply)
+char *audit_status(const struct broker *broker, struct scratch *scratch,
+                   Ckpt__V1__StatusReply *reply)
 {
-    if (fsm_level(fsm) >= 2)
-        reply->audit = head_of(fsm, scratch);
+    if (fsm_level(replica_fsm(broker->replica)) < 2)
+        return NULL;
+    reply->audit = head_of(broker, scratch);
+    return !audit_key_wanted(broker)
+               ? NULL
+               : scratch_printf(scratch,
+                                "the audit trail of %s is not signed, so that whoever can write "
+                                "its files can write another history: give it a key (audit: {key: "
+                                "PATH}; RUNBOOK, Who changed what)",
+                                broker->config->self->name);
+}
+
+/* Whoever keeps the reply can prove it later, without the cluster. */
+static Ckpt__V1__AuditSignature *signature_of(const struct broker *broker, struct scratch *scratch)
+{
+    const struct fsm *fsm = replica_fsm(broker->replica);
+    Ckpt__V1__AuditSignature *signature;
+    struct signed_head *head = scratch_take(scratch, 1, sizeof(*head));
+    struct fsm_summary summary;
+    struct fsm_audit audit;
+
+    fsm_get_audit(fsm, &audit);
+    fsm_get_summary(fsm, &summary);
+    if (!audit_key_sign(broker, &audit, summary.epoch, head))
+        return NULL;
+    signature = scratch_take(scratch, 1, sizeof(*signature));
+    ckpt__v1__audit_signature__init(signature);
+    signature->cluster_id = head->cluster;
+    signature->member = head->member;
+    signature->key_id = head->key_id;
+    signature->epoch = head->epoch;
+    signature->first = head->first;
+    signature->last = head->last;
+    signature->hash = head->hash;
+    signature->at_ms = head->at_ms;
+    signature->signature = head->signature;
+    return signature;
 }
 
 /* The links of a page, by their number and by their bytes. */
@@ -61,7 +101,9 @@ void audit_answer(struct request *request, struct scratch *scratch)
         request_refuse(request, FSM_INVALID_ARGUMENT, asked->after_sequence, UINT64_MAX / 2 - 1);
         return;
     }
-    reply.head = head_of(fsm, scratch);
+    reply.head = head_of(request->broker, scratch);
+    if (asked->after_sequence == 0) /* the pages behind it are of this one's head */
+        reply.head->signature = signature_of(request->broker, scratch);
     add_links(fsm, asked->after_sequence, size, scratch, &reply);
     reply.applied_index = request_applied_index(request);
     reply.data_age_ms = request_data_age_ms(request);

@@ -615,7 +615,7 @@ static void status_warn_self(struct status *status)
         status_warn(status, scratch_printf(status->scratch,
                                            "the cluster is not initialised yet: a majority of the "
                                            "members must run"));
-    if (broker->config->insecure)
+    if (broker->config->insecure && !config_pages_guarded(broker->config))
         status_warn(status, scratch_printf(
                                 status->scratch,
                                 "%s of %s is insecure: everyone who reaches %s; restrict the "
@@ -707,8 +707,9 @@ void status_answer(struct request *request, struct scratch *scratch)
     reply.loop_lag_max_ms = broker->counters.loop_lag_max_ms;
     reply.certificate_expires_ms = (uint64_t)broker->counters.tls_expiry_s * 1000;
     reply.ca_expires_ms = (uint64_t)broker->counters.tls_ca_expiry_s * 1000;
-    audit_status(replica_fsm(broker->replica), scratch, &reply);
     reply.warnings = scratch_take(scratch, STATUS_WARNINGS_MAX, sizeof(reply.warnings[0]));
+    if ((lost = audit_status(broker, scratch, &reply)) != NULL)
+        status_warn(&status, lost);
     status_fill_raft(&status);
     status_fill_state(&status);
     status_members(&status);

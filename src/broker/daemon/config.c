@@ -44,7 +44,7 @@ static bool address_used_before(const struct config *config, size_t member, cons
 {
     for (size_t i = 0; i <= member; i++) {
         const struct config_member *other = &config->members[i];
-        const char *const known[] = {other->raft, other->api, other->http};
+        const char *const known[] = {other->raft, other->api, other->http, other->https};
         if (i != member && address_is_loopback(address) &&
             !same_host(other->raft, config->members[member].raft))
             continue;
@@ -81,9 +81,9 @@ static int check_listen(const struct config *config, size_t i, struct err *err)
 
 static int check_member(const struct config *config, size_t i, struct err *err)
 {
-    static const char *const names[] = {"raft", "api", "http"};
+    static const char *const names[] = {"raft", "api", "http", "https"};
     const struct config_member *member = &config->members[i];
-    const char *const addresses[] = {member->raft, member->api, member->http};
+    const char *const addresses[] = {member->raft, member->api, member->http, member->https};
 
     for (size_t j = 0; j < i; j++) {
         if (config->members[j].id == member->id)
@@ -101,13 +101,16 @@ static int check_member(const struct config *config, size_t i, struct err *err)
             continue;
         if (config->tls_ca[0] == '\0')
             return settings_complain(&config->settings, CONFIG_MEMBERS, names[k], i, err, NO_TLS);
-        if (addresses[k] == member->http)
+        if (addresses[k] == member->http && member->https[0] == '\0')
             return settings_complain(
                 &config->settings, CONFIG_MEMBERS, names[k], i, err,
                 "is not a loopback address, and this port has no TLS: everyone "
-                "who reaches it reads the metrics; set 'insecure: yes' to "
-                "accept that");
+                "who reaches it reads the metrics; give https an address, for certificates alone, "
+                "or set 'insecure: yes' to accept that");
     }
+    if (member->https[0] != '\0' && (config->tls_ca[0] == '\0' || member->http[0] == '\0'))
+        return settings_complain(&config->settings, CONFIG_MEMBERS, "https", i, err,
+                                 "needs tls, and http, where the pages about health stay");
     return check_listen(config, i, err);
 }
 
@@ -400,7 +403,8 @@ static int find_self(struct config *config, const struct config_flags *flags, st
 /* The file is the same on all members: "{id}" and "{name}" are this one's, as "{id}" is in the
  * paths of tls. Any other brace is a mistake that would become the name of a folder. Without a
  * member the text stays: it is only checked and shown then. */
-static int name_data_dir(struct config *config, struct err *err)
+static int name_path(struct config *config, unsigned section, const char *key, char **path,
+                     struct err *err)
 {
     static const char *const marks[] = {"{id}", "{name}"};
     struct buf named = {0};
@@ -408,7 +412,7 @@ static int name_data_dir(struct config *config, struct err *err)
 
     if (config->self != NULL)
         snprintf(id, sizeof(id), "%" PRIu64, config->self->id);
-    for (const char *at = config->data_dir; *at != '\0';) {
+    for (const char *at = *path; *at != '\0';) {
         const char *value = config->self == NULL ? NULL : id;
         size_t known = 0;
 
@@ -419,7 +423,7 @@ static int name_data_dir(struct config *config, struct err *err)
             value = config->self == NULL ? NULL : config->self->name;
         } else if (*at == '{' || *at == '}') {
             buf_close(&named);
-            return settings_complain(&config->settings, CONFIG_ROOT, "data_dir", 0, err,
+            return settings_complain(&config->settings, section, key, 0, err,
                                      "has a brace: {id} and {name} stand for the member's id and "
                                      "name, and nothing else does");
         }
@@ -430,10 +434,17 @@ static int name_data_dir(struct config *config, struct err *err)
         at += known > 0 ? known : 1;
     }
     buf_append(&named, "", 1);
-    free(config->data_dir);
-    config->data_dir = check_strdup((const char *)named.bytes);
+    free(*path);
+    *path = check_strdup((const char *)named.bytes);
     buf_close(&named);
     return 0;
+}
+
+static int name_paths(struct config *config, struct err *err)
+{
+    if (name_path(config, CONFIG_ROOT, "data_dir", &config->data_dir, err) != 0)
+        return -1;
+    return name_path(config, CONFIG_AUDIT, "key", &config->audit_key, err);
 }
 
 /* ---- life ---- */
@@ -452,7 +463,7 @@ static int config_finish(struct config *config, int status, const struct config_
                          struct config **ret_config, struct err *err)
 {
     if (status != 0 || apply_values(config, flags, err) != 0 || check_together(config, err) != 0 ||
-        find_self(config, flags, err) != 0 || name_data_dir(config, err) != 0) {
+        find_self(config, flags, err) != 0 || name_paths(config, err) != 0) {
         config_free(config);
         return -1;
     }

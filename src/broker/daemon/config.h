@@ -10,8 +10,8 @@
  * Errors   ERR_INVALID with "FILE, line N: ..." naming the key, the value, the limit, and for an
  *          unknown key the nearest known one.
  * Absent   environment variables (but for the keys of object stores); reloading anything but log
- *          level, telemetry, health and object stores (certificates are read again by
- *          credentials.h).
+ *          level, telemetry, health, object stores and the audit trail's key (certificates are read
+ *          again by credentials.h).
  */
 #ifndef CKPT_BROKER_CONFIG_H
 #define CKPT_BROKER_CONFIG_H
@@ -40,6 +40,7 @@ struct config_member {
     char *raft;  /* host:port at which the others reach the Raft port */
     char *api;   /* host:port at which clients reach the gRPC port */
     char *http;  /* host:port of the HTTP listener; "": none */
+    char *https; /* host:port of its pages for certificates; "": they are for everybody on http */
     /* where both ports are bound, without a port; "": the hosts of raft and api (listen.h) */
     char *listen;
 };
@@ -96,6 +97,7 @@ struct config {
     bool supervised;          /* somebody starts the process again when it ends */
     bool insecure;            /* addresses that are not loopback are bound without TLS */
     char *tls_ca, *tls_cert, *tls_key; /* PEM files, "{id}" is the member's id; "": no TLS */
+    char *audit_key; /* PEM file, {id} and {name} are this member's by now; "": none signs */
     enum log_level log_level;
     enum log_format log_format;
     uint64_t log_max_bytes; /* of the file htcondor.CKPT_SERVER_LOG */
@@ -127,6 +129,11 @@ int config_parse(const char *path, const char *text, size_t length,
 /* NULL allowed. Nothing that points into it may be used afterwards: names of members, addresses,
  * prefixes. */
 void config_free(struct config *config);
+/* Whether this member shows its pages, but for those about health, to certificates alone. */
+static inline bool config_pages_guarded(const struct config *config)
+{
+    return config->self != NULL && config->self->https != NULL && config->self->https[0] != '\0';
+}
 /* One line per value: key, value, source (default, file, flag). */
 void config_print(const struct config *config, FILE *stream);
 

@@ -168,11 +168,13 @@ static const struct settings_row rows[] = {
     TLS("ca", tls_ca)
     TLS("cert", tls_cert)
     TLS("key", tls_key)
+    {CONFIG_AUDIT, &settings_path, "key", offsetof(struct config, audit_key), 0, 1024, ""},
     MEMBER(&settings_count, "id", id, 1, UINT32_MAX, NULL)
     MEMBER(&settings_id, "name", name, 1, ID_MAX_BYTES, NULL)
     MEMBER(&settings_address, "raft", raft, 1, 255, NULL)
     MEMBER(&settings_address, "api", api, 1, 255, NULL)
     MEMBER(&settings_address, "http", http, 0, 255, "")
+    MEMBER(&settings_address, "https", https, 0, 255, "")
     MEMBER(&settings_path, "listen", listen, 0, 255, "")
     TIMERS("election", election_ms, 50, 60 * SECOND_MS, "1000")
     TIMERS("heartbeat", heartbeat_ms, 5, 10 * SECOND_MS, "100")
@@ -271,6 +273,7 @@ static const struct settings_section sections[CONFIG_SECTION_COUNT] = {
     [CONFIG_BACKUPS] = {.name = "backups"},
     [CONFIG_HEALTH] = {.name = "health"},
     [CONFIG_HTCONDOR] = {.name = "htcondor"},
+    [CONFIG_AUDIT] = {.name = "audit"},
     [CONFIG_MEMBERS] = {.name = "members",
                         LIST(CONFIG_MEMBERS_MAX, struct config_member, members, member_count, NULL,
                              false)},

@@ -20,6 +20,7 @@ enum config_section {
     CONFIG_TELEMETRY, /* a list */
     CONFIG_STORES,    /* a list */
     CONFIG_HTCONDOR,
+    CONFIG_AUDIT,
     CONFIG_SECTION_COUNT
 };
 

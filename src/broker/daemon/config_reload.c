@@ -11,6 +11,7 @@
 static bool is_taken(unsigned section, const char *key)
 {
     return section == CONFIG_TELEMETRY || section == CONFIG_HEALTH || section == CONFIG_STORES ||
+           section == CONFIG_AUDIT ||
            (section == CONFIG_ROOT &&
             (strcmp(key, "log_level") == 0 || strcmp(key, "log_format") == 0)) ||
            (section == CONFIG_HTCONDOR && strcmp(key, "CKPT_SERVER_DEBUG") == 0);

@@ -11,6 +11,7 @@
 #include "src/broker/api/access.h"
 #include "src/broker/api/service.h"
 #include "src/broker/daemon/metrics.h"
+#include "src/broker/keep/audit_key.h"
 #include "src/broker/keep/denials.h"
 #include "src/net/tls_network.h"
 #include "src/serve/certificates.h"
@@ -21,7 +22,8 @@ struct credentials {
     struct broker *broker;
     struct certificates certificates;
     struct tls_network network;
-    uint64_t log_tokens; /* lines that may be written now */
+    struct tls_network pages; /* HTTPS; without a context: there are none */
+    uint64_t log_tokens;      /* lines that may be written now */
     uint64_t log_filled_ms;
     uint64_t left_out;
     struct replica_observer observer;
@@ -75,6 +77,11 @@ static void member_refused(void *data, const char *address, const char *text)
     report_refused(data, "raft", address, text);
 }
 
+static void page_refused(void *data, const char *address, const char *text)
+{
+    report_refused(data, "http", address, text);
+}
+
 /* Asked before each call: the roles are those of the method's row. */
 static bool client_allowed(void *data, const struct rpc_peer *peer, const char *path, char *text,
                            size_t size)
@@ -111,6 +118,13 @@ static void publish_expiry(void *data)
     metrics_set(broker->metrics, METRIC_TLS_RELOAD_FAILED, NULL, NULL, counters->tls_reload_failed);
 }
 
+static void recheck_all(struct credentials *credentials)
+{
+    network_tls_recheck(&credentials->network);
+    if (credentials->pages.context != NULL)
+        network_tls_recheck(&credentials->pages);
+}
+
 /* Connections that a new CA does not accept end now, not when they end by themselves. */
 static void files_changed(void *data)
 {
@@ -118,7 +132,7 @@ static void files_changed(void *data)
 
     publish_expiry(credentials);
     if (!credentials->certificates.watch.failing)
-        network_tls_recheck(&credentials->network);
+        recheck_all(credentials);
 }
 
 /* After each applied entry, and so at once where something was revoked: open connections with it
@@ -137,7 +151,7 @@ static void take_revoked(void *context)
     while ((revoked = fsm_revoked_at(fsm, count)) != NULL)
         serials[count++] = revoked->serial;
     tls_context_revoke(credentials->certificates.context, serials, count);
-    network_tls_recheck(&credentials->network);
+    recheck_all(credentials);
     log_info("revoked_taken", "certificates=%zu", count);
 }
 
@@ -166,6 +180,7 @@ int credentials_open_stores(const struct config *config, struct err *err)
 int credentials_check(const struct config *config, struct err *err)
 {
     struct certificates certificates = {.context = NULL};
+    struct sign_key *key;
     int status = config->tls_ca[0] == '\0' ? 0 : load_files(config, &certificates, err);
 
     tls_context_free(certificates.context);
@@ -173,6 +188,10 @@ int credentials_check(const struct config *config, struct err *err)
         return -1;
     status = credentials_open_stores(config, err);
     s3_stores_close();
+    if (status == 0)
+        status = audit_key_load(config, &key, err);
+    if (status == 0)
+        sign_key_free(key);
     return status;
 }
 
@@ -214,6 +233,28 @@ void credentials_wrap(struct credentials *credentials, struct network_ops *netwo
     network_tls_ops(&credentials->network, network);
 }
 
+void credentials_wrap_pages(struct credentials *credentials, void (*wake)(void *data), void *data,
+                            struct network_ops *network)
+{
+    credentials->pages = (struct tls_network){.below = *network,
+                                              .clock = &credentials->broker->clock,
+                                              .context = credentials->certificates.context,
+                                              .protocol = "http/1.1",
+                                              .handshake_ms = CREDENTIALS_PAGES_MS,
+                                              .dates = true,
+                                              .wake = wake,
+                                              .wake_data = data,
+                                              .refused = page_refused,
+                                              .data = credentials};
+    network_tls_ops(&credentials->pages, network);
+}
+
+bool credentials_pages_turn(struct credentials *credentials)
+{
+    network_tls_run(&credentials->pages);
+    return network_tls_has_work(&credentials->pages);
+}
+
 void credentials_configure(struct credentials *credentials, struct rpc_server_config *config)
 {
     if (credentials == NULL)
@@ -251,6 +292,8 @@ void credentials_free(struct credentials *credentials)
 {
     if (credentials == NULL)
         return;
+    if (credentials->pages.context != NULL)
+        network_tls_close(&credentials->pages);
     certificates_close(&credentials->certificates);
     free(credentials);
 }

@@ -13,7 +13,7 @@
 
 #include "src/broker/broker.h"
 
-enum { CREDENTIALS_LOG_BURST = 10, CREDENTIALS_LOG_MS = 5000 };
+enum { CREDENTIALS_LOG_BURST = 10, CREDENTIALS_LOG_MS = 5000, CREDENTIALS_PAGES_MS = 5000 };
 
 struct credentials;
 struct network_ops;
@@ -30,6 +30,12 @@ int credentials_new(struct broker *broker, struct credentials **ret_credentials,
 void credentials_wrap(struct credentials *credentials, struct network_ops *network);
 /* Before the API's server is made: its certificate, and who may call what. */
 void credentials_configure(struct credentials *credentials, struct rpc_server_config *config);
+/* Puts TLS around the network of the pages: any certificate of the cluster's CA. wake: a handshake
+ * waits for its turn. The caller then calls credentials_pages_turn() in each round of the loop, as
+ * long as it returns true. */
+void credentials_wrap_pages(struct credentials *credentials, void (*wake)(void *data), void *data,
+                            struct network_ops *network);
+bool credentials_pages_turn(struct credentials *credentials);
 /* When broker->metrics is there: the files are looked at now and then from here on, and their ends
  * are told. */
 void credentials_watch(struct credentials *credentials);

@@ -22,6 +22,7 @@
 #include "src/broker/daemon/credentials.h"
 #include "src/broker/daemon/hook.h"
 #include "src/broker/daemon/http_pages.h"
+#include "src/broker/daemon/http_secure.h"
 #include "src/broker/daemon/listen.h"
 #include "src/broker/daemon/metrics.h"
 #include "src/broker/daemon/process.h"
@@ -37,6 +38,7 @@
 #include "src/broker/health/storage_watch.h"
 #include "src/broker/health/telemetry.h"
 #include "src/broker/keep/accounting.h"
+#include "src/broker/keep/audit_key.h"
 #include "src/broker/keep/audit_trail.h"
 #include "src/broker/keep/backup.h"
 #include "src/broker/keep/backup_schedule.h"
@@ -318,6 +320,7 @@ static void daemon_replica_closed(void *context)
     backup_free(broker->backup);
     service_free(broker->service);
     credentials_free(broker->credentials);
+    sign_key_free(broker->audit_key);
     s3_stores_close();
     metrics_free(broker->metrics);
     daemon->workers_until_ms = uv_now(&daemon->loop) + DAEMON_WORKERS_MAX_MS;
@@ -338,6 +341,8 @@ static void daemon_drained(void *data)
 {
     struct daemon *daemon = data;
 
+    http_secure_free(daemon->broker.http_secure);
+    daemon->broker.http_secure = NULL;
     http_free(daemon->broker.http);
     daemon->broker.http = NULL;
     rpc_server_free(daemon->broker.rpc, daemon_server_freed, daemon);
@@ -415,8 +420,8 @@ static void daemon_end_again(void *context)
 
 /* ---- signals ---- */
 
-/* Log level, certificates, object stores, telemetry and health can change without a restart. The
- * whole file is checked first: a mistake in it changes nothing. */
+/* Log level, certificates, object stores, the audit trail's key, telemetry and health can change
+ * without a restart. The whole file is checked first: a mistake in it changes nothing. */
 static void daemon_reload(struct daemon *daemon)
 {
     const char *path = daemon->broker.config->path;
@@ -432,12 +437,14 @@ static void daemon_reload(struct daemon *daemon)
     telemetry_configure(daemon->broker.telemetry, config);
     if (credentials_open_stores(config, &err) != 0)
         log_error("s3_keys_failed", "text=\"%s; the stores of before stay in use\"", err.text);
+    if (audit_key_reload(&daemon->broker, config))
+        audit_trail_sign(daemon->broker.audit_trail);
     (void)config_warn_untaken(daemon->broker.config, config);
     config_free(config);
     credentials_reload(daemon->broker.credentials);
     log_info("reloaded",
-             "path=%s text=\"log level, certificates, object stores, telemetry and health were "
-             "read\"",
+             "path=%s text=\"log level, certificates, object stores, the audit trail's key, "
+             "telemetry and health were read\"",
              path);
 }
 
@@ -609,8 +616,8 @@ static int daemon_listen(struct daemon *daemon, struct err *err)
 {
     struct broker *broker = &daemon->broker;
     const struct config *config = broker->config;
-    const struct http_site site = {http_pages, broker, broker->metrics};
-    char address[sizeof("unix:") + 108];
+    struct http_site site = {.pages = http_pages, .data = broker, .metrics = broker->metrics};
+    char address[sizeof("unix:") + 108], guarded[512];
 
     if (rpc_server_listen(broker->rpc, daemon->listen.api, err) != 0)
         return err_wrap(err, "api address");
@@ -619,10 +626,19 @@ static int daemon_listen(struct daemon *daemon, struct err *err)
         if (rpc_server_listen(broker->rpc, address, err) != 0)
             return err_wrap(err, "unix_socket");
     }
+    if (config_pages_guarded(config)) {
+        snprintf(guarded, sizeof(guarded),
+                 "for certificates of kind monitor, auditor, operator or replica alone, at "
+                 "https://%s (ckptctl tls issue monitor NAME)",
+                 config->self->https);
+        site.guarded = guarded;
+    }
     if (config->self->http[0] != '\0' &&
         http_open(broker->loop, config->self->http, &site, &broker->http, err) != 0)
         return -1;
-    return 0;
+    return config_pages_guarded(config)
+               ? http_secure_open(broker, config->self->https, &broker->http_secure, err)
+               : 0;
 }
 
 static void daemon_add_handles(struct daemon *daemon)
@@ -665,9 +681,10 @@ static void daemon_report_start(struct daemon *daemon)
                     "text=\"TLS IS OFF: everyone who reaches %s, %s or %s can command "
                     "this cluster; set tls, or restrict the network\"",
                     config->self->api, config->self->raft, config->self->http);
-    else if (config->insecure)
+    else if (config->insecure && !config_pages_guarded(config))
         log_warning("insecure", "text=\"everyone who reaches %s reads the metrics\"",
                     config->self->http);
+    audit_key_warn(&daemon->broker);
     supervisor_notify("READY=1\nSTATUS=waiting for quorum");
 }
 
@@ -692,6 +709,7 @@ int daemon_run(const struct config *config, const struct config_flags *flags,
      * is open. */
     if (credentials_new(broker, &broker->credentials, err) != 0 ||
         credentials_open_stores(config, err) != 0 ||
+        audit_key_load(config, &broker->audit_key, err) != 0 ||
         listen_find(config, &daemon->listen, err) != 0 ||
         daemon_open_replica(daemon, start, err) != 0)
         return -1;

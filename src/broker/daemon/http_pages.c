@@ -199,9 +199,9 @@ static unsigned page_live(void *data, bool verbose, struct buf *body)
 }
 
 const struct http_page http_pages[] = {
-    {"/", HTTP_HTML, page_live},
-    {"/readyz", HTTP_TEXT, page_ready},
-    {"/leader", HTTP_TEXT, page_leader},
-    {"/follower", HTTP_TEXT, page_follower},
-    {NULL, NULL, NULL},
+    {"/", HTTP_HTML, page_live, false},
+    {"/readyz", HTTP_TEXT, page_ready, true},
+    {"/leader", HTTP_TEXT, page_leader, true},
+    {"/follower", HTTP_TEXT, page_follower, true},
+    {NULL, NULL, NULL, false},
 };

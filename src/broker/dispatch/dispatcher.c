@@ -384,3 +384,25 @@ void dispatcher_fill_queue(const struct dispatcher *dispatcher, uint32_t target_
     target->wave_count = queue->wave_count;
     target->price_gpu_ms_per_gb = (uint64_t)fmin(queue->price_gpu_s_per_byte * 1e12, 9e18);
 }
+
+/* ---- who is connected ---- */
+
+size_t dispatcher_connected_count(const struct dispatcher *dispatcher)
+{
+    return dispatcher != NULL ? dispatcher->attached_count : 0;
+}
+
+bool dispatcher_node_connected(const struct dispatcher *dispatcher, const char *node_id,
+                               uint64_t *ret_heartbeat_age_ms)
+{
+    const struct fsm_node *node;
+
+    *ret_heartbeat_age_ms = UINT64_MAX;
+    if (dispatcher == NULL)
+        return false;
+    node = fsm_node_find(replica_fsm(dispatcher->broker->replica), node_id);
+    if (node == NULL)
+        return false;
+    *ret_heartbeat_age_ms = nodes_heartbeat_age_ms(dispatcher->broker->nodes, node->slot);
+    return node->slot < dispatcher->slot_count && dispatcher->by_slot[node->slot] != NULL;
+}

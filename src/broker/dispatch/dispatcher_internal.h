@@ -4,6 +4,7 @@
 #define CKPT_BROKER_DISPATCHER_INTERNAL_H
 
 #include "ckpt/v1/agent.pb-c.h"
+#include "fsm/revoked.h"
 #include "src/base/buf.h"
 #include "src/base/id.h"
 #include "src/broker/broker.h"
@@ -56,6 +57,16 @@ int dispatcher_hello_check(const Ckpt__V1__AgentHello *hello, struct err *err);
 /* The certificate is another node's: logged, and the text for its agent. */
 void dispatcher_refusal(const struct rpc_peer *peer, const char *node_id, char *text, size_t size);
 void dispatcher_note_fence(struct broker *broker, const Ckpt__V1__AgentHello *hello);
+
+/* dispatcher_revoked.c. False: the agent has the state's list of revoked certificates, or takes
+ * none. The message's texts are the state's. */
+struct dispatcher_revoked {
+    Ckpt__V1__AgentDown down;
+    Ckpt__V1__RevokedSerials list;
+    char *serials[FSM_REVOKED_MAX];
+};
+bool dispatcher_revoked_for(const struct fsm *fsm, const Ckpt__V1__AgentHeartbeat *heartbeat,
+                            struct dispatcher_revoked *ret_message);
 
 /* dispatcher_twins.c. The node has an attached stream; true: `agent` is another one than it is of,
  * and the text says so. */

@@ -595,6 +595,15 @@ static bool is_repeated(struct session *session, uint64_t sequence)
     return true;
 }
 
+/* The agent says in each heartbeat which list it has: nothing of it is kept here. */
+static void tell_revoked(struct session *session, const Ckpt__V1__AgentHeartbeat *heartbeat)
+{
+    struct dispatcher_revoked message;
+
+    if (!session->blocked && dispatcher_revoked_for(session_fsm(session), heartbeat, &message))
+        session_send(session, &message.down);
+}
+
 /* Heartbeats cost no log entry; what runs is not state, but for the end of a wait. */
 static void take_heartbeat(struct session *session, const Ckpt__V1__AgentHeartbeat *heartbeat)
 {
@@ -605,6 +614,7 @@ static void take_heartbeat(struct session *session, const Ckpt__V1__AgentHeartbe
                   rpc_call_peer(session->call)->address);
     restarter_heard(session->dispatcher->broker->restarter, session->slot, heartbeat);
     hangs_heard(session->dispatcher->broker->hangs, session->slot, heartbeat);
+    tell_revoked(session, heartbeat);
     tell_awaited(session, heartbeat);
 }
 
@@ -777,24 +787,4 @@ void dispatcher_sessions_close(struct dispatcher *dispatcher)
         list_remove(&session->node);
         free(session);
     }
-}
-
-size_t dispatcher_connected_count(const struct dispatcher *dispatcher)
-{
-    return dispatcher != NULL ? dispatcher->attached_count : 0;
-}
-
-bool dispatcher_node_connected(const struct dispatcher *dispatcher, const char *node_id,
-                               uint64_t *ret_heartbeat_age_ms)
-{
-    const struct fsm_node *node;
-
-    *ret_heartbeat_age_ms = UINT64_MAX;
-    if (dispatcher == NULL)
-        return false;
-    node = fsm_node_find(replica_fsm(dispatcher->broker->replica), node_id);
-    if (node == NULL)
-        return false;
-    *ret_heartbeat_age_ms = nodes_heartbeat_age_ms(dispatcher->broker->nodes, node->slot);
-    return node->slot < dispatcher->slot_count && dispatcher->by_slot[node->slot] != NULL;
 }

@@ -17,6 +17,7 @@
 #include "src/base/check.h"
 
 enum { WINDOW_BYTES = 1 << 20 };
+#define SIGNATURE_NEW "signature.new" /* until it has its name */
 _Static_assert(WINDOW_BYTES > FSM_AUDIT_LENGTH_BYTES + FSM_AUDIT_LINK_MAX_BYTES, "one fits");
 
 static int set_errno(struct err *err, const char *what, const char *name)
@@ -54,6 +55,7 @@ static int find_newest(struct audit_file *file, struct err *err)
             continue;
         snprintf(file->name, sizeof(file->name), "%s", name);
         file->epoch = epoch;
+        file->first = first;
         file->sequence = first - 1;
     }
     closedir(entries);
@@ -64,7 +66,7 @@ static int find_newest(struct audit_file *file, struct err *err)
 static bool pass_links(struct audit_file *file, const uint8_t *bytes, size_t length,
                        size_t *ret_passed)
 {
-    size_t at = 0;
+    size_t at = 0, last = 0;
 
     while (length - at >= FSM_AUDIT_LENGTH_BYTES) {
         size_t link = bytes_get(bytes + at, FSM_AUDIT_LENGTH_BYTES);
@@ -78,7 +80,10 @@ static bool pass_links(struct audit_file *file, const uint8_t *bytes, size_t len
             return false;
         file->sequence = place.last;
         at += FSM_AUDIT_LENGTH_BYTES + link;
+        last = link;
     }
+    if (last > 0)
+        blake2b(bytes + at - last, last, file->hash);
     *ret_passed = at;
     return true;
 }
@@ -135,29 +140,23 @@ void audit_file_close(struct audit_file *file)
 
 /* ---- writing ---- */
 
-static int write_all(int fd, const struct audit_file *file, const struct audit_batch *batch,
+static int write_all(int fd, off_t at, const void *bytes, size_t length, const char *name,
                      struct err *err)
 {
-    const uint8_t *bytes = batch->bytes;
-    size_t length = batch->length;
-    off_t at = file->size;
+    const uint8_t *next = bytes;
 
     while (length > 0) {
-        ssize_t written = pwrite(fd, bytes, length, at);
+        ssize_t written = pwrite(fd, next, length, at);
 
         if (written < 0 && errno == EINTR)
             continue;
         if (written < 0)
-            return set_errno(err, "write", file->name);
-        bytes += written;
+            return set_errno(err, "write", name);
+        next += written;
         at += written;
         length -= (size_t)written;
     }
-    if (fdatasync(fd) != 0)
-        return set_errno(err, "sync", file->name);
-    /* nobody reads it soon: its pages serve the next batch, which takes less than new ones do */
-    (void)posix_fadvise(fd, file->size, at - file->size, POSIX_FADV_DONTNEED);
-    return 0;
+    return fdatasync(fd) == 0 ? 0 : set_errno(err, "sync", name);
 }
 
 /* A new name is on the disk before anything is told to lie under it. */
@@ -173,6 +172,7 @@ static int begin_file(struct audit_file *file, const struct audit_batch *batch, 
     if (fsync(file->folder) != 0)
         return set_errno(err, "sync", "the folder of the audit trail");
     file->epoch = batch->epoch;
+    file->first = batch->first;
     file->size = 0;
     return 0;
 }
@@ -188,14 +188,53 @@ int audit_file_append(struct audit_file *file, const struct audit_batch *batch, 
     fd = openat(file->folder, file->name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return set_errno(err, "open", file->name);
-    result = ftruncate(fd, file->size) != 0 ? set_errno(err, "cut", file->name)
-                                            : write_all(fd, file, batch, err);
+    result = ftruncate(fd, file->size) != 0
+                 ? set_errno(err, "cut", file->name)
+                 : write_all(fd, file->size, batch->bytes, batch->length, file->name, err);
     if (result == 0) {
+        /* nobody reads it soon: its pages serve the next batch, which takes less than new ones */
+        (void)posix_fadvise(fd, file->size, (off_t)batch->length, POSIX_FADV_DONTNEED);
         file->size += (off_t)batch->length;
         file->sequence = batch->last;
+        memcpy(file->hash, batch->hash, sizeof(file->hash));
     } else {
         (void)!ftruncate(fd, file->size); /* the next batch does it again */
     }
     close(fd);
     return result;
+}
+
+/* ---- signing ---- */
+
+static int replace_signature(const struct audit_file *file, const char *json, size_t length,
+                             struct err *err)
+{
+    char name[AUDIT_FILE_NAME_BYTES + sizeof(SIGNED_HEAD_SUFFIX)];
+    int fd = openat(file->folder, SIGNATURE_NEW,
+                    O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int result;
+
+    if (fd < 0)
+        return set_errno(err, "make", SIGNATURE_NEW);
+    result = write_all(fd, 0, json, length, SIGNATURE_NEW, err);
+    close(fd);
+    snprintf(name, sizeof(name), "%s" SIGNED_HEAD_SUFFIX, file->name);
+    if (result == 0 && renameat(file->folder, SIGNATURE_NEW, file->folder, name) != 0)
+        return set_errno(err, "rename to", name);
+    return result;
+}
+
+int audit_file_sign(const struct audit_file *file, const struct signed_head *like,
+                    const struct sign_key *key, struct err *err)
+{
+    char json[SIGNED_HEAD_TEXT_BYTES];
+    struct signed_head head = *like;
+
+    CHECK(file->folder >= 0 && file->size > 0 && file->sequence >= file->first);
+    head.epoch = file->epoch;
+    head.first = file->first;
+    head.last = file->sequence;
+    blake2b_text(file->hash, head.hash);
+    signed_head_sign(&head, key);
+    return replace_signature(file, json, signed_head_json(&head, json), err);
 }

@@ -4,6 +4,7 @@
  *      ▲          └──failed──┐
  *      └──── later ──────────┘
  *   IDLE ──records wait──► WRITING ──done──► RESTING ──some seconds, or many records──► IDLE
+ *     │──the head is not signed, or not for an hour──► (a batch of none)
  *     ▲                      │  └────failed──► RESTING, longer
  *     └── of a full batch ───┘
  *
@@ -20,20 +21,25 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/broker/keep/audit_file.h"
+#include "src/broker/keep/audit_key.h"
 
 enum state { CLOSED, OPENING, OPENED, IDLE, WRITING, RESTING };
 
 struct audit_trail {
     struct broker *broker;
     struct replica_observer observer;
-    struct clock_timer *rest;
+    struct clock_timer *rest, *sign;
     char *folder;
     struct audit_file file; /* the thread's, when it has the file */
     enum state state;
-    uint64_t epoch;   /* of the cluster, as the files are written now */
-    uint64_t written; /* the last record that lies in them */
-    struct buf batch; /* the thread's while WRITING */
-    struct audit_batch pending;
+    uint64_t epoch;             /* of the cluster, as the files are written now */
+    uint64_t written;           /* the last record that lies in them */
+    struct buf batch;           /* the thread's while WRITING */
+    struct audit_batch pending; /* none: the head alone is signed */
+    struct signed_head like;    /* of this member, while WRITING */
+    struct sign_key *key;       /* likewise; NULL: nothing is signed */
+    bool appended;              /* the thread's: what is pending lies there */
+    bool is_signed;             /* the newest file's last record, by the key of now */
     struct audit_trail_counts counts;
     bool serving, ship_in_flight;
     uv_work_t work;
@@ -56,6 +62,8 @@ static bool take_back(struct audit_trail *trail)
 {
     bool failed = trail->err.code != ERR_NONE;
 
+    sign_key_free(trail->key);
+    trail->key = NULL;
     if (trail->is_closing) {
         active_count--;
         trail_destroy(trail);
@@ -94,7 +102,7 @@ static void fill_batch(struct audit_trail *trail, const struct fsm *fsm,
                        const struct fsm_audit *audit)
 {
     uint64_t first = trail->written + 1, number;
-    struct fsm_audit_link link;
+    struct fsm_audit_link link, newest = {0};
 
     if (first < audit->oldest && trail->written != 0) { /* else the folder begins here */
         trail->counts.missed += audit->oldest - first;
@@ -112,19 +120,34 @@ static void fill_batch(struct audit_trail *trail, const struct fsm *fsm,
         if (trail->pending.first == 0)
             trail->pending.first = link.first;
         trail->pending.last = link.last;
+        newest = link;
         buf_put(&trail->batch, link.length, FSM_AUDIT_LENGTH_BYTES);
         buf_append(&trail->batch, link.bytes, link.length);
     }
     CHECK(trail->pending.first != 0);
     trail->pending.bytes = trail->batch.bytes;
     trail->pending.length = trail->batch.length;
+    blake2b(newest.bytes, newest.length, trail->pending.hash);
 }
 
 static void work_append(uv_work_t *work)
 {
     struct audit_trail *trail = work->data;
 
-    (void)audit_file_append(&trail->file, &trail->pending, &trail->err);
+    trail->appended = trail->pending.length == 0 ||
+                      audit_file_append(&trail->file, &trail->pending, &trail->err) == 0;
+    if (trail->appended && trail->key != NULL)
+        (void)audit_file_sign(&trail->file, &trail->like, trail->key, &trail->err);
+}
+
+static void append_done(uv_work_t *work, int status);
+
+static void give_batch(struct audit_trail *trail)
+{
+    trail->key = sign_key_share(trail->broker->audit_key);
+    if (trail->key != NULL)
+        audit_key_head(trail->broker, &trail->like);
+    give_to_thread(trail, WRITING, work_append, append_done);
 }
 
 static void go_on(struct audit_trail *trail);
@@ -159,17 +182,21 @@ static void tell_state(struct audit_trail *trail)
 static void append_done(uv_work_t *work, int status)
 {
     struct audit_trail *trail = work->data;
+    const struct sign_key *key = trail->key;
 
     CHECK(status == 0 && trail->state == WRITING);
     if (!take_back(trail))
         return;
+    trail->is_signed = key != NULL && key == trail->broker->audit_key && !trail->counts.failing;
+    if (trail->appended && trail->pending.length > 0) {
+        trail->counts.written += trail->pending.last + 1 - trail->pending.first;
+        trail->written = trail->pending.last;
+        tell_state(trail);
+    }
     if (trail->counts.failing) {
         rest_for(trail, RESTING, AUDIT_AGAIN_MS);
         return;
     }
-    trail->counts.written += trail->pending.last + 1 - trail->pending.first;
-    trail->written = trail->pending.last;
-    tell_state(trail);
     if (trail->pending.length >= AUDIT_BATCH_BYTES) { /* others wait behind it */
         trail->state = IDLE;
         go_on(trail);
@@ -242,10 +269,29 @@ static void go_on(struct audit_trail *trail)
         return;
     fsm_get_summary(fsm, &summary);
     find_place(trail, summary.epoch);
-    if (trail->state != IDLE || audit.sequence <= trail->written)
+    if (trail->state != IDLE)
         return;
-    fill_batch(trail, fsm, &audit);
-    give_to_thread(trail, WRITING, work_append, append_done);
+    if (audit.sequence > trail->written) {
+        fill_batch(trail, fsm, &audit);
+        give_batch(trail);
+    } else if (!trail->is_signed && trail->broker->audit_key != NULL && trail->file.size > 0) {
+        trail->pending = (struct audit_batch){.length = 0};
+        give_batch(trail);
+    }
+}
+
+void audit_trail_sign(struct audit_trail *trail)
+{
+    trail->is_signed = false;
+    go_on(trail);
+}
+
+static void on_hour(void *data)
+{
+    struct audit_trail *trail = data;
+
+    trail->broker->clock.timer_start(trail->sign, (uint64_t)AUDIT_SIGN_MS * 1000);
+    audit_trail_sign(trail);
 }
 
 static void on_applied(void *context)
@@ -285,6 +331,8 @@ struct audit_trail *audit_trail_new(struct broker *broker, const char *folder)
     trail->file.folder = -1;
     buf_init(&trail->batch);
     trail->rest = broker->clock.timer_new(broker->clock.context, on_rested, trail);
+    trail->sign = broker->clock.timer_new(broker->clock.context, on_hour, trail);
+    broker->clock.timer_start(trail->sign, (uint64_t)AUDIT_SIGN_MS * 1000);
     trail->observer = (struct replica_observer){.context = trail,
                                                 .serving = on_serving,
                                                 .not_serving = on_not_serving,
@@ -299,6 +347,7 @@ void audit_trail_free(struct audit_trail *trail)
     if (trail == NULL)
         return;
     trail->broker->clock.timer_free(trail->rest);
+    trail->broker->clock.timer_free(trail->sign);
     if (trail->state == WRITING || trail->state == OPENING) {
         trail->is_closing = true;
         active_count++;

@@ -13,6 +13,7 @@
 
 #include "src/base/buf.h"
 #include "tests/support/audit_record.h"
+#include "tests/support/sign_keys.h"
 #include "tests/support/test.h"
 
 static char root[64], folder[96];
@@ -144,9 +145,91 @@ static void a_folder_that_cannot_be_is_told(void **state)
     assert_int_equal(unlink(folder), 0);
 }
 
+static uint64_t signed_last(const char *name)
+{
+    char path[256], text[SIGNED_HEAD_TEXT_BYTES] = "";
+    FILE *file;
+    const char *at;
+
+    snprintf(path, sizeof(path), "%s/%s.sig", folder, name);
+    file = fopen(path, "r");
+    if (file == NULL)
+        return 0;
+    assert_true(fread(text, 1, sizeof(text) - 1, file) > 0);
+    fclose(file);
+    at = strstr(text, "\"last\": ");
+    assert_non_null(at);
+    return strtoull(at + strlen("\"last\": "), NULL, 10);
+}
+
+/* The newest head of each file; of an earlier file it stays as it was. */
+static void the_head_of_each_file_is_signed(void **state)
+{
+    const struct signed_head like = {.cluster = "hpc", .member = "n1", .at_ms = 7};
+    char private_path[96], public_path[96], first[AUDIT_FILE_NAME_BYTES];
+    struct sign_key *key;
+    struct audit_file file;
+    struct err err;
+
+    (void)state;
+    snprintf(private_path, sizeof(private_path), "%s/key", root);
+    snprintf(public_path, sizeof(public_path), "%s/pem", root);
+    sign_keys_make(private_path, public_path);
+    assert_int_equal(sign_key_load(private_path, &key, &err), 0);
+    assert_int_equal(audit_file_open(folder, &file, &err), 0);
+    assert_int_equal(append(&file, 1, 1, 3, &err), 0);
+    snprintf(first, sizeof(first), "%s", file.name);
+    assert_uint_equal(signed_last(first), 0);
+    assert_int_equal(audit_file_sign(&file, &like, key, &err), 0);
+    assert_uint_equal(signed_last(first), 3);
+    assert_int_equal(append(&file, 1, 4, 9, &err), 0);
+    reopen(&file); /* killed before it signed */
+    assert_uint_equal(signed_last(first), 3);
+    assert_int_equal(audit_file_sign(&file, &like, key, &err), 0);
+    assert_uint_equal(signed_last(first), 9);
+    assert_int_equal(append(&file, 2, 5, 6, &err), 0);
+    assert_int_equal(audit_file_sign(&file, &like, key, &err), 0);
+    assert_uint_equal(signed_last(file.name), 6);
+    assert_uint_equal(signed_last(first), 9);
+    reopen(&file); /* finds its files among those */
+    assert_uint_equal(file.sequence, 6);
+    audit_file_close(&file);
+    sign_key_free(key);
+    assert_int_equal(unlink(private_path), 0);
+    assert_int_equal(unlink(public_path), 0);
+}
+
+/* It was given with the batch, and is of the bytes. */
+static void the_last_links_hash_is_found_again(void **state)
+{
+    uint8_t hash[BLAKE2B_BYTES] = {0};
+    struct audit_batch batch = {.epoch = 1, .first = 1, .last = 2};
+    struct buf links = {0};
+    struct audit_file file;
+    struct err err;
+
+    (void)state;
+    test_audit_chained(&links, 1, 1, hash);
+    test_audit_chained(&links, 1, 2, hash);
+    batch.bytes = links.bytes;
+    batch.length = links.length;
+    memcpy(batch.hash, hash, sizeof(hash));
+    assert_int_equal(audit_file_open(folder, &file, &err), 0);
+    assert_int_equal(audit_file_append(&file, &batch, &err), 0);
+    assert_memory_equal(file.hash, hash, sizeof(hash));
+    memset(file.hash, 0, sizeof(file.hash));
+    reopen(&file);
+    assert_memory_equal(file.hash, hash, sizeof(hash));
+    assert_uint_equal(file.first, 1);
+    audit_file_close(&file);
+    buf_close(&links);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_head_of_each_file_is_signed, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_last_links_hash_is_found_again, setup, teardown),
         cmocka_unit_test_setup_teardown(files_go_on_where_they_ended, setup, teardown),
         cmocka_unit_test_setup_teardown(an_unfinished_link_is_cut_off, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_no_trail_is_refused_with_the_file, setup, teardown),

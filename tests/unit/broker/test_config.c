@@ -386,6 +386,21 @@ static void tls_is_whole_or_not_at_all(void **state)
     refuse(HEAD "members:\n  - {id: 1, name: n1, raft: \"10.0.0.1:1\", api: \"10.0.0.1:2\", http: "
                 "\"10.0.0.1:3\"}\n" TLS,
            &n1, (const char *const[]){"members[0].http", "this port has no TLS", NULL});
+    /* with https they are for certificates, and http may be anywhere; K-010 */
+    config = take(HEAD "members:\n  - {id: 1, name: n1, raft: \"10.0.0.1:1\", api: \"10.0.0.1:2\", "
+                       "http: \"10.0.0.1:3\", https: \"10.0.0.1:4\"}\n" TLS,
+                  &n1);
+    assert_true(config_pages_guarded(config));
+    config_free(config);
+    refuse(HEAD "members:\n  - {id: 1, name: n1, raft: \"10.0.0.1:1\", api: \"10.0.0.1:2\", "
+                "https: \"10.0.0.1:4\"}\n" TLS,
+           &n1, (const char *const[]){"members[0].https", "needs tls, and http", NULL});
+    refuse(HEAD "members:\n  - {id: 1, name: n1, raft: \"127.0.0.1:1\", api: \"127.0.0.1:2\", "
+                "http: \"127.0.0.1:3\", https: \"127.0.0.1:4\"}\n",
+           &n1, (const char *const[]){"members[0].https", "needs tls, and http", NULL});
+    refuse(HEAD "members:\n  - {id: 1, name: n1, raft: \"127.0.0.1:1\", api: \"127.0.0.1:2\", "
+                "http: \"127.0.0.1:3\", https: \"127.0.0.1:3\"}\n" TLS,
+           &n1, (const char *const[]){"members[0].https", "another listener", NULL});
 #undef TLS
 #undef FAR
 }

@@ -100,7 +100,8 @@ static int setup(void **state)
     port->fake = fake_new(NULL);
     port->fake->broker.loop = &port->loop;
     port->fake->broker.metrics = broker_metrics_new(&port->fake->broker);
-    port->site = (struct http_site){http_pages, &port->fake->broker, port->fake->broker.metrics};
+    port->site = (struct http_site){
+        .pages = http_pages, .data = &port->fake->broker, .metrics = port->fake->broker.metrics};
     assert_int_equal(http_open(&port->loop, "127.0.0.1:0", &port->site, &port->http, &err), 0);
     assert_true(http_port(port->http) > 0);
     *state = port;

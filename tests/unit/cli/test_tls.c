@@ -72,7 +72,7 @@ static void wrong_words_are_refused(void **state)
     assert_int_equal(run("tls init --dir @", site.dir), CLI_USAGE);
     assert_contains(h.error, "--cluster is missing");
     assert_int_equal(run("tls issue king arthur --dir @", site.dir), CLI_USAGE);
-    assert_contains(h.error, "replica, agent, scheduler, operator or auditor");
+    assert_contains(h.error, "replica, agent, scheduler, operator, auditor or monitor");
     assert_int_equal(run("tls issue authority demo --dir @", site.dir), CLI_USAGE);
     assert_int_equal(run("tls issue replica n1 --dir @", site.dir), CLI_USAGE);
     assert_contains(h.error, "not a member id");

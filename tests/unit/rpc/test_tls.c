@@ -1,5 +1,6 @@
 /* Calls over TLS: what works as without it, who is refused with which words, and that nothing is
  * left of a refused connection. */
+#include <ctype.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -461,6 +462,42 @@ static void a_new_ca_ends_the_connections_of_the_old_one(void **state)
     site_close(&fresh);
 }
 
+/* The client's list: the server is refused from then on, in the connection that is open too. */
+static void a_client_leaves_a_server_whose_certificate_was_revoked(void **state)
+{
+    struct tls_description description;
+    struct seen seen, held;
+    char path[160], serial[64];
+    const char *const serials[] = {serial};
+    struct err err;
+    size_t used = 0;
+
+    (void)state;
+    channel_open(secure.client);
+    call(&seen, "/test.T/Echo", "before");
+    assert_int_equal(seen.status, RPC_OK);
+    seen_unary(&secure.fixture, &held, "/test.T/Hold", "x", 5000);
+    while (secure.fixture.held == NULL)
+        fixture_run_ms(&secure.fixture, 1);
+    rpc_channel_recheck(secure.fixture.channel); /* all is well */
+    fixture_run_ms(&secure.fixture, 1);
+    assert_false(held.done);
+    snprintf(path, sizeof(path), "%s/replica-1.crt", secure.site.dir);
+    site_must(tls_certificate_describe(path, &description, &err), &err);
+    for (const char *at = description.serial; *at != '\0'; at++)
+        if (*at != ':')
+            serial[used++] = (char)tolower((unsigned char)*at);
+    serial[used] = '\0';
+    tls_context_revoke(secure.client, serials, 1);
+    rpc_channel_recheck(secure.fixture.channel);
+    assert_true(fixture_run(&secure.fixture, &held.done));
+    assert_int_equal(held.status, RPC_UNAVAILABLE);
+    call(&seen, "/test.T/Echo", "after");
+    assert_int_equal(seen.status, RPC_UNAVAILABLE);
+    contains(seen.text, "revoked");
+    tls_context_revoke(secure.client, NULL, 0);
+}
+
 /* Sends what the engine has to say. */
 static void engine_say(struct tls_engine *engine, int fd)
 {
@@ -538,6 +575,7 @@ int main(void)
         CASE(tls_1_2_is_refused),
         CASE(a_reload_reaches_new_connections_and_the_old_ones_live_on),
         CASE(a_new_ca_ends_the_connections_of_the_old_one),
+        CASE(a_client_leaves_a_server_whose_certificate_was_revoked),
         CASE(a_handshake_under_way_does_not_outlive_its_ca),
         CASE(a_drain_does_not_wait_for_handshakes),
     };
