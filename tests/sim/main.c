@@ -66,6 +66,7 @@ struct board {
     uint64_t turned_away;
     uint64_t nodes_removed, witnessed;
     uint64_t late, orphans_shown, continued, comebacks, spares, hangs, hangs_told, hang_ends;
+    uint64_t drills, drills_passed, drill_faults, drill_trials;
     uint64_t operated, cluster_pauses, stale_reads, watched, backups, undeleted, removed_by_agents,
         read_again, over_quota, let_go_early, held, forced, unforced_ends, extended, deferred,
         labelled, met, met_on_streams, told_steps, barrier_faults, stood_still, recomputed, outages;
@@ -180,6 +181,10 @@ static void report(struct board *board, const struct world *world, uint64_t took
     most(&board->unready_us_max, world->counts.unready_us);
     add(&board->operated, world->counts.operated);
     add(&board->cluster_pauses, world->counts.cluster_pauses);
+    add(&board->drills, world->counts.drills);
+    add(&board->drills_passed, world->counts.drills_passed);
+    add(&board->drill_faults, world->counts.drill_faults);
+    add(&board->drill_trials, world->counts.drill_trials);
     add(&board->nodes_removed, world->counts.nodes_removed);
     add(&board->witnessed, world->counts.witnessed);
     add(&board->stale_reads, world->counts.stale_reads);
@@ -404,7 +409,8 @@ static void summary(const struct plan *plan, const struct board *board, double w
         ", of a step that was agreed %" PRIu64 ", %" PRIu64 " of them by ranks that have streams"
         " (told so %" PRIu64 " times, %" PRIu64
         " faults meanwhile), with which a job ended %" PRIu64 "; nodes off by a witness %" PRIu64
-        ", cluster pauses %" PRIu64 "\n",
+        ", cluster pauses %" PRIu64 ", drills %" PRIu64 ", passed %" PRIu64 ", faults %" PRIu64
+        ", in a calm cluster %" PRIu64 "\n",
         board->operated, board->nodes_removed, board->stale_reads, board->watched, board->backups,
         board->undeleted, board->removed_by_agents, board->over_quota, board->let_go_early,
         board->late, board->orphans_shown, board->continued, board->comebacks, board->spares,
@@ -412,7 +418,8 @@ static void summary(const struct plan *plan, const struct board *board, double w
         board->forced, board->unforced_ends, board->extended, board->deferred, board->recomputed,
         board->outages, board->flips, board->flips_told, board->odd_samples, board->older,
         board->labelled, board->met, board->met_on_streams, board->told_steps,
-        board->barrier_faults, board->stood_still, board->witnessed, board->cluster_pauses);
+        board->barrier_faults, board->stood_still, board->witnessed, board->cluster_pauses,
+        board->drills, board->drills_passed, board->drill_faults, board->drill_trials);
     printf("sum of traces %016" PRIx64 "; ", board->traces);
     printf("most ms until a leader after healing %" PRIu64
            "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 " (elected %" PRIu64
