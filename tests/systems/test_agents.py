@@ -6,12 +6,12 @@ import json
 import os
 import pathlib
 import resource
-import subprocess
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, broker_pb2, metric, tap  # noqa: E402
+from cluster import Cluster, broker_pb2, metric, tap  # noqa: E402
+from crowd import Crowd  # noqa: E402
 
 BACK_S = 60  # L8
 LEADER = broker_pb2.EVENT_KIND_LEADER
@@ -26,34 +26,6 @@ def processor_of(process):
 def memory_mib(process):
     lines = pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
-
-
-class Crowd:
-    """The load program: a line of words begins a phase, a line of JSON ends it."""
-
-    def __init__(self, cluster, count):
-        self.count = count
-        self.process = subprocess.Popen([BIN.parent / "bench" / "agents", ",".join(m.api for m in cluster.members), str(count),
-                                         *([cluster.site.dir] if cluster.site else [])], env={**os.environ, **(cluster.site.environment("operator-test") if cluster.site else {})},
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def say(self, words):
-        self.process.stdin.write(words + "\n")
-        self.process.stdin.flush()
-
-    def told(self, phase):
-        line = self.process.stdout.readline()
-        assert line, f"the load program has ended before {phase}: {self.process.wait()}"
-        told = json.loads(line)
-        assert told["phase"] == phase, told
-        return told
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
 
 
 def shares(cluster, phase):
