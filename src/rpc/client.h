@@ -33,10 +33,10 @@ struct rpc_channel_config {
     /* of a follower (follow.h): it doubles the former after each dial that took too long, up to
      * this; 0: it stays */
     uint64_t connect_timeout_max_ms;
-    uint64_t backoff_min_ms;     /* 0: 50; pause after the first failure, doubled each time */
-    uint64_t backoff_max_ms;     /* 0: 1,000; each pause is spread by a quarter either way */
-    uint64_t keepalive_ms;       /* 0: 2,000: ping a silent peer while calls are open */
-    size_t message_max_bytes;    /* 0: 4 MiB received */
+    uint64_t backoff_min_ms;  /* 0: 50; pause after the first failure, doubled each time */
+    uint64_t backoff_max_ms;  /* 0: 1,000; each pause is spread by a quarter either way */
+    uint64_t keepalive_ms;    /* 0: 2,000: ping a silent peer while calls are open */
+    size_t message_max_bytes; /* 0: 4 MiB received */
     /* NULL: plain; outlives the channel. The server must be a replica of our certificate's cluster.
      * Unix sockets stay plain. */
     const struct tls_context *tls;

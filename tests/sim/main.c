@@ -33,6 +33,7 @@ struct plan {
     unsigned replicas, jobs;
     bool expect;   /* a violation */
     bool grown;    /* a run must grow by two voters and shrink again */
+    bool drilled;  /* in half of the runs a drill must have come to its end in a calm cluster */
     bool ranked;   /* ranks must have met, and jobs must have restored all that ranks can */
     bool hung;     /* jobs must have been told HUNG, and restarted for it */
     bool returned; /* the broker must have restarted jobs, and taken spares for some of them */
@@ -362,6 +363,7 @@ static void times_print(const char *what, const struct times *times)
            times->most_us / 1000, times->seed);
 }
 
+/* long: a line for each count */
 static void summary(const struct plan *plan, const struct board *board, double wall_s)
 {
     double sim_s = (double)board->sim_us / 1e6, cpu_s = (double)board->cpu_us / 1e6;
@@ -442,7 +444,8 @@ static int usage(const char *what, const char *why)
 {
     fprintf(stderr,
             "usage: simulate [seed=N] [runs=N] [jobs=N] [replicas=3|5] [twice=1] [expect=1] "
-            "[grown=1] [ranked=1] [returned=1] [hanging=1] [quiet=1] [option=value...]\nnot "
+            "[grown=1] [drilled=1] [ranked=1] [returned=1] [hanging=1] [quiet=1] "
+            "[option=value...]\nnot "
             "understood: %s: %s\n",
             what, why);
     return 2;
@@ -475,6 +478,8 @@ static const char *plan_set(struct plan *plan, const char *text)
         plan->expect = true;
     } else if (strcmp(text, "grown=1") == 0) {
         plan->grown = true;
+    } else if (strcmp(text, "drilled=1") == 0) {
+        plan->drilled = true;
     } else if (strcmp(text, "ranked=1") == 0) {
         plan->ranked = true;
     } else if (strcmp(text, "hanging=1") == 0) {
@@ -574,6 +579,11 @@ int main(int argc, char **argv)
         summary(&plan, board,
                 (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9);
     free(plan.sets);
+    if (plan.drilled && 2 * board->drill_trials < plan.runs) {
+        fprintf(stderr, "drills ended in a calm cluster in %" PRIu64 " runs of %" PRIu64 "\n",
+                board->drill_trials, plan.runs);
+        return 1;
+    }
     if (plan.grown && board->grown_and_back == 0) {
         fprintf(stderr, "no run grew by two voters and shrank again\n");
         return 1;

@@ -6,10 +6,10 @@
  *          process dies, stands still, is cut off from the others, or restores a backup. At the
  *          end of the run drills_trial() begins one in a calm cluster, which must pass.
  * Checks   by the events of the history: one at a time, each move allowed and not before its time,
- *          one end for each. By the members: a fault is brought about by whom the record means, in
- *          its state and once; a cut ends by the member's own timer, and lasts no longer than the
- *          drill as this member knows it. After healing a drill moves on when its time is over, and
- *          every member has the same reports, each once.
+ *          one end for each. By the members: the member that the record means fails, in its state
+ *          and once. A cut ends by the member's own timer, and lasts no longer than the drill as
+ *          this member knows it. After healing a drill moves on when its time is over, and every
+ *          member has the same reports, each once.
  * Shapes   DRILLS_MAX drills of a run.
  */
 #include <inttypes.h>
@@ -77,7 +77,7 @@ static struct drill_seen *seen_last(struct world_drills *drills)
 
 /* ---- faults ---- */
 
-/* What the member knows, which must be that it is meant, now and for the first time. */
+/* The member knows that it is meant, now and for the first time. */
 static struct drill_seen *fault_check(struct world_member *member, Ckpt__V1__DrillKind kind)
 {
     struct world *world = member->world;
@@ -525,7 +525,7 @@ static void trial_watch(struct world *world, const struct drill_seen *seen)
     }
 }
 
-/* What a checkpoint that is read again is like, is for its node to say. */
+/* A checkpoint that is read again may be damaged: its node says so. */
 static void verdict_check(struct world *world, const struct drill_seen *seen, uint64_t id)
 {
     struct fsm_drill_check checks[FSM_DRILL_CHECK_COUNT];
