@@ -17,9 +17,11 @@
 
 #include "ckpt/v1/common.pb-c.h"
 #include "fsm/limits.h"
+#include "fsm/status.h"
 
 struct fsm;
 struct fsm_allocation;
+struct fsm_outcome;
 
 struct fsm_pause {
     uint64_t since_ms;
@@ -30,6 +32,8 @@ struct fsm_pause {
 
 /* NULL: it is not paused. */
 const struct fsm_pause *fsm_pause(const struct fsm *fsm);
+/* CLUSTER_PAUSED with who and since when; OK: it is not paused. */
+enum fsm_status fsm_pause_refusal(const struct fsm *fsm, struct fsm_outcome *outcome);
 /* Texts are borrowed, as those of all messages that are made from the state. */
 void fsm_pause_to_message(const struct fsm_pause *pause, Ckpt__V1__ClusterPause *ret_message);
 /* The job stays stopped until the pause ends: it is no move that was under way. */

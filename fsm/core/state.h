@@ -649,8 +649,6 @@ enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec
 void fsm_node_lost(struct fsm *fsm, struct node *node);
 
 /* pause.c */
-/* CLUSTER_PAUSED with who and since when; OK: it is not paused. */
-enum fsm_status fsm_pause_refusal(const struct fsm *fsm, struct fsm_outcome *outcome);
 enum fsm_status fsm_pause_check(const Ckpt__Log__V1__PauseCluster *asked,
                                 struct fsm_outcome *outcome);
 bool fsm_pause_restore(struct fsm *fsm, const Ckpt__V1__ClusterPause *message);

@@ -256,7 +256,8 @@ static void stream_keep_early(struct tls_stream *stream, const uint8_t *bytes, s
     if (!list_empty(&stream->turn_node))
         return;
     stream->queued_us = now_us(network);
-    list_push_back(&network->waiting, &stream->turn_node);
+    list_push_back(stream->engine == NULL ? &network->waiting : &network->begun,
+                   &stream->turn_node);
     network->wake(network->wake_data);
 }
 
@@ -273,22 +274,39 @@ static void stream_shake(struct tls_stream *stream)
     stream_read_on(stream);
 }
 
+static void shake_first(struct list *list)
+{
+    struct tls_stream *stream = LIST_ITEM(list->next, struct tls_stream, turn_node);
+
+    list_remove(&stream->turn_node);
+    stream_shake(stream);
+}
+
+/* Peers that send their parts of handshakes byte by byte keep no new one out. */
+static struct list *next_turn(struct tls_network *network)
+{
+    bool begun = !list_empty(&network->begun) &&
+                 (list_empty(&network->waiting) || network->in_a_row < TLS_NETWORK_BEGUN_ROW);
+
+    network->in_a_row = begun ? network->in_a_row + 1 : 0;
+    return begun ? &network->begun : &network->waiting;
+}
+
 /* One after the other until the time of this round is over. */
 void network_tls_run(struct tls_network *network)
 {
     uint64_t begin_us = now_us(network);
 
-    while (!list_empty(&network->waiting) && now_us(network) - begin_us < TLS_NETWORK_ROUND_US) {
-        struct tls_stream *stream = LIST_ITEM(network->waiting.next, struct tls_stream, turn_node);
-
-        list_remove(&stream->turn_node);
-        stream_shake(stream);
+    while (network_tls_has_work(network)) {
+        shake_first(next_turn(network));
+        if (now_us(network) - begin_us >= TLS_NETWORK_ROUND_US)
+            break;
     }
 }
 
 bool network_tls_has_work(const struct tls_network *network)
 {
-    return !list_empty(&network->waiting);
+    return !list_empty(&network->begun) || !list_empty(&network->waiting);
 }
 
 bool network_tls_waits(const struct network_stream *handle)
@@ -602,6 +620,7 @@ void network_tls_ops(struct tls_network *network, struct network_ops *ret_ops)
 {
     CHECK(network->clock != NULL && network->context != NULL && network->protocol != NULL);
     list_init(&network->streams);
+    list_init(&network->begun);
     list_init(&network->waiting);
     *ret_ops = (struct network_ops){
         .context = network,

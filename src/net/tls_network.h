@@ -6,6 +6,9 @@
  *          member id. Else peer() has the identity. A handshake takes much computing. With `wake`
  *          the handshakes of accepted streams take turns, so that thousands of new clients do not
  *          hold the loop. The owner calls network_tls_run() in each round, as long as it has work.
+ *          A handshake that has begun goes before all that have not: its peer waits with a limit of
+ *          its own, and what was computed for it would be lost. So the first of a crowd are through
+ *          while the last still wait.
  *          The user's reading by turns (network.h) reaches the table below. During the handshake
  *          this file reads, at most TLS_NETWORK_EARLY_BYTES ahead.
  * Shapes   the struct is the caller's and outlives the streams; network_tls_close() ends its use.
@@ -28,6 +31,7 @@
 enum {
     TLS_NETWORK_EARLY_BYTES = 1 << 16, /* of a handshake that waits for its turn */
     TLS_NETWORK_ROUND_US = 3000,       /* handshakes in one round of the loop */
+    TLS_NETWORK_BEGUN_ROW = 16,        /* turns of begun ones before a new one has its first */
     TLS_NETWORK_LINGER_MS = 500,
     TLS_NETWORK_LINGER_MAX = 64, /* streams that linger at once; others are closed */
     TLS_NETWORK_MEMBERS_MS = 1500
@@ -54,8 +58,10 @@ struct tls_network {
     void (*refused)(void *data, const char *address, const char *text);
     void *data;
     struct list streams; /* all streams that are not freed */
-    /* streams whose handshakes wait for their turns, in the order in which they came */
-    struct list waiting;
+    /* streams whose handshakes wait for their turns, in the order in which they came: those that
+     * have had one, and those that have had none yet */
+    struct list begun, waiting;
+    unsigned in_a_row;              /* turns of begun ones since the last first one */
     size_t lingering;               /* refused streams whose peers may still read the reason */
     uint64_t checks;                /* rechecks so far */
     uint8_t plain[TLS_PLAIN_BYTES]; /* of the record that is being handed over */

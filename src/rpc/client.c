@@ -59,6 +59,7 @@ static uint64_t jitter_delay(uint64_t delay_ms)
 static void channel_back_off(struct rpc_channel *channel, const char *reason)
 {
     channel_reason(channel, reason);
+    channel->late = false;
     channel->state = RPC_CHANNEL_BACKOFF;
     channel->current = NULL;
     rpc_timer_start(&channel->timers, &channel->dial,
@@ -108,6 +109,7 @@ static void channel_dial_timer(struct rpc_timer *timer)
         if (connection != NULL)
             rpc_client_connection_close(connection, "connect timeout");
         channel_back_off(channel, "connect timeout");
+        channel->late = true;
     }
 }
 
@@ -135,6 +137,7 @@ void rpc_channel_settled(struct rpc_channel *channel)
 {
     CHECK(channel->state == RPC_CHANNEL_DIALLING);
     channel->state = RPC_CHANNEL_READY;
+    channel->late = false;
     channel->ready_ms = uv_now(channel->loop);
     rpc_timer_stop(&channel->timers, &channel->dial);
     channel_submit_waiting(channel);
@@ -314,6 +317,11 @@ bool rpc_channel_connected(const struct rpc_channel *channel)
 size_t rpc_channel_calls(const struct rpc_channel *channel)
 {
     return channel->calls_count;
+}
+
+bool rpc_channel_late(const struct rpc_channel *channel)
+{
+    return channel->late;
 }
 
 const char *rpc_channel_address(const struct rpc_channel *channel)

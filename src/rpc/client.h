@@ -30,10 +30,13 @@ struct rpc_client_call;
 /* All zeros is a good configuration. Copied. */
 struct rpc_channel_config {
     uint64_t connect_timeout_ms; /* 0: 2,000; until the peer's first HTTP/2 frame, TLS included */
-    uint64_t backoff_min_ms;     /* 0: 50; pause after the first failure, doubled each time */
-    uint64_t backoff_max_ms;     /* 0: 1,000; each pause is spread by a quarter either way */
-    uint64_t keepalive_ms;       /* 0: 2,000: ping a silent peer while calls are open */
-    size_t message_max_bytes;    /* 0: 4 MiB received */
+    /* of a follower (follow.h): it doubles the former after each dial that took too long, up to
+     * this; 0: it stays */
+    uint64_t connect_timeout_max_ms;
+    uint64_t backoff_min_ms;  /* 0: 50; pause after the first failure, doubled each time */
+    uint64_t backoff_max_ms;  /* 0: 1,000; each pause is spread by a quarter either way */
+    uint64_t keepalive_ms;    /* 0: 2,000: ping a silent peer while calls are open */
+    size_t message_max_bytes; /* 0: 4 MiB received */
     /* NULL: plain; outlives the channel. The server must be a replica of our certificate's cluster.
      * Unix sockets stay plain. */
     const struct tls_context *tls;
@@ -64,6 +67,9 @@ void rpc_channel_recheck(struct rpc_channel *channel);
  * heard that the peer is there. */
 void rpc_channel_hurry(struct rpc_channel *channel);
 size_t rpc_channel_calls(const struct rpc_channel *channel); /* open ones */
+/* True: the last dial took longer than connect_timeout_ms. The peer may have been reached, and have
+ * had others to greet first. */
+bool rpc_channel_late(const struct rpc_channel *channel);
 /* The address of rpc_channel_new(); lives as long as the channel. */
 const char *rpc_channel_address(const struct rpc_channel *channel);
 

@@ -43,6 +43,7 @@ struct rpc_channel {
     char reason[ERR_TEXT_BYTES]; /* why it is not connected */
     nghttp2_session_callbacks *callbacks;
     nghttp2_option *options;
+    bool late; /* the last dial took too long */
     bool freeing;
     size_t handles; /* that libuv still holds, connections included; the last one frees it */
 };

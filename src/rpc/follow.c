@@ -38,6 +38,7 @@ struct rpc_follow {
     size_t moves;     /* since the last answer */
     size_t redirects; /* in a row */
     uint64_t delay_ms;
+    uint64_t dial_ms, dial_min_ms; /* the connect timeout of the next channel, and at first */
 };
 
 static int follow_add(struct rpc_follow *follow, const char *text, size_t length, struct err *err)
@@ -65,8 +66,8 @@ int rpc_follow_new(uv_loop_t *loop, const char *endpoints, const struct rpc_chan
     const char *at = endpoints;
 
     follow->loop = loop;
-    if (config != NULL)
-        follow->config = *config;
+    follow->config = rpc_channel_config_filled(config);
+    follow->dial_ms = follow->dial_min_ms = follow->config.connect_timeout_ms;
     for (bool more = true; more;) {
         size_t length = strcspn(at, ",");
         const char *end = at + length;
@@ -104,8 +105,10 @@ struct rpc_channel *rpc_follow_channel(struct rpc_follow *follow)
 {
     struct slot *slot = &follow->slots[follow->current];
 
-    if (slot->channel == NULL)
+    if (slot->channel == NULL) {
+        follow->config.connect_timeout_ms = follow->dial_ms;
         slot->channel = rpc_channel_new(follow->loop, slot->endpoint, &follow->config);
+    }
     return slot->channel;
 }
 
@@ -179,6 +182,20 @@ static uint64_t follow_delay(struct rpc_follow *follow)
     return follow->delay_ms - (uint64_t)draw % (follow->delay_ms / 2);
 }
 
+/* Up to a quarter more than twice as long: those who gave up together do not do so again. */
+static void follow_wait_longer(struct rpc_follow *follow)
+{
+    uint32_t draw = 0;
+
+    if (follow->dial_ms >= follow->config.connect_timeout_max_ms)
+        return;
+    if (getrandom(&draw, sizeof(draw), GRND_NONBLOCK) < 0)
+        draw = 0; /* no spread then */
+    follow->dial_ms = 2 * follow->dial_ms + (uint64_t)draw % (follow->dial_ms / 2 + 1);
+    if (follow->dial_ms > follow->config.connect_timeout_max_ms)
+        follow->dial_ms = follow->config.connect_timeout_max_ms;
+}
+
 /* Whatever it says, the current one lives: the next trouble begins without a delay. */
 static void follow_answered(struct rpc_follow *follow)
 {
@@ -203,10 +220,23 @@ bool rpc_follow_result(struct rpc_follow *follow, const struct rpc_end *end, uin
         return false;
     }
     if (current) {
+        if (follow->slots[follow->current].channel != NULL &&
+            rpc_channel_late(follow->slots[follow->current].channel))
+            follow_wait_longer(follow);
         rpc_follow_move(follow, leader_elsewhere ? end->redirect : NULL);
         *ret_delay_ms = follow_delay(follow);
     }
     return true;
+}
+
+uint64_t rpc_follow_dial_ms(const struct rpc_follow *follow)
+{
+    return follow->dial_ms;
+}
+
+void rpc_follow_reached(struct rpc_follow *follow)
+{
+    follow->dial_ms = follow->dial_min_ms;
 }
 
 size_t rpc_follow_count(const struct rpc_follow *follow)

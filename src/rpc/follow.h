@@ -52,6 +52,11 @@ bool rpc_follow_result(struct rpc_follow *follow, const struct rpc_end *end,
 void rpc_follow_move(struct rpc_follow *follow, const char *redirect);
 /* rpc_channel_recheck() of each of its channels. */
 void rpc_follow_recheck(struct rpc_follow *follow);
+/* How long a dial of the next channel may take. With connect_timeout_max_ms it doubles after each
+ * one that took too long, until rpc_follow_reached(). Thousands that come at once are greeted one
+ * after the other: a client that gives up and comes again would be the last once more. */
+uint64_t rpc_follow_dial_ms(const struct rpc_follow *follow);
+void rpc_follow_reached(struct rpc_follow *follow); /* the current one serves the caller */
 /* The count of configured endpoints, without a redirect's: for a caller that asks every
  * member. */
 size_t rpc_follow_count(const struct rpc_follow *follow);

@@ -2,7 +2,7 @@
 """Figures of a cluster on this machine, beside etcd's in the same run: commits, failover, evaluation, scale. Prints tables, and ends with 1 when a
 figure misses what is promised (PROMISED: ratios to etcd where it has the figure; L1, L6, Q-003).
 
-Flow    `make bench` runs all; a name as argument (commits, commits_tls, failover, failover_hang, failover_tls, evaluation, records, scale, cycle) runs one;
+Flow    `make bench` runs all; a name as argument (commits, commits_tls, crowd, failover, failover_hang, failover_tls, evaluation, records, scale, cycle) runs one;
         `beside` needs another build of this broker. Everything shares this machine's cores: the load generator, three replicas, one disk. Medians of
         several runs.
 """
@@ -23,6 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import pairs  # noqa: E402
 import peer  # noqa: E402
 from cluster import BUILD, Cluster, broker_pb2, broker_pb2_grpc, common_pb2, http_get, http_status, metric, operator_pb2, wait_until  # noqa: E402
+from crowd import Crowd  # noqa: E402
 from history import quantile  # noqa: E402
 
 QUIET = {"evaluation_interval": "30s"}
@@ -35,6 +36,9 @@ PROMISED = {"commits per second with 1 in flight, times etcd's": (">", 1), "comm
             "p99 ms of a failover, 3 members": ("<", 100), "p99 ms of a failover, 5 members": ("<", 100),
             "median outage by a leader that hangs, 3 members, times etcd's": ("<", 1),
             "median outage by a leader that hangs, 5 members, times etcd's": ("<", 1),
+            "p99 ms of a commit with 16 in flight beside agents, 3 members": ("<", 50),
+            "p99 ms of a commit with 16 in flight beside agents, 5 members": ("<", 100),
+            "commits per second with 16 in flight beside agents": (">", 1000),
             "processor time of a commit, many records by few": ("<", 1.3),
             "ms of own work in a turn of the loop at 1,000,000": ("<", 50),
             "ms from the start of a member with 1,000,000 until it serves": ("<", 5000)}
@@ -120,6 +124,28 @@ def bench_commits(tls=False):
                     promised(f"commits per second with {in_flight} in flight, times etcd's", ratios["per_s"])
                     promised(f"p99 of a commit with {in_flight} in flight, times etcd's", ratios["p99_us"])
             print(f"\nlongest stall of the leader's loop: {lag_ms(cluster, leader)} ms")
+
+
+def bench_crowd(agents=int(os.environ.get("AGENTS", 10000)), seconds=float(os.environ.get("SECONDS", 20))):
+    """Commits of the stock Go client beside agents that send heartbeats, each over a connection of its own (Q-003)."""
+    print(f"writes through the gRPC API beside {agents} agents with heartbeats each 10 s, {seconds:.0f} s each, all on this machine\n\n"
+          "| members | in flight | commits/s | p50, ms | p99, ms | most, ms | the leader's share of a processor | load |\n" + "|---" * 8 + "|", flush=True)
+    for members in (3, 5):
+        with Cluster(members=members, policy=QUIET) as cluster:
+            cluster.start()
+            with Crowd(cluster, agents) as crowd:
+                crowd.told("welcomed")
+                leader = cluster.wait_leader()
+                for in_flight in (1, 16, 64):
+                    before, began = processor_s([leader]), time.monotonic()
+                    found = load(leader.api, in_flight, seconds, client="load_go")
+                    share = (processor_s([leader]) - before) / (time.monotonic() - began)
+                    print(f"| {members} | {in_flight} | {found['per_s']:.0f} | {found['p50_us'] / 1e3:.2f} | {found['p99_us'] / 1e3:.2f} | "
+                          f"{found['max_us'] / 1e3:.1f} | {share:.2f} | {os.getloadavg()[0]:.0f} |", flush=True)
+                    if in_flight == 16:
+                        promised(f"p99 ms of a commit with 16 in flight beside agents, {members} members", found["p99_us"] / 1e3)
+                        promised("commits per second with 16 in flight beside agents", found["per_s"])
+                assert metric(leader.http, "ckpt_agent_connected") == agents, "they are there all the time"
 
 
 def processor_s(daemons):
@@ -571,7 +597,7 @@ def bench_failover_tls(kills=50):
     promised("p99 ms of a failover, 3 members", table_row("SIGKILL, broker, 3, TLS", broker_kills(3, kills, True)))
 
 
-BENCHES = {"commits": bench_commits, "commits_tls": lambda: bench_commits(True), "failover": bench_failover,
+BENCHES = {"commits": bench_commits, "commits_tls": lambda: bench_commits(True), "crowd": bench_crowd, "failover": bench_failover,
            "failover_hang": bench_failover_hang, "failover_tls": bench_failover_tls, "evaluation": bench_evaluation,
            "records": bench_records, "scale": bench_scale, "cycle": bench_cycle}
 

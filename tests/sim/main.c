@@ -33,6 +33,7 @@ struct plan {
     unsigned replicas, jobs;
     bool expect;   /* a violation */
     bool grown;    /* a run must grow by two voters and shrink again */
+    bool drilled;  /* in half of the runs a drill must have come to its end in a calm cluster */
     bool ranked;   /* ranks must have met, and jobs must have restored all that ranks can */
     bool hung;     /* jobs must have been told HUNG, and restarted for it */
     bool returned; /* the broker must have restarted jobs, and taken spares for some of them */
@@ -66,6 +67,7 @@ struct board {
     uint64_t turned_away;
     uint64_t nodes_removed, witnessed;
     uint64_t late, orphans_shown, continued, comebacks, spares, hangs, hangs_told, hang_ends;
+    uint64_t drills, drills_passed, drill_faults, drill_trials;
     uint64_t operated, cluster_pauses, stale_reads, watched, backups, undeleted, removed_by_agents,
         read_again, over_quota, let_go_early, held, forced, unforced_ends, extended, deferred,
         labelled, met, met_on_streams, told_steps, barrier_faults, stood_still, recomputed, outages;
@@ -180,6 +182,10 @@ static void report(struct board *board, const struct world *world, uint64_t took
     most(&board->unready_us_max, world->counts.unready_us);
     add(&board->operated, world->counts.operated);
     add(&board->cluster_pauses, world->counts.cluster_pauses);
+    add(&board->drills, world->counts.drills);
+    add(&board->drills_passed, world->counts.drills_passed);
+    add(&board->drill_faults, world->counts.drill_faults);
+    add(&board->drill_trials, world->counts.drill_trials);
     add(&board->nodes_removed, world->counts.nodes_removed);
     add(&board->witnessed, world->counts.witnessed);
     add(&board->stale_reads, world->counts.stale_reads);
@@ -357,6 +363,7 @@ static void times_print(const char *what, const struct times *times)
            times->most_us / 1000, times->seed);
 }
 
+/* long: a line for each count */
 static void summary(const struct plan *plan, const struct board *board, double wall_s)
 {
     double sim_s = (double)board->sim_us / 1e6, cpu_s = (double)board->cpu_us / 1e6;
@@ -404,7 +411,8 @@ static void summary(const struct plan *plan, const struct board *board, double w
         ", of a step that was agreed %" PRIu64 ", %" PRIu64 " of them by ranks that have streams"
         " (told so %" PRIu64 " times, %" PRIu64
         " faults meanwhile), with which a job ended %" PRIu64 "; nodes off by a witness %" PRIu64
-        ", cluster pauses %" PRIu64 "\n",
+        ", cluster pauses %" PRIu64 ", drills %" PRIu64 ", passed %" PRIu64 ", faults %" PRIu64
+        ", in a calm cluster %" PRIu64 "\n",
         board->operated, board->nodes_removed, board->stale_reads, board->watched, board->backups,
         board->undeleted, board->removed_by_agents, board->over_quota, board->let_go_early,
         board->late, board->orphans_shown, board->continued, board->comebacks, board->spares,
@@ -412,7 +420,8 @@ static void summary(const struct plan *plan, const struct board *board, double w
         board->forced, board->unforced_ends, board->extended, board->deferred, board->recomputed,
         board->outages, board->flips, board->flips_told, board->odd_samples, board->older,
         board->labelled, board->met, board->met_on_streams, board->told_steps,
-        board->barrier_faults, board->stood_still, board->witnessed, board->cluster_pauses);
+        board->barrier_faults, board->stood_still, board->witnessed, board->cluster_pauses,
+        board->drills, board->drills_passed, board->drill_faults, board->drill_trials);
     printf("sum of traces %016" PRIx64 "; ", board->traces);
     printf("most ms until a leader after healing %" PRIu64
            "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 " (elected %" PRIu64
@@ -435,7 +444,8 @@ static int usage(const char *what, const char *why)
 {
     fprintf(stderr,
             "usage: simulate [seed=N] [runs=N] [jobs=N] [replicas=3|5] [twice=1] [expect=1] "
-            "[grown=1] [ranked=1] [returned=1] [hanging=1] [quiet=1] [option=value...]\nnot "
+            "[grown=1] [drilled=1] [ranked=1] [returned=1] [hanging=1] [quiet=1] "
+            "[option=value...]\nnot "
             "understood: %s: %s\n",
             what, why);
     return 2;
@@ -468,6 +478,8 @@ static const char *plan_set(struct plan *plan, const char *text)
         plan->expect = true;
     } else if (strcmp(text, "grown=1") == 0) {
         plan->grown = true;
+    } else if (strcmp(text, "drilled=1") == 0) {
+        plan->drilled = true;
     } else if (strcmp(text, "ranked=1") == 0) {
         plan->ranked = true;
     } else if (strcmp(text, "hanging=1") == 0) {
@@ -567,6 +579,11 @@ int main(int argc, char **argv)
         summary(&plan, board,
                 (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9);
     free(plan.sets);
+    if (plan.drilled && 2 * board->drill_trials < plan.runs) {
+        fprintf(stderr, "drills ended in a calm cluster in %" PRIu64 " runs of %" PRIu64 "\n",
+                board->drill_trials, plan.runs);
+        return 1;
+    }
     if (plan.grown && board->grown_and_back == 0) {
         fprintf(stderr, "no run grew by two voters and shrank again\n");
         return 1;

@@ -59,6 +59,10 @@ check "jobs come back by themselves, also on spares" seed="${SEED:-1}" runs=$((1
     operations_per_s=16 crashes=0
 check "jobs that hang are told, and restarted where they say so" seed="${SEED:-1}" runs=$((12 * times)) jobs=2 hanging=1 hung=4 ranks=100 comes_back=100 agents=4 \
     shipping_agents=4 crashes=0 agent_crashes=0 operations_per_s=4
+for kind in leader-kill:1 leader-hang:2 member-loss:3 storage-outage:4 restore:5; do
+    check "a drill of ${kind%:*} passes in a calm cluster, and somebody serves meanwhile" seed="${SEED:-1}" runs=$((2 * times)) jobs=2 drilled=1 seconds=6 drills=20 drill_trial="${kind#*:}" \
+        membership=0 rots=0 wipes=0
+done
 check "the same seed gives the same trace in another process" seed="${SEED:-1}" runs=4 jobs=2 seconds=12 twice=1
 for pinned in tests/sim/pinned/*; do
     [ -e "$pinned" ] || continue

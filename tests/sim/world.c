@@ -86,6 +86,7 @@ void world_step(struct world *world)
         if (world->options.flips > 0)
             flips_step(world);
         raft_checks_step(world);
+        drills_step(world);
         overtake_step(world);
         bounds_age(world);
     }
@@ -171,6 +172,8 @@ static const char *missing(struct world *world, uint64_t *ret_stops_us)
 {
     if (!load_idle(world))
         return "answers to requests";
+    if (drills_unsettled(world)[0] != '\0')
+        return drills_unsettled(world);
     if (starts_unsettled(world)[0] != '\0')
         return starts_unsettled(world);
     if (comebacks_unsettled(world)[0] != '\0')
@@ -198,6 +201,7 @@ static void converge(struct world *world, uint64_t most_us)
             bounds_lag(world);
             bounds_cadence(world);
             bounds_reads(world);
+            drills_look(world);
             if (what[0] == '\0' && world->counts.equal_us == 0)
                 world->counts.equal_us = sim_now_us(world->sim) - world->healed_us;
             if (what[0] == '\0')
@@ -235,6 +239,7 @@ void world_run(struct world *world)
     changes_start(world);
     operator_start(world);
     cluster_pauses_start(world);
+    drills_start(world);
     orphans_start(world);
     stale_start(world);
     streams_start(world);
@@ -267,8 +272,13 @@ void world_run(struct world *world)
         bounds_unready(world);
         converge(world, REPEAT_MAX_US);
     }
+    if (world->options.drill_trial > 0) {
+        drills_trial(world);
+        converge(world, REPEAT_MAX_US);
+    }
     raft_checks_logs(world);
     state_checks_equal(world);
+    drills_equal(world);
     if (world->options.older)
         older_put_back(world);
     history_check(world);
@@ -304,6 +314,7 @@ struct world *world_new(const struct world_options *options)
     comebacks_init(world);
     hangs_init(world);
     dumps_init(world);
+    drills_init(world);
     destinations_init(world);
     history_init(world);
     for (unsigned i = 0; i < world->member_count; i++) {
@@ -323,6 +334,7 @@ void world_free(struct world *world)
     changes_close(world);
     operator_close(world);
     cluster_pauses_close(world);
+    drills_stop(world);
     orphans_stop(world);
     stale_close(world);
     streams_close(world);
@@ -348,6 +360,7 @@ void world_free(struct world *world)
     comebacks_close(world);
     hangs_close(world);
     dumps_close(world);
+    drills_close(world);
     destinations_close(world);
     raft_checks_close(world);
     bounds_close(world);

@@ -93,6 +93,8 @@ struct world_options {
     unsigned direct;         /* jobs in a hundred that write at the destination itself */
     unsigned memory;         /* ... and of the others, in their node's memory */
     unsigned cluster_pauses; /* the whole cluster is paused, so often in a minute */
+    unsigned drills;         /* so often in a minute somebody begins one */
+    unsigned drill_trial;    /* at the end one of this DrillKind; 0: none */
     unsigned quotas;         /* of a hundred changes of targets so many limit the tenant instead */
     /* of a hundred folders that were removed so many are written once more, late */
     unsigned late_writes;

@@ -71,8 +71,7 @@ static bool has_majority(const struct world_member *leader)
     return up + 1 > voters / 2;
 }
 
-/* The leader of a cluster that can do without it, with nothing slow under way; NULL: it cannot. */
-static struct world_member *calm_leader(struct world *world)
+struct world_member *bounds_calm_leader(struct world *world)
 {
     struct world_member *leader = members_leader(world);
     struct replica_clock clock;
@@ -99,7 +98,7 @@ static struct world_member *calm_leader(struct world *world)
  * candidate, and then a timeout decides: no message is that slow here. */
 void bounds_failover(struct world *world)
 {
-    struct world_member *leader = calm_leader(world);
+    struct world_member *leader = bounds_calm_leader(world);
     uint64_t begin = sim_now_us(world->sim);
 
     if (leader == NULL)
@@ -216,7 +215,7 @@ static bool votes_split(const struct world *world)
 void bounds_standstill(struct world *world)
 {
     struct follower followers[WORLD_MEMBERS_MAX];
-    struct world_member *leader = calm_leader(world);
+    struct world_member *leader = bounds_calm_leader(world);
     const struct consensus *consensus;
     struct consensus_status status;
     uint64_t begin, first_ms, timeout_ms;
@@ -321,7 +320,7 @@ static bool asks_to_take_over(const uint8_t *bytes, size_t length)
  * asks others to take over, and none of them hears of it: it has to give up by itself. */
 void bounds_unready(struct world *world)
 {
-    struct world_member *leader = calm_leader(world), *unready;
+    struct world_member *leader = bounds_calm_leader(world), *unready;
     const struct world_member *next;
     uint64_t begin, term;
 
@@ -407,7 +406,7 @@ static void straggler_stores(struct world *world, struct world_member *leader)
 /* The leader's disk is slow: the majority of the others commits without it (S3). */
 void bounds_straggler(struct world *world)
 {
-    struct world_member *leader = calm_leader(world);
+    struct world_member *leader = bounds_calm_leader(world);
     uint64_t begin, index;
     const struct raft *raft;
 

@@ -7,6 +7,7 @@ void entries_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__E
                    uint64_t index)
 {
     cluster_pauses_event(world, fsm, event);
+    drills_event(world, fsm, event);
     victims_event(world, fsm, event);
     comebacks_event(world, fsm, event);
     hangs_event(world, fsm, event);

@@ -660,7 +660,7 @@ void faults_elected(struct world_member *member)
 
 /* ---- all ---- */
 
-static const struct fault {
+static const struct chaos_fault {
     size_t rate; /* in struct world_options */
     void (*befall)(struct world *world);
 } faults[] = {
@@ -690,7 +690,7 @@ static const struct fault {
     {offsetof(struct world_options, agent_disks), do_agent_disk},
 };
 
-static unsigned rate_of(const struct world *world, const struct fault *fault)
+static unsigned rate_of(const struct world *world, const struct chaos_fault *fault)
 {
     return *(const unsigned *)(const void *)((const char *)&world->options + fault->rate);
 }

@@ -12,7 +12,9 @@
 
 #include "raft/core/consensus_internal.h"
 #include "src/broker/broker.h"
+#include "src/broker/drill/faults.h"
 #include "src/client/client.h"
+#include "src/net/cut_network.h"
 #include "tests/sim/world.h"
 
 enum { WORLD_AGE_STEPS = 1024 };
@@ -80,6 +82,15 @@ struct world_member {
      * in this run. */
     uint64_t lag_since_us, lag_index, lag_leader, lag_starts;
     struct world_flip flip; /* I10 */
+    /* world_drills.c: what its drills reach, in this life */
+    struct {
+        struct cut_network cut; /* under Raft */
+        uint64_t cut_until_us;
+        struct fault_ops faults;
+        uint64_t dies_in; /* of its starts */
+        void (*restored)(void *data, const char *failure);
+        void *restored_data;
+    } drill;
 };
 
 struct world_agent {
@@ -179,7 +190,8 @@ struct world {
     struct member_changes *changes;
     struct world_operator *desk;
     struct cluster_pauses *cluster_pauses; /* NULL: there are none */
-    struct world_operator *remover;        /* likewise, of nodes */
+    struct world_drills *drills;
+    struct world_operator *remover; /* likewise, of nodes */
     struct stale_reads *stale;
     struct world_streams *streams;
     struct history *history;
@@ -217,6 +229,7 @@ struct world {
         uint64_t standstills, stragglers, unready, unready_us;
         uint64_t evaluations, evaluation_us; /* seen of single jobs, and the longest wait for one */
         uint64_t epochs;
+        uint64_t drills, drills_passed, drill_faults, drill_trials;
         uint64_t operated, cluster_pauses, stale_reads, watched, backups, undeleted;
         uint64_t removed_by_agents; /* folders */
         uint64_t held;              /* victims whose checkpoint was read before they were ended */
@@ -249,6 +262,8 @@ void world_run_until(struct world *world, uint64_t us);
 uint64_t world_touched_members(const struct world *world);
 
 /* world_bounds.c */
+/* The leader of a cluster that can do without it, with nothing slow under way; NULL: it cannot. */
+struct world_member *bounds_calm_leader(struct world *world);
 void bounds_failover(struct world *world);
 void bounds_standstill(struct world *world);
 void bounds_straggler(struct world *world);
@@ -347,6 +362,21 @@ void operator_close(struct world *world);
 void cluster_pauses_start(struct world *world);
 void cluster_pauses_close(struct world *world);
 void cluster_pauses_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
+/* world_drills.c */
+void drills_init(struct world *world);
+void drills_start(struct world *world);
+void drills_stop(struct world *world);
+void drills_close(struct world *world);
+void drills_member_start(struct world_member *member);
+void drills_member_end(struct world_member *member);
+void drills_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
+/* A drill is to fail the target's probes; else since when none does any more, 0: none ever did. */
+bool drills_hold_target(const struct world *world, unsigned target, uint64_t *ret_released_us);
+void drills_step(struct world *world);  /* after every event of a member */
+void drills_look(struct world *world);  /* while all is well */
+void drills_equal(struct world *world); /* when all members are equal */
+void drills_trial(struct world *world);
+const char *drills_unsettled(struct world *world);
 /* One who reads of any member (world_stale.c). */
 void stale_start(struct world *world);
 void stale_close(struct world *world);

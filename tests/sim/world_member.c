@@ -199,6 +199,7 @@ static void add_parts(struct world_member *member)
     broker->scrubber = scrubber_new(broker);
     broker->quotas = quotas_new(broker);
     broker->scanner = scanner_new(broker);
+    drills_member_start(member);
     member->disk_watch = disk_watch_new(broker);
     member->member_watch = member_watch_new(broker);
     member->leader_watch = leader_watch_new(broker);
@@ -278,6 +279,7 @@ void member_start(struct world_member *member)
     sim_node_random(world->sim, member->number, &broker->random);
     sim_node_disk(world->sim, member->number, &member->disk);
     sim_node_network(world->sim, member->number, &member->network);
+    cut_network_ops(&member->drill.cut, &member->network);
     broker->config = member->config;
     broker->counters.started_at_ms = broker_wall_ms(broker);
     member->doomed = false;
@@ -319,6 +321,7 @@ void member_kill(struct world_member *member)
     replica_abandon(broker->replica);
     broker->replica = NULL;
     leader_watch_free(member->leader_watch);
+    drills_member_end(member);
     member_watch_free(member->member_watch);
     disk_watch_free(member->disk_watch);
     scrubber_free(broker->scrubber);
@@ -536,6 +539,7 @@ void member_init(struct world *world, unsigned number)
         fprintf(stderr, "the world's configuration: %s\n%s", err.text, text);
         abort();
     }
+    member->config->supervised = true; /* as restart_later() has it */
     member->config->snapshot_after_entries =
         world->options.snapshot_entries; /* fewer than a file may say */
     fill_initial(member);

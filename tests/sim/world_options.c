@@ -80,6 +80,8 @@ static const struct option {
     OPTION(readers),
     OPTION(quotas),
     OPTION(cluster_pauses),
+    OPTION(drills),
+    OPTION(drill_trial),
     OPTION(discards),
     OPTION(direct),
     OPTION(late_writes),
@@ -304,4 +306,6 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     ret_options->regions = next(&state, 3) == 0 ? 10 + (unsigned)next(&state, 91) : 0;
     ret_options->cluster_pauses = next(&state, 3) == 0 ? 2 + (unsigned)next(&state, 10) : 0;
     ret_options->lookers = next(&state, 3) == 0 ? 10 + (unsigned)next(&state, 91) : 0;
+    ret_options->drills = next(&state, 3) == 0 ? 2 + (unsigned)next(&state, 8) : 0;
+    ret_options->drill_trial = next(&state, 4) == 0 ? 1 + (unsigned)next(&state, 5) : 0;
 }

@@ -49,11 +49,14 @@ static void target_check(struct world *world, const struct world_member *leader,
 {
     const struct fsm_target *known = fsm_target_find(member_fsm(leader), target->id);
     bool well = target->state == WORLD_STORAGE_UP;
-    uint64_t now_us = sim_now_us(world->sim);
+    uint64_t now_us = sim_now_us(world->sim), released_us;
+    bool held = drills_hold_target(world, (unsigned)(target - world->targets), &released_us);
 
     if (since_us < target->since_us)
         since_us = target->since_us;
-    if (known == NULL || target->state == WORLD_STORAGE_SLOW || target->told ||
+    if (since_us < released_us)
+        since_us = released_us;
+    if (known == NULL || held || target->state == WORLD_STORAGE_SLOW || target->told ||
         now_us < since_us + verdict_us(leader, target) || now_us < next_proposal_us(world, leader))
         return;
     if (known->available != well)

@@ -57,3 +57,14 @@ class Outside:
         self.ended = True
         self.thread.join()
         self.client.close()
+
+
+def drills_of(cluster):
+    """The newest first, of any member that answers."""
+    done = wait_until("a member lists the drills", lambda: (lambda r: r if r.returncode == 0 else None)(cluster.ctl("drill", "list", "-o", "json", check=False)), 30, 0.2)
+    return [item["drill"] for item in json.loads(done.stdout)["drills"]]
+
+
+def over(cluster, number):
+    return wait_until(f"drill {number} is over", lambda: next((d for d in drills_of(cluster) if d["drill_id"] == number and d["state"] in ("PASSED", "FAILED", "ABORTED")), None),
+                      90, 0.3)

@@ -6,12 +6,12 @@ import json
 import os
 import pathlib
 import resource
-import subprocess
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, broker_pb2, metric, tap  # noqa: E402
+from cluster import Cluster, broker_pb2, metric, tap  # noqa: E402
+from crowd import Crowd  # noqa: E402
 
 BACK_S = 60  # L8
 LEADER = broker_pb2.EVENT_KIND_LEADER
@@ -26,34 +26,6 @@ def processor_of(process):
 def memory_mib(process):
     lines = pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
-
-
-class Crowd:
-    """The load program: a line of words begins a phase, a line of JSON ends it."""
-
-    def __init__(self, cluster, count):
-        self.count = count
-        self.process = subprocess.Popen([BIN.parent / "bench" / "agents", ",".join(m.api for m in cluster.members), str(count),
-                                         *([cluster.site.dir] if cluster.site else [])], env={**os.environ, **(cluster.site.environment("operator-test") if cluster.site else {})},
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def say(self, words):
-        self.process.stdin.write(words + "\n")
-        self.process.stdin.flush()
-
-    def told(self, phase):
-        line = self.process.stdout.readline()
-        assert line, f"the load program has ended before {phase}: {self.process.wait()}"
-        told = json.loads(line)
-        assert told["phase"] == phase, told
-        return told
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
 
 
 def shares(cluster, phase):
@@ -86,14 +58,14 @@ def crowd_is_served(count, orders_per_s, seconds):
             assert metric(leader.http, "ckpt_agent_connected") == count
             leader.kill()
             next_leader = cluster.wait_leader()
-            before = processor_of(next_leader.process)
+            before, crowds = processor_of(next_leader.process), processor_of(crowd.process)
             back = crowd.told("welcomed")
-            greeting = (processor_of(next_leader.process) - before) * 1000 / count
+            greeting, crowds = (processor_of(next_leader.process) - before) * 1000 / count, (processor_of(crowd.process) - crowds) * 1000 / count
             assert metric(next_leader.http, "ckpt_agent_connected") == count
             print(f"# {count} agents: connected in {connected['seconds']} s, their jobs started in {started['seconds']} s; the leader's share of a "
                   f"processor {idle[leader.name]:.3f}, with {orders_per_s} orders/s {busy[leader.name]:.3f}; its memory {memory:.0f} MiB; an order at its "
                   f"agent p50 {load['order_p50_ms']} ms, p99 {load['order_p99_ms']} ms, most {load['order_max_ms']} ms; a change acknowledged p50 {load['answer_p50_ms']} ms, p99 {load['answer_p99_ms']} ms; all back {back['seconds']} s after "
-                  f"the leader's death, {greeting:.2f} ms of the next one's processor for each", flush=True)
+                  f"the leader's death, {greeting:.2f} ms of the next one's processor for each, and {crowds:.2f} ms of the agents' own", flush=True)
             assert load["refused"] == 0 and load["stream_ends"] == 0, load
             assert load["orders"] >= load["asked"] * 0.99, load  # a job that is asked again before its last one is complete has no order of its own
             assert idle[leader.name] < 1 and busy[leader.name] < 1, (idle, busy)

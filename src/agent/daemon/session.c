@@ -22,7 +22,8 @@
 #define SESSION_METHOD "/ckpt.v1.AgentService/Session"
 
 enum {
-    WELCOME_WAIT_US = 5000000,
+    WELCOME_WAIT_US = 3000000, /* beside the time of the dial */
+    DIAL_MAX_MS = 16000,
     HURRY_US = 20000,
     RETRY_MIN_MS = 50,
     RETRY_MAX_MS = 1000,
@@ -381,6 +382,7 @@ static void take_welcome(struct session *session, const Ckpt__V1__AgentWelcome *
     if (ledger_align(session->agent->ledger, welcome->acknowledged_report_sequence, &err) != 0)
         agent_journal_failed(session->agent, &err);
     session->welcomed = true;
+    rpc_follow_reached(session->follow);
     note_welcome(session);
     session->agent->cluster_mark = mark_of(welcome->cluster_id);
     session->agent->feature_level = welcome->feature_level;
@@ -494,7 +496,7 @@ static void session_dial(struct session *session)
     session->welcomed = false;
     session->blocked = false;
     session->heartbeat_sequence = 0;
-    timer_start(session, WELCOME_WAIT_US);
+    timer_start(session, WELCOME_WAIT_US + 1000 * rpc_follow_dial_ms(session->follow));
     session->call = rpc_channel_open(rpc_follow_channel(session->follow), SESSION_METHOD, 0, false,
                                      &handlers, session);
     send_hello(session);
@@ -503,7 +505,8 @@ static void session_dial(struct session *session)
 int session_new(struct agent *agent, const char *brokers, uint64_t heartbeat_ms,
                 struct session **ret_session, struct err *err)
 {
-    const struct rpc_channel_config config = {.message_max_bytes = MESSAGE_MAX_BYTES,
+    const struct rpc_channel_config config = {.connect_timeout_max_ms = DIAL_MAX_MS,
+                                              .message_max_bytes = MESSAGE_MAX_BYTES,
                                               .tls = agent->tls};
     struct session *session = check_calloc(1, sizeof(*session));
 

@@ -11,6 +11,8 @@
 
 #include "fsm/drill.h"
 #include "fsm/level.h"
+#include "fsm/passive.h"
+#include "fsm/pause.h"
 #include "src/base/build.h"
 #include "src/base/check.h"
 #include "src/broker/api/methods.h"
@@ -47,15 +49,6 @@ static bool canary_watches(const struct broker *broker)
         broker->upgrades == NULL ? NULL : upgrades_watched(broker->upgrades);
 
     return watch != NULL && strcmp(watch->state, "watching") == 0;
-}
-
-static uint32_t count_tolerated(const struct broker *broker, const struct consensus_status *raft)
-{
-    size_t reachable = raft->member_role == CONSENSUS_VOTER, majority = raft->voter_count / 2 + 1;
-
-    for (size_t i = 0; i < raft->peer_count; i++)
-        reachable += raft->peers[i].voter && broker_peer_reachable(broker, raft, &raft->peers[i]);
-    return raft->quorum && reachable > majority ? (uint32_t)(reachable - majority) : 0;
 }
 
 static bool somebody_is_behind(const struct broker *broker, const struct consensus_status *raft)
@@ -110,7 +103,7 @@ static void fill_start(const struct broker *broker, const struct begin *begin,
     start->target_id = translate_text(begin->target_id);
     start->allocation_id = translate_text(begin->allocation_id);
     start->supervised = upgrades_supervisor(broker->config->supervised)[0] != '\0';
-    start->tolerance = count_tolerated(broker, &raft);
+    start->tolerance = broker_tolerance(broker, &raft);
     start->builds = count_builds(broker, &raft) + canary_watches(broker);
     start->behind = somebody_is_behind(broker, &raft);
     if (kind == NULL)
@@ -233,9 +226,16 @@ static void add_guards(const struct broker *broker, Ckpt__Log__V1__Command *comm
 
     while (fsm_drill_guard(count) != NULL)
         count++;
-    reply->guards = scratch_take(scratch, count + 1, sizeof(reply->guards[0]));
+    reply->guards = scratch_take(scratch, count + 3, sizeof(reply->guards[0]));
     (void)fsm_validate_level(fsm, command, &outcome);
     add_guard(reply, scratch, "level", &outcome);
+    outcome = (struct fsm_outcome){.status = FSM_OK};
+    if (fsm_passive_since_ms(fsm) != 0)
+        outcome.status = FSM_PASSIVE;
+    add_guard(reply, scratch, "adopted", &outcome);
+    outcome = (struct fsm_outcome){.status = FSM_OK};
+    outcome.status = fsm_pause_refusal(fsm, &outcome);
+    add_guard(reply, scratch, "not paused", &outcome);
     for (size_t i = 0; i < count; i++) {
         outcome = (struct fsm_outcome){.status = FSM_OK};
         (void)fsm_drill_guard_ask(fsm, i, command->start_drill, replica_state_ms(broker->replica),

@@ -29,8 +29,9 @@ struct drills_duty {
     uint64_t run;      /* this process */
     struct prober *prober;
     struct measured measured;
-    bool armed; /* it was ARMED here: what is measured is of this process */
-    bool begun, on, stopped, told;
+    bool armed;          /* it was ARMED here: what is measured is of this process */
+    bool begun, refused; /* the fault: refused: it would leave no majority by now */
+    bool on, stopped, told;
     bool restoring, restored; /* a backup */
     char detail[FSM_DETAIL_BYTES];
 };
@@ -123,6 +124,22 @@ static void restore_begin(struct drills_duty *duty)
     }
 }
 
+/* A member may have failed since the guards were asked: then the leader stays. A follower hears of
+ * no other member; its cut ends by its own timer. */
+static bool may_fail(struct drills_duty *duty, const Ckpt__V1__Drill *drill,
+                     const struct consensus_status *raft)
+{
+    if (fsm_drill_kind(drill->kind)->hits != FSM_DRILL_HITS_LEADER ||
+        broker_tolerance(duty->broker, raft) > 0)
+        return true;
+    duty->refused = true;
+    snprintf(duty->detail, sizeof(duty->detail),
+             "no other member may fail by now: ckptctl status says who is down");
+    log_warning("drill_fault_refused", "drill=%" PRIu64 " text=\"%s\"", drill->drill_id,
+                duty->detail);
+    return false;
+}
+
 /* Not inside of the callback that applied the entry: the fault may close what called it. */
 static void on_begin(void *data)
 {
@@ -132,8 +149,8 @@ static void on_begin(void *data)
     struct consensus_status raft;
 
     replica_get_status(duty->broker->replica, &raft);
-    if (drill == NULL || drill->drill_id != duty->drill_id || duty->begun ||
-        !fault_is_mine(drill, &raft))
+    if (drill == NULL || drill->drill_id != duty->drill_id || duty->begun || duty->refused ||
+        !fault_is_mine(drill, &raft) || !may_fail(duty, drill, &raft))
         return;
     duty->begun = true;
     fault = fault_find(drill->kind);
@@ -235,7 +252,7 @@ static void forget_drill(struct drills_duty *duty)
     prober_free(duty->prober);
     duty->prober = NULL;
     duty->measured = (struct measured){0};
-    duty->armed = duty->begun = duty->stopped = duty->told = false;
+    duty->armed = duty->begun = duty->refused = duty->stopped = duty->told = false;
     duty->restoring = duty->restored = false;
     duty->detail[0] = '\0';
 }

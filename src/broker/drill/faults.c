@@ -75,18 +75,19 @@ uint64_t fault_on_ms(const Ckpt__V1__Drill *drill)
     return drill->duration_ms / 2;
 }
 
-/* A leader of a later term is another one, also when it is the same member. */
+/* A leader of a later term is another one, also when it is the same member. Under another leader a
+ * follower fails no more either: one member is gone by then, or it leads itself. */
 bool fault_is_mine(const Ckpt__V1__Drill *drill, const struct consensus_status *raft)
 {
     const struct fsm_drill_kind *kind = fsm_drill_kind(drill->kind);
 
     CHECK(kind != NULL);
-    if (drill->state != CKPT__V1__DRILL_STATE__DRILL_STATE_FAULT)
+    if (drill->state != CKPT__V1__DRILL_STATE__DRILL_STATE_FAULT ||
+        drill->member_id != raft->member_id || drill->term != raft->term)
         return false;
     if (kind->hits == FSM_DRILL_HITS_LEADER)
-        return drill->member_id == raft->member_id && raft->role == CONSENSUS_LEADER &&
-               raft->term == drill->term;
-    return kind->hits == FSM_DRILL_HITS_FOLLOWER && drill->member_id == raft->member_id;
+        return raft->role == CONSENSUS_LEADER;
+    return kind->hits == FSM_DRILL_HITS_FOLLOWER && raft->role == CONSENSUS_FOLLOWER;
 }
 
 /* ---- of a process ---- */

@@ -18,6 +18,7 @@ static struct scene {
     unsigned died, cuts, restores;
     uint64_t hung_ms;
     bool off;
+    struct consensus_status status; /* of a leader that two others answer */
 } scene;
 
 static void on_die(void *context)
@@ -85,6 +86,20 @@ static int open_scene(void **state)
     fake_serve(scene.fake);
     make_voter(1);
     make_voter(2);
+    scene.fake->config.election_ms = 1000;
+    scene.status = (struct consensus_status){
+        .member_id = 1,
+        .leader_id = 1,
+        .role = CONSENSUS_LEADER,
+        .member_role = CONSENSUS_VOTER,
+        .term = scene.fake->replica.term,
+        .quorum = true,
+        .voter_count = 3,
+        .peer_count = 2,
+        .peers = {{.id = 2, .voter = true, .connected = true},
+                  {.id = 3, .voter = true, .connected = true}},
+    };
+    scene.fake->replica.status = &scene.status;
     return 0;
 }
 
@@ -156,8 +171,41 @@ static void one_that_leads_again_does_not_fail_again(void **state)
     start_drill(KIND(LEADER_KILL), 1);
     fake_advance_ms(scene.fake, FSM_DRILL_LEAD_MS);
     scene.fake->replica.term++;
+    scene.status.term++;
     tick();
     assert_int_equal(scene.died, 0);
+}
+
+/* Another member has failed in the time of the lead: without this leader none would be elected. */
+static void a_leader_without_which_no_majority_is_left_does_not_fail(void **state)
+{
+    (void)state;
+    start_drill(KIND(LEADER_KILL), 1);
+    scene.status.peers[0].connected = false;
+    fake_advance_ms(scene.fake, FSM_DRILL_LEAD_MS);
+    tick();
+    assert_int_equal(scene.died, 0);
+    scene.status.peers[0].connected = true;
+    tick();
+    assert_int_equal(scene.died, 0); /* the time of the fault runs */
+}
+
+/* The drill's leader is gone: the next one has a member less to spare, or is that follower. */
+static void a_follower_under_the_next_leader_is_not_cut_off(void **state)
+{
+    (void)state;
+    scene.status.role = CONSENSUS_FOLLOWER;
+    start_drill(KIND(MEMBER_LOSS), 1);
+    scene.status.term++;
+    fake_advance_ms(scene.fake, FSM_DRILL_LEAD_MS);
+    tick();
+    scene.status.term--;
+    scene.status.role = CONSENSUS_LEADER;
+    tick();
+    assert_int_equal(scene.cuts, 0);
+    scene.status.role = CONSENSUS_FOLLOWER;
+    tick();
+    assert_int_equal(scene.cuts, 1);
 }
 
 static void another_members_fault_is_not_its_own(void **state)
@@ -178,6 +226,7 @@ static void a_hang_lasts_for_half_of_the_duration(void **state)
 static void a_cut_ends_by_the_members_own_clock(void **state)
 {
     (void)state;
+    scene.status.role = CONSENSUS_FOLLOWER;
     to_the_fault(KIND(MEMBER_LOSS), 1);
     assert_true(scene.off);
     fake_advance_ms(scene.fake, ON_MS - 1);
@@ -192,6 +241,7 @@ static void a_process_that_cannot_bring_the_fault_about_goes_on(void **state)
 {
     (void)state;
     scene.ops.cut = NULL;
+    scene.status.role = CONSENSUS_FOLLOWER;
     to_the_fault(KIND(MEMBER_LOSS), 1);
     assert_int_equal(scene.cuts, 0);
     fake_advance_ms(scene.fake, DURATION_MS);
@@ -251,6 +301,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH(the_leader_of_the_records_term_alone_fails_and_once),
         WITH(one_that_leads_again_does_not_fail_again),
+        WITH(a_leader_without_which_no_majority_is_left_does_not_fail),
+        WITH(a_follower_under_the_next_leader_is_not_cut_off),
         WITH(another_members_fault_is_not_its_own),
         WITH(a_hang_lasts_for_half_of_the_duration),
         WITH(a_cut_ends_by_the_members_own_clock),

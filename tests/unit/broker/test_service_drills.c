@@ -67,10 +67,10 @@ static void a_plan_has_all_guards_and_begins_nothing(void **state)
     plan = ckpt__v1__plan_drill_reply__unpack(NULL, answer.length, answer.bytes);
     assert_non_null(plan);
     assert_false(plan->possible);
-    assert_int_equal(plan->n_guards, 8);
+    assert_int_equal(plan->n_guards, 10);
     assert_int_equal(plan->duration_ms, 20000);
     assert_string_equal(plan->guards[0]->text, "");
-    assert_non_null(strstr(plan->guards[5]->text, "DRILL_TOLERANCE: "));
+    assert_non_null(strstr(plan->guards[7]->text, "DRILL_TOLERANCE: "));
     ckpt__v1__plan_drill_reply__free_unpacked(plan, NULL);
     call(OPERATOR("ListDrills"), &list.base, &answer);
     expect(&answer, RPC_OK, "");

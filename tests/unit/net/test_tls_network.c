@@ -163,12 +163,12 @@ struct clock_timer {
     struct clock_timer *next;
 };
 static struct clock_timer *timers;
-static uint64_t clock_us;
+static uint64_t clock_us, clock_step_us; /* the latter passes with each look */
 
 static uint64_t monotonic_us(void *context)
 {
     (void)context;
-    return clock_us;
+    return clock_us += clock_step_us;
 }
 
 static struct clock_timer *timer_new(void *context, void (*fire)(void *data), void *data)
@@ -299,10 +299,20 @@ static void on_closed(void *data, const struct err *err)
     snprintf(user->reason, sizeof(user->reason), "%s", err->text);
 }
 
+static void on_readable(void *data)
+{
+    (void)data;
+    fail_msg("the network in memory hands everything over by itself");
+}
+
 static void on_accepted(void *data, struct network_stream *stream)
 {
     const struct network_events events = {
-        .data = &acceptor, .received = on_received, .closed = on_closed};
+        .data = &acceptor,
+        .opened = on_opened,
+        .received = on_received,
+        .closed = on_closed,
+        .readable = acceptor.member->network.wake == NULL ? NULL : on_readable};
 
     (void)data;
     acceptor.stream = stream;
@@ -653,6 +663,70 @@ static void plain_bytes_and_flipped_ones_end_the_connection(void **state)
     contains(acceptor.reason, "TLS:");
 }
 
+/* ---- a crowd ---- */
+
+enum { CROWD = 20 };
+_Static_assert(2 * CROWD <= (int)STREAMS_MAX, "both ends of each");
+
+static struct user crowd[CROWD];
+
+static void on_wake(void *data)
+{
+    (void)data;
+}
+
+/* A turn of handshakes, and what it has both ends say. */
+static void turn_and_deliver(void)
+{
+    network_tls_run(&two.network);
+    deliver(4096);
+}
+
+static void crowd_comes(void)
+{
+    for (size_t i = 0; i < CROWD; i++) {
+        const struct network_events events = {
+            .data = &crowd[i], .opened = on_opened, .received = on_received, .closed = on_closed};
+
+        crowd[i] = (struct user){.member = &one};
+        buf_init(&crowd[i].received);
+        crowd[i].stream = one.ops.connect(one.ops.context, "here", &events);
+        deliver(4096);
+    }
+    acceptor.stream = NULL; /* the ends of all are told to it */
+}
+
+static void crowd_goes(void)
+{
+    for (size_t i = 0; i < CROWD; i++) {
+        user_close(&crowd[i]);
+        buf_close(&crowd[i].received);
+    }
+    deliver(4096);
+    assert_uint_equal(acceptor.closed, CROWD);
+}
+
+/* A peer waits with a limit of its own: the first of a crowd are through while the last wait for
+ * their first turn. A round has time for one turn here. */
+static void who_has_begun_goes_before_a_crowd(void **state)
+{
+    (void)state;
+    two.network.wake = on_wake;
+    clock_step_us = TLS_NETWORK_ROUND_US;
+    crowd_comes();
+    for (size_t i = 0; i < CROWD; i++) {
+        assert_true(network_tls_has_work(&two.network));
+        assert_uint_equal(acceptor.opened, i);
+        turn_and_deliver(); /* its first */
+        turn_and_deliver(); /* its second */
+        assert_uint_equal(acceptor.opened, i + 1);
+        assert_uint_equal(crowd[i].opened, 1);
+    }
+    assert_false(network_tls_has_work(&two.network));
+    clock_step_us = 0;
+    crowd_goes();
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_members, close_members)
@@ -669,6 +743,7 @@ int main(void)
         CASE(a_connection_may_end_at_any_byte_of_the_handshake),
         CASE(a_stream_may_be_closed_inside_its_own_events),
         CASE(plain_bytes_and_flipped_ones_end_the_connection),
+        CASE(who_has_begun_goes_before_a_crowd),
     };
 #undef CASE
 

@@ -1,4 +1,8 @@
 /* Which endpoint a client talks to. */
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "src/base/check.h"
 #include "src/rpc/follow.h"
 #include "tests/support/test.h"
@@ -6,6 +10,7 @@
 struct following {
     uv_loop_t loop;
     struct rpc_follow *follow;
+    bool ended; /* the call */
 };
 
 static void following_open(struct following *following, const char *endpoints)
@@ -106,6 +111,76 @@ static void a_whole_turn_without_an_answer_waits_longer_and_longer_up_to_a_limit
     for (int i = 0; i < 3; i++)
         assert_true(ended(&following, RPC_UNAVAILABLE, NULL, &delay_ms));
     assert_in_range(delay_ms, 10, 20); /* from the beginning again */
+    following_close(&following);
+}
+
+/* The kernel answers for a process that never does. */
+static int listen_mutely(char endpoints[64])
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in address;
+    socklen_t length = sizeof(address);
+
+    assert_int_equal(listen(fd, 16), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
+    snprintf(endpoints, 64, "127.0.0.1:%d,127.0.0.1:%d", ntohs(address.sin_port),
+             ntohs(address.sin_port));
+    return fd;
+}
+
+static void on_late(struct rpc_client_call *call, void *data, const struct rpc_end *end)
+{
+    struct following *following = data;
+    uint64_t delay_ms;
+
+    (void)call;
+    assert_int_equal(end->status, RPC_UNAVAILABLE);
+    assert_true(rpc_follow_result(following->follow, end, &delay_ms));
+    following->ended = true;
+}
+
+static void dial_late(struct following *following)
+{
+    static const struct rpc_client_handlers handlers = {.on_end = on_late};
+
+    following->ended = false;
+    (void)rpc_channel_unary(rpc_follow_channel(following->follow),
+                            &(struct rpc_request){.path = "/test.T/Echo"}, &handlers, following);
+    while (!following->ended)
+        uv_run(&following->loop, UV_RUN_ONCE);
+}
+
+/* A peer that has thousands to greet is given more time each time, else none of them would ever be
+ * through. One that refuses is not. */
+static void a_dial_that_took_too_long_is_given_more_time_up_to_a_limit(void **state)
+{
+    enum { FIRST_MS = 8, MOST_MS = 60 };
+    const struct rpc_channel_config config = {.connect_timeout_ms = FIRST_MS,
+                                              .connect_timeout_max_ms = MOST_MS};
+    struct following following = {0};
+    char endpoints[64];
+    int fd = listen_mutely(endpoints);
+    uint64_t last_ms = FIRST_MS, delay_ms;
+    struct err err;
+
+    (void)state;
+    assert_int_equal(uv_loop_init(&following.loop), 0);
+    assert_int_equal(rpc_follow_new(&following.loop, endpoints, &config, &following.follow, &err),
+                     0);
+    assert_uint_equal(rpc_follow_dial_ms(following.follow), FIRST_MS);
+    for (int i = 0; i < 4; i++) {
+        dial_late(&following);
+        assert_in_range(rpc_follow_dial_ms(following.follow),
+                        last_ms * 2 < MOST_MS ? last_ms * 2 : MOST_MS,
+                        last_ms * 5 / 2 < MOST_MS ? last_ms * 5 / 2 : MOST_MS);
+        last_ms = rpc_follow_dial_ms(following.follow);
+    }
+    assert_uint_equal(last_ms, MOST_MS);
+    rpc_follow_reached(following.follow);
+    assert_uint_equal(rpc_follow_dial_ms(following.follow), FIRST_MS);
+    assert_true(ended(&following, RPC_UNAVAILABLE, NULL, &delay_ms));
+    assert_uint_equal(rpc_follow_dial_ms(following.follow), FIRST_MS);
+    close(fd);
     following_close(&following);
 }
 
@@ -220,6 +295,7 @@ int main(void)
         cmocka_unit_test(too_many_endpoints_are_refused),
         cmocka_unit_test(an_unavailable_endpoint_is_left_for_the_next_at_once),
         cmocka_unit_test(a_whole_turn_without_an_answer_waits_longer_and_longer_up_to_a_limit),
+        cmocka_unit_test(a_dial_that_took_too_long_is_given_more_time_up_to_a_limit),
         cmocka_unit_test(a_hint_is_followed_also_outside_the_list),
         cmocka_unit_test(an_empty_or_senseless_hint_means_the_next_one),
         cmocka_unit_test(members_that_name_each_other_are_left),
