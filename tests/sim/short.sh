@@ -59,6 +59,10 @@ check "jobs come back by themselves, also on spares" seed="${SEED:-1}" runs=$((1
     operations_per_s=16 crashes=0
 check "jobs that hang are told, and restarted where they say so" seed="${SEED:-1}" runs=$((12 * times)) jobs=2 hanging=1 hung=4 ranks=100 comes_back=100 agents=4 \
     shipping_agents=4 crashes=0 agent_crashes=0 operations_per_s=4
+check "commands save applications, fail, hang and are told to end" seed="${SEED:-1}" runs=$((12 * times)) jobs=2 commanded=1 commands=100 callers=0 regions=0 lookers=0 seconds=20 \
+    agents=4 shipping_agents=4 crashes=2 older=0
+check "two hours without any member leave a bounded journal, and all that happened is told" seed="${SEED:-1}" runs="$times" jobs=2 silence=7200 seconds=25 agents=3 shipping_agents=3 \
+    operations_per_s=16 agent_crashes=1 crashes=0 agent_disks=0 slow_disks=0 pauses=0 streams=0 operator_calls=0 membership=0 late_writes=0 cluster_pauses=0 commands=30 older=0
 check "the same seed gives the same trace in another process" seed="${SEED:-1}" runs=4 jobs=2 seconds=12 twice=1
 for pinned in tests/sim/pinned/*; do
     [ -e "$pinned" ] || continue

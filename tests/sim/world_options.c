@@ -73,6 +73,7 @@ static const struct option {
     OPTION(callers),
     OPTION(regions),
     OPTION(lookers),
+    OPTION(commands),
     OPTION(ranks),
     OPTION(barriers),
     OPTION(restores),
@@ -91,6 +92,7 @@ static const struct option {
     OPTION(domains),
     OPTION(witness),
     OPTION(streams),
+    OPTION(silence),
     OPTION(absent),
     OPTION(hang),
     OPTION(straggler),
@@ -304,4 +306,5 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     ret_options->regions = next(&state, 3) == 0 ? 10 + (unsigned)next(&state, 91) : 0;
     ret_options->cluster_pauses = next(&state, 3) == 0 ? 2 + (unsigned)next(&state, 10) : 0;
     ret_options->lookers = next(&state, 3) == 0 ? 10 + (unsigned)next(&state, 91) : 0;
+    ret_options->commands = next(&state, 3) == 0 ? 10 + (unsigned)next(&state, 91) : 0;
 }
