@@ -29,7 +29,7 @@ struct application_command *application_command_new(struct agent_machine *machin
                                                     const struct application_checks *checks);
 void application_command_free(struct application_command *command); /* NULL allowed */
 
-/* That its ckpt-run says when it attaches. */
+/* Its address, which its ckpt-run says when it attaches. */
 const char *application_command_endpoint(const struct application_command *command);
 /* NULL: none runs. */
 void application_command_of(struct application_command *command, struct application *application);
