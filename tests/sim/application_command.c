@@ -26,7 +26,7 @@ enum command_state { COMMAND_IDLE, COMMAND_RUNNING, COMMAND_ENDING };
 
 struct application_command {
     struct agent_machine *machine;
-    struct application_setup setup; /* what its label and the checks need of it */
+    struct application_setup setup; /* for its label and the checks */
     char allocation_id[ID_MAX_BYTES + 1];
     char endpoint[MACHINE_NAME_BYTES + ID_MAX_BYTES + 48];
     struct clock_ops clock;

@@ -9,9 +9,9 @@
  * Flow     application_command_new() with its ckpt-run, application_command_of() when the
  *          application begins and ends, application_command_free() when the ckpt-run is gone, also
  *          by SIGKILL: the command dies with it, and the application that it stopped goes on.
- * Faults   a command fails, dies half way, hangs, is late, leaves nothing, does not heed SIGTERM
- *          and writes on, stops the application and forgets to let it go on, takes it along, and
- *          has its end told twice.
+ * Faults   a command fails, dies half way, hangs, is late or leaves nothing. It may not heed
+ *          SIGTERM and write on, may stop the application and forget to let it go on, or take it
+ *          along. Its end may be told twice.
  * Checks   COMMAND: no command runs on whose attempt its agent has done with.
  * Source   src/agent/run/run_command.c, run_reaper.h
  */
