@@ -31,6 +31,7 @@
     FIELD(uint64_t, walltime_ms, FSM_DURATION_MAX_MS)           /* 0: none */                      \
     FIELD(uint64_t, grace_ms, FSM_DURATION_MAX_MS)              /* 0: the policy's, at each use */ \
     FIELD(uint64_t, period_ms, FSM_DURATION_MAX_MS)             /* 0: none */                      \
+    FIELD(uint64_t, first_period_ms, FSM_DURATION_MAX_MS)       /* 0: none */                      \
     FIELD(uint64_t, retention_ms, FSM_DURATION_MAX_MS)          /* 0: its tenant's */              \
     FIELD(uint64_t, checkpoint_timeout_ms, FSM_DURATION_MAX_MS) /* 0: the policy's */              \
     FIELD(uint64_t, write_bytes_per_s, FSM_BANDWIDTH_MAX)       /* per node; 0: the policy's */    \

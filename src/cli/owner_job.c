@@ -79,6 +79,7 @@ static void print_register(FILE *out, const Ckpt__V1__AllocationSpec *spec, bool
     for (size_t i = 1; i < spec->n_nodes; i++)
         fprintf(out, " --node %s:%" PRIu32, spec->nodes[i]->node_id, spec->nodes[i]->gpu_count);
     print_duration(out, "period", spec->period_ms);
+    print_duration(out, "first-period", spec->first_period_ms);
     print_choice(out, "strategy", &ckpt__v1__strategy__descriptor, (int)spec->strategy,
                  CKPT__V1__STRATEGY__STRATEGY_AUTO);
     print_choice(out, "requeue", &ckpt__v1__requeue_policy__descriptor, (int)spec->requeue_policy,

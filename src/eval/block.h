@@ -41,6 +41,7 @@ struct block {
     double bad[BLOCK_JOBS];       /* 1: inputs make no sense */
     double up[BLOCK_JOBS];        /* 1: storage takes writes */
     double sensitive[BLOCK_JOBS]; /* 1: intervals of its own */
+    double first_one[BLOCK_JOBS]; /* 1: none before its period */
     double done[BLOCK_JOBS];      /* 1: the walltime checkpoint was asked for */
     double reclaim[BLOCK_JOBS];   /* that a lender calls its nodes back while higher work waits */
     double stays[BLOCK_JOBS];     /* 1: it never yields its nodes */
@@ -66,8 +67,8 @@ static inline size_t block_jobs(const struct eval_view *view, size_t first)
 
 void block_policy_init(struct block_policy *ret_block_policy, const struct eval_policy *policy);
 bool eval_policy_valid(const struct eval_policy *policy);
-/* Whether a flag of the block changes a number; if so they are decoded into up, sensitive, done,
- * reclaim, stays and sure. */
+/* Whether a flag of the block changes a number; if so they are decoded into up, sensitive,
+ * first_one, done, reclaim, stays and sure. */
 bool block_flags_tell(const struct eval_view *view, size_t first, size_t count);
 void block_decode_flags(const struct eval_view *view, size_t first, size_t count,
                         struct block *block);

@@ -78,6 +78,7 @@ static inline __attribute__((always_inline)) uint64_t decide_loop(const struct j
             size_t i = line + k;
             struct job job = {.up = flags != NULL ? flags->up[i] : 1.0,
                               .sensitive = flags != NULL ? flags->sensitive[i] : 0.0,
+                              .first_one = flags != NULL ? flags->first_one[i] : 0.0,
                               .done = flags != NULL ? flags->done[i] : 0.0,
                               .reclaim = flags != NULL ? flags->reclaim[i] : 0.0,
                               .stays = flags != NULL ? flags->stays[i] : 0.0,

@@ -24,8 +24,8 @@ struct job {
     EVAL_RESULT_COLUMNS(X)
 #undef X
     /* as in struct block */
-    double up, sensitive, done, reclaim, stays, sure, stall_s, slot_s, horizon_s, h_fail, h_kill,
-        late, due;
+    double up, sensitive, first_one, done, reclaim, stays, sure, stall_s, slot_s, horizon_s, h_fail,
+        h_kill, late, due;
     double code; /* of the verdict */
 };
 
@@ -165,6 +165,7 @@ JOB_STEP job_guards(const struct job_policy *policy, struct job *job)
      * the highest that may be would */
     double doubt = value >= cost * (policy->certainty * job->sure) ? 1.0 : 0.0;
 
+    min_interval_s = job->first_one > 0 && period_s > min_interval_s ? period_s : min_interval_s;
     left_s = job->late > 0 ? -1.0 : left_s;
     doubt = age_s >= max_interval_s ? doubt : 0.0;
     code = doubt > 0 ? (double)EVAL_CHECKPOINT_MAX_INTERVAL : code;

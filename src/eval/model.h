@@ -63,8 +63,10 @@ enum eval_flag {                             /* bits of eval_view.flags */
                  EVAL_FLAG_UNHEALTHY = 64,
                  /* the active checkpoint writes nothing yet: the walltime slot hurries it */
                  EVAL_FLAG_WAITING = 128,
-                 EVAL_FLAG_STAYS = 256,  /* no preemption takes its nodes: p_y is 0 */
-                 EVAL_FLAG_DOUBTED = 512 /* it died by itself before: its hazard is not known */
+                 EVAL_FLAG_STAYS = 256,   /* no preemption takes its nodes: p_y is 0 */
+                 EVAL_FLAG_DOUBTED = 512, /* it died by itself before: its hazard is not known */
+                 /* none is complete yet, and period_s is when the first one is due, not before */
+                 EVAL_FLAG_FIRST = 1024
 };
 
 /* Parameters of one cycle, the same for every job, from the replicated policy. A negative or absurd

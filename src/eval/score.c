@@ -28,6 +28,7 @@ VECTOR_PASS static void pass_guards(const struct job_policy *given, const struct
                           .walltime_left_s = left[i],
                           .period_s = period[i],
                           .sensitive = block->sensitive[i],
+                          .first_one = block->first_one[i],
                           .sure = block->sure[i],
                           .up = block->up[i],
                           .late = block->late[i],

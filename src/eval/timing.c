@@ -116,7 +116,7 @@ VECTOR_PASS static void pass_check(const struct eval_view *view, size_t first, s
 
 VECTOR_PASS static void decode_flags(const uint32_t *flags, size_t count, struct block *block)
 {
-    double *up = block->up, *sensitive = block->sensitive;
+    double *up = block->up, *sensitive = block->sensitive, *first_one = block->first_one;
     double *done = block->done, *reclaim = block->reclaim, *stays = block->stays;
     double *sure = block->sure;
 
@@ -124,6 +124,7 @@ VECTOR_PASS static void decode_flags(const uint32_t *flags, size_t count, struct
     for (size_t i = 0; i < count; i++) {
         up[i] = (flags[i] & EVAL_FLAG_STORAGE_DOWN) == 0 ? 1.0 : 0.0;
         sensitive[i] = (flags[i] & EVAL_FLAG_SENSITIVE) != 0 ? 1.0 : 0.0;
+        first_one[i] = (flags[i] & EVAL_FLAG_FIRST) != 0 ? 1.0 : 0.0;
         done[i] = (flags[i] & EVAL_FLAG_WALLTIME_DONE) != 0 ? 1.0 : 0.0;
         reclaim[i] = (flags[i] & EVAL_FLAG_RECLAIMABLE) != 0 ? EVAL_RECLAIM_PROBABILITY : 0.0;
         stays[i] = (flags[i] & EVAL_FLAG_STAYS) != 0 ? 1.0 : 0.0;
@@ -151,7 +152,7 @@ bool block_flags_tell(const struct eval_view *view, size_t first, size_t count)
 {
     return (flags_of_any(view->flags + first, count) &
             (EVAL_FLAG_STORAGE_DOWN | EVAL_FLAG_SENSITIVE | EVAL_FLAG_WALLTIME_DONE |
-             EVAL_FLAG_RECLAIMABLE | EVAL_FLAG_STAYS | EVAL_FLAG_DOUBTED)) != 0;
+             EVAL_FLAG_RECLAIMABLE | EVAL_FLAG_STAYS | EVAL_FLAG_DOUBTED | EVAL_FLAG_FIRST)) != 0;
 }
 
 /* Most blocks hold no flag that changes a number. */
@@ -165,6 +166,7 @@ static void pass_flags(const struct eval_view *view, size_t first, size_t count,
     for (size_t i = 0; i < count; i++)
         block->up[i] = block->sure[i] = 1;
     memset(block->sensitive, 0, sizeof(block->sensitive));
+    memset(block->first_one, 0, sizeof(block->first_one));
     memset(block->done, 0, sizeof(block->done));
     memset(block->reclaim, 0, sizeof(block->reclaim));
     memset(block->stays, 0, sizeof(block->stays));

@@ -287,11 +287,14 @@ def another_user_runs_them_as_itself():
         who = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": [], "cwd": "/",
                "env": {**os.environ, "LSB_ECHKPNT_METHOD_DIR": str(site), "LSF_ENVDIR": str(site)}}
         register = [line[0], "register", "--alloc", "theirs", "--tenant", "physics", "--project", "lsf", "--socket", str(cluster.agents["a"].socket), "-k"]
-        refused = subprocess.run([*register, "ck init=5 30"], capture_output=True, text=True, timeout=20, **who)
-        assert refused.returncode == 125 and "init=5 cannot be registered" in refused.stderr, refused
-        subprocess.run([*register, f"{work}/ck 30 method=add"], check=True, capture_output=True, timeout=30, **who)
+        subprocess.run([*register, f"{work}/ck init=5 30 method=add"], check=True, capture_output=True, timeout=30, **who)
         spec = cluster.allocation("theirs").spec
-        assert (spec.profile, spec.period_ms) == ("exec", 30 * 60 * 1000), spec
+        assert (spec.profile, spec.period_ms, spec.first_period_ms) == ("exec", 30 * 60 * 1000, 5 * 60 * 1000), spec
+        (site / "site.yaml").write_text("about: theirs\nrequest:\n  echkpnt: ck init=7 90 method=add\n")
+        profiled = [*register[:3], "profiled", *register[4:-1], "--profile", str(site / "site.yaml"), "--period", "40m"]
+        subprocess.run(profiled, check=True, capture_output=True, timeout=30, **who)
+        spec = cluster.allocation("profiled").spec
+        assert (spec.profile, spec.period_ms, spec.first_period_ms) == ("exec", 40 * 60 * 1000, 7 * 60 * 1000), spec
         (site / "erestart.add").chmod(0o700)
         refused = subprocess.run(line, capture_output=True, text=True, timeout=20, **who)
         assert refused.returncode == 125 and f"erestart.add cannot be run from {site}" in refused.stderr and "Permission denied" in refused.stderr, refused

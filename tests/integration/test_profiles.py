@@ -3,6 +3,7 @@
 is saved, goes on in place and after a kill from its checkpoint in a folder that has lost its state; and ckptctl try. S1-030, S1-038, S3-066."""
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -155,6 +156,14 @@ def a_command_is_tried_without_a_cluster():
             tried = subprocess.run([str(BIN / "ckptctl"), "try", "--after", "300ms", "--profile", "auto", "--", *command], cwd=folder, capture_output=True, text=True, check=False,
                                    timeout=120)
             assert tried.returncode == 1 and why in tried.stdout + tried.stderr, (command, tried)
+        # its first registration is applied, and looks as if it were not: a slow machine ends a try that takes too long
+        for name in ("ckptd", "ckpt-agentd", "ckpt-worker"):
+            (folder / name).symlink_to(BIN / name)
+        shutil.copy(BIN / "ckpt-run", folder / "ckpt-run-real")
+        program(folder, "ckpt-run", f'[ "$1" = register ] && [ ! -e {folder}/late ] || exec {folder}/ckpt-run-real "$@"; {folder}/ckpt-run-real "$@" && : > {folder}/late; exit 1')
+        tried = subprocess.run([str(folder / "ckpt-run-real"), "try", "--after", "300ms", "--checkpoint-cmd", "false {dir}", "--", "sleep", "1000"], cwd=folder, capture_output=True,
+                               text=True, check=False, timeout=120)
+        assert (folder / "late").exists() and tried.returncode == 1 and "ended with status 1; its command must be able to save so early: --after" in tried.stdout + tried.stderr, tried
         wrong = subprocess.run([str(BIN / "ckptctl"), "try", "--ask-signal", "USR1", "--", "true"], capture_output=True, text=True, check=False)
         assert wrong.returncode == 2 and "ckpt-run try, which takes --ask-signal" in wrong.stderr, wrong
         assert region.read_text().startswith("/dev/shm/") and not pathlib.Path(region.read_text().strip()).exists(), region.read_text()

@@ -30,7 +30,10 @@ ASKED = """save() { told=$(cat "$CKPT_DIR/request") && eval "$told" && echo 7 > 
 trap save USR1
 while :; do sleep 0.05; done
 """
+# As the real one, 3.2: a process of two has ended when the others stand still, what has no path any more lies in a folder beside the image, and
+# the coordinator's script says how many images there are.
 LAUNCH = """#!/bin/sh
+echo 2 > $SITE/peers
 while [ $# -gt 0 ]; do case $1 in -q|-j|--no-gzip) shift;; --ckptdir) echo $2 > $SITE/images; shift 2;; *) break;; esac; done
 echo "$@" > $SITE/line
 exec "$@"
@@ -41,12 +44,20 @@ while [ $# -gt 0 ]; do [ $1 = --port-file ] && echo 7779 > $2; shift; done
 """
 COMMAND = """#!/bin/sh
 for last; do :; done
-[ $last = -s ] && { echo NUM_PEERS=1; echo RUNNING=yes; exit; }
-images=$(cat $SITE/images); cp $SITE/memory $images/ckpt_counter_1.dmtcp.temp && [ ! -e $SITE/lies ] && mv $images/ckpt_counter_1.dmtcp.temp $images/ckpt_counter_1.dmtcp
+[ $last = -s ] && { echo NUM_PEERS=$(cat $SITE/peers); [ -e $SITE/stuck ] && echo RUNNING=no || echo RUNNING=yes; exit; }
+images=$(cat $SITE/images)
+echo 1 > $SITE/peers
+mkdir $images/ckpt_counter_1_files && echo unlinked > $images/ckpt_counter_1_files/fd-info.txt || exit
+printf '#!/bin/sh\\n# Number of processes in the computation = 1\\n\\n' > $images/dmtcp_restart_script_7.sh
+ln -s dmtcp_restart_script_7.sh $images/dmtcp_restart_script.sh
+cp $SITE/memory $images/ckpt_counter_1.dmtcp.temp && { [ ! -e $SITE/lies ] || ! : > $SITE/stuck; } && mv $images/ckpt_counter_1.dmtcp.temp $images/ckpt_counter_1.dmtcp
 exit 0
 """
 RESTART = """#!/bin/sh
 for image; do :; done
+while [ $1 != --ckptdir ]; do shift; done
+[ "$(cat $2/ckpt_counter_1_files/fd-info.txt)" = unlinked ] || exit 99
+echo 2 > $SITE/peers
 cp $image $SITE/memory
 exec $(cat $SITE/line)
 """
@@ -74,14 +85,20 @@ def a_program_is_saved_and_restored_by_dmtcp():
         job = cluster.run_job("a", "j", [sys.executable, str(cluster.dir / "counter.py"), str(cluster.dir), "1500"], ("--profile", "dmtcp", "--restart-on", "signal"))
         all_run(cluster)
         wait_until("it counts", (cluster.dir / "memory").exists, 10)
-        done = ends_in(cluster, "j", hint(cluster, "j"), (COMPLETE, FAILED, TIMED_OUT))
-        assert done.state == COMPLETE, done.detail
+        for _ in range(2):
+            done = ends_in(cluster, "j", hint(cluster, "j"), (COMPLETE, FAILED, TIMED_OUT))
+            assert done.state == COMPLETE, done.detail
         (cluster.dir / "lies").touch()
         told = ends_in(cluster, "j", hint(cluster, "j"), (FAILED, TIMED_OUT)).detail
-        assert "DMTCP has written 0 of 1 images by the deadline" in told, told
+        assert "DMTCP has written 0 of 1 images by the deadline, and the program still stands still for it" in told, told
+        told = ends_in(cluster, "j", hint(cluster, "j"), (FAILED, TIMED_OUT)).detail
+        assert "where that never ends, kill the program" in told, told
         (cluster.dir / "lies").unlink()
+        (cluster.dir / "stuck").unlink()
         os.killpg(job.application_pid(), 9)
         says(job, "from checkpoint")
+        done = ends_in(cluster, "j", hint(cluster, "j"), (COMPLETE, FAILED, TIMED_OUT))
+        assert done.state == COMPLETE, done.detail
         assert ends(job, 30) == 3
         starts = [int(line.split()[-1]) for line in job.log.read_text().splitlines() if line.startswith("counts from")]
         assert len(starts) == 2 and 0 < starts[1] < 1500, starts

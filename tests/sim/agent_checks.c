@@ -96,6 +96,26 @@ static void on_deferred(void *data, struct application *application, const char 
     agent_asked_put_off(checks->asked, checks_agent(application_machine(application)), hint);
 }
 
+static void on_command(void *data, enum application_command_event event)
+{
+    const struct agent_checks *checks = data;
+
+    checks->world->counts.commands[event]++;
+}
+
+/* The answer is one that an agent which is down, or stands still, has not withdrawn yet. */
+static bool on_wants(void *data, const struct agent_machine *machine, const char *allocation_id,
+                     const char *hint)
+{
+    const struct allocation *allocation = allocation_of(machine, allocation_id);
+
+    (void)data;
+    if (!machine->running || machine->dying || sim_paused(machine->sim, machine->config.agent_node))
+        return true;
+    return allocation != NULL && strcmp(allocation->attempt.hint, hint) == 0 &&
+           attempt_writes(&allocation->attempt) && !attempt_state_cleans(allocation->attempt.state);
+}
+
 static void on_meets(void *data, struct agent_machine *machine,
                      const struct application_setup *setup, const char *hint, unsigned rank,
                      uint64_t step)
@@ -712,6 +732,8 @@ struct agent_checks *agent_checks_new(struct world *world, struct agent_store *s
                                                        .asked = on_asked,
                                                        .done = on_done,
                                                        .deferred = on_deferred,
+                                                       .command = on_command,
+                                                       .wants = on_wants,
                                                        .meets = on_meets,
                                                        .stepped = on_stepped,
                                                        .hangs = on_hangs,

@@ -58,6 +58,7 @@ struct machine_process {
     bool stopped;       /* by SIGSTOP: only SIGKILL and what continues it have an effect */
     uint64_t pending;   /* signals that wait for that, as bits */
     bool launcher;
+    bool saves; /* it is a command that saves an application */
     uint64_t caught, ignored;
     int wait_status;
     struct machine_program program;

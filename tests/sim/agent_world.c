@@ -183,6 +183,26 @@ void world_shipping_slow_disk(unsigned agent, uint64_t most_us)
         all.places[agent].machine->slow_most_us = most_us;
 }
 
+bool world_shipping_journal(unsigned agent, struct world_journal *ret_journal)
+{
+    const struct agent_machine *machine = all.users == 0 ? NULL : all.places[agent].machine;
+    const struct ledger_report *report = NULL;
+
+    *ret_journal = (struct world_journal){.bytes = 0};
+    if (machine == NULL || !machine->running || machine->dying)
+        return false;
+    ret_journal->bytes = sim_disk_bytes(machine->sim, machine->config.agent_node);
+    for (const struct list *at = machine->agent.allocations.next; at != &machine->agent.allocations;
+         at = at->next)
+        ret_journal->entries++;
+    while ((report = ledger_report_after(machine->agent.ledger,
+                                         report == NULL ? 0 : report->sequence)) != NULL) {
+        ret_journal->reports++;
+        ret_journal->report_bytes += report->length;
+    }
+    return true;
+}
+
 const char *world_shipping_unsettled(void)
 {
     const char *what = all.users == 0 ? "" : agent_checks_unsettled(all.checks);
@@ -647,7 +667,8 @@ static void shipping_job_exited(struct world *world, unsigned agent, void *proce
 
 static void calm_process(const struct machine_process *process)
 {
-    if (process != NULL && process->living && process->rank == 0 && process->program.data != NULL)
+    if (process != NULL && process->living && process->rank == 0 && !process->saves &&
+        process->program.data != NULL)
         application_calm(process->program.data);
 }
 

@@ -49,6 +49,13 @@ void world_shipping_slow_disk(unsigned agent, uint64_t most_us);
 /* The machine has power; a model's has it always. since_us: when it was last without; 0: never. */
 bool world_shipping_powered(unsigned agent, uint64_t *ret_off_us);
 
+struct world_journal {
+    uint64_t bytes;                          /* on its disk */
+    uint64_t entries, reports, report_bytes; /* in memory */
+};
+/* False: its agent does not run. */
+bool world_shipping_journal(unsigned agent, struct world_journal *ret_journal);
+
 /* What has not come to its end yet after calm; "": nothing. */
 const char *world_shipping_unsettled(void);
 

@@ -741,6 +741,11 @@ const char *application_allocation(const struct application *application)
     return application->allocation_id;
 }
 
+const char *application_identity(const struct application *application)
+{
+    return application->rank;
+}
+
 uint64_t application_part_run(const struct application *application)
 {
     return application->setup.part_run;
@@ -755,7 +760,7 @@ bool application_is_called(const struct application *application)
 {
     const struct application_way *way = application->setup.way;
 
-    return way->calls || way->region || way->looks;
+    return !application_way_signals(way);
 }
 
 bool application_is_told(const struct application *application, unsigned rank)

@@ -35,6 +35,12 @@ struct application_checks {
                  const char *hint, unsigned rank, const char *label);
     /* It puts that request off: all of its node may be asked the same once more. */
     void (*deferred)(void *data, struct application *application, const char *hint);
+    /* Of one that saves it from outside. */
+    void (*command)(void *data, enum application_command_event event);
+    /* An attempt of this node's agent still waits for the answer to that hint, or no agent that
+     * runs could have said otherwise. */
+    bool (*wants)(void *data, const struct agent_machine *machine, const char *allocation_id,
+                  const char *hint);
     /* This rank, with a stream, is at a moment of its barrier. step: that it was told to save at;
      * 0: it says for the first time where it is. */
     void (*meets)(void *data, struct agent_machine *machine, const struct application_setup *setup,
@@ -97,12 +103,14 @@ void application_calm(struct application *application);
 const struct machine_process *application_process(const struct application *application);
 struct agent_machine *application_machine(const struct application *application);
 const char *application_allocation(const struct application *application);
+/* The part of the job's state that it goes on with. */
+const char *application_identity(const struct application *application);
 /* Of its part of the job, as its agent told it; 0: it did not know. */
 uint64_t application_part_run(const struct application *application);
 /* The node that wrote the shard it began from: its own, or of the job's only one; "": from scratch. */
 const char *application_shard_of(const struct application *application);
-/* It is asked by calls, in memory, or looks by itself: these take a while to come, and their agent
- * may have ended meanwhile. */
+/* It is asked by calls, in memory, by a command, or looks by itself: these take a while to come,
+ * and their agent may have ended meanwhile. */
 bool application_is_called(const struct application *application);
 /* ... and so is this rank, on its stream. */
 bool application_is_told(const struct application *application, unsigned rank);

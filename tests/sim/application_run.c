@@ -13,6 +13,7 @@
 #include "src/agent/run/run_comeback.h"
 #include "src/base/check.h"
 #include "src/rpc/client.h"
+#include "tests/sim/application_command.h"
 #include "tests/sim/application_region.h"
 
 #define ATTACH_METHOD "/ckpt.v1.AppService/Attach"
@@ -37,8 +38,9 @@ struct application_run {
     struct rpc_channel *channel;
     struct rpc_client_call *call;
     enum run_state state;
-    struct application *child; /* NULL: dead, or none */
-    pid_t pid;                 /* of this run's application; not reaped while it is not 0 */
+    struct application *child;           /* NULL: dead, or none */
+    struct application_command *command; /* NULL: nothing saves it from outside */
+    pid_t pid; /* of this run's application; not reaped while it is not 0 */
     uint64_t start_ticks;
     uint64_t run_number;
     struct application_point point; /* what it starts from */
@@ -65,6 +67,7 @@ static void attach(void *data);
 
 static void run_free(struct application_run *run)
 {
+    application_command_free(run->command);
     rpc_channel_free(run->channel);
     run->clock.timer_free(run->timer);
     run->clock.timer_free(run->last_word);
@@ -183,6 +186,8 @@ static void send_hello(struct application_run *run)
     hello.start_time_ticks = run->start_ticks;
     hello.run = hello.running ? run->run_number : 0;
     hello.want_restore = !from_scratch(run);
+    if (run->command != NULL)
+        hello.endpoint = (char *)(uintptr_t)application_command_endpoint(run->command);
     hello.replace = true; /* nobody there finds another one's keeper */
     hello.restart_count = run->restart_count;
     hello.wait = run->stays                       ? CKPT__V1__ATTACH_WAIT__ATTACH_WAIT_ANY
@@ -280,6 +285,7 @@ static void child_ended(void *data, int wait_status)
     struct application_run *run = data;
 
     run->child = NULL;
+    application_command_of(run->command, NULL);
     run->wait_status = wait_status;
     run->waits = true;
     if (run->left ||
@@ -331,6 +337,7 @@ static void hold_application(struct application_run *run, const Ckpt__V1__Attach
     agent_files_remove(run->machine->files, note);
     application_region_make(run->machine, run->region);
     run->child = application_new(run->machine, &setup);
+    application_command_of(run->command, run->child);
     run->pid = application_process(run->child)->pid;
     run->start_ticks = application_process(run->child)->start_ticks;
     take_point(run, ready);
@@ -447,6 +454,7 @@ static void start_over(struct application_run *run)
     run->started_over = true;
     child_release(run);
     run->child = NULL;
+    application_command_of(run->command, NULL);
     run->pid = 0;
     run->waits = false;
     if (run->ended_by_cluster)
@@ -514,6 +522,9 @@ struct application_run *application_run_new(struct agent_machine *machine,
     run->comeback_over = run->clock.timer_new(run->clock.context, not_restarted, run);
     run->stays = setup->stays;
     run->channel = rpc_channel_new(&machine->applications_loop.uv, machine->address, NULL);
+    if (setup->way->served)
+        run->command = application_command_new(machine, run->allocation_id, setup->labels,
+                                               setup->manners, setup->checks);
     run->state = RUN_ATTACHING;
     run->clock.timer_start(run->timer, 0);
     sim_leave(machine->sim, before);

@@ -14,7 +14,13 @@ static const struct application_way ways[] = {
     [WAY_SECOND_SIGNAL] = {.profile = "signal-usr2", .signal = SIGUSR2},
     [WAY_CALL] = {.profile = "grpc", .signal = SIGUSR1, .calls = true},
     [WAY_REGION] = {.profile = "shm", .signal = SIGUSR1, .region = true},
-    [WAY_FILE] = {.profile = "file", .signal = SIGUSR1, .looks = true}};
+    [WAY_FILE] = {.profile = "file", .signal = SIGUSR1, .looks = true},
+    [WAY_COMMAND] = {.profile = "exec", .signal = SIGUSR1, .served = true}};
+
+bool application_way_signals(const struct application_way *way)
+{
+    return !way->calls && !way->region && !way->looks && !way->served;
+}
 
 const struct application_way *application_way_at(enum application_way_row row)
 {
@@ -26,6 +32,7 @@ const struct application_way *application_way_at(enum application_way_row row)
     CHECK(ask->registers == ways[row].calls);
     CHECK(ask->region == ways[row].region);
     CHECK(ask->stands_in == ways[row].looks);
+    CHECK(ask->served == ways[row].served);
     CHECK(ask->signal == 0 || ask->signal == ways[row].signal);
     return &ways[row];
 }

@@ -31,12 +31,13 @@ enum { JOBS_MAX = 64, RUN_MAX_S = 120, FAILED_KEPT_MAX = 32 };
 struct plan {
     uint64_t first, runs;
     unsigned replicas, jobs;
-    bool expect;   /* a violation */
-    bool grown;    /* a run must grow by two voters and shrink again */
-    bool drilled;  /* in half of the runs a drill must have come to its end in a calm cluster */
-    bool ranked;   /* ranks must have met, and jobs must have restored all that ranks can */
-    bool hung;     /* jobs must have been told HUNG, and restarted for it */
-    bool returned; /* the broker must have restarted jobs, and taken spares for some of them */
+    bool expect;    /* a violation */
+    bool grown;     /* a run must grow by two voters and shrink again */
+    bool drilled;   /* in half of the runs a drill must have come to its end in a calm cluster */
+    bool ranked;    /* ranks must have met, and jobs must have restored all that ranks can */
+    bool hung;      /* jobs must have been told HUNG, and restarted for it */
+    bool commanded; /* commands must have saved applications, and have been told to end */
+    bool returned;  /* the broker must have restarted jobs, and taken spares for some of them */
     bool quiet;
     uint64_t twice;    /* each seed is run again in another process: the traces must be equal */
     const char **sets; /* room for all arguments; of one that is there twice the last one counts */
@@ -72,6 +73,8 @@ struct board {
         read_again, over_quota, let_go_early, held, forced, unforced_ends, extended, deferred,
         labelled, met, met_on_streams, told_steps, barrier_faults, stood_still, recomputed, outages;
     uint64_t flips, flips_told, odd_samples, older;
+    uint64_t commands[COMMAND_EVENTS];
+    uint64_t journal_bytes, kept_reports;
     /* of the shipping agents */
     uint64_t runs, restores, whole, spread, deaths, runs_killed, power_losses, rogue_welcomes;
     uint64_t copies_kept, copies_used, copies_passed, copies_spoiled, published, prepared;
@@ -221,6 +224,10 @@ static void report(struct board *board, const struct world *world, uint64_t took
     add(&board->flips_told, world->counts.flips_told);
     add(&board->odd_samples, world->counts.odd_samples);
     add(&board->older, world->counts.older);
+    most(&board->journal_bytes, world->counts.journal_bytes);
+    most(&board->kept_reports, world->counts.kept_reports);
+    for (size_t i = 0; i < COMMAND_EVENTS; i++)
+        add(&board->commands[i], world->counts.commands[i]);
 }
 
 static uint64_t run_seed(const struct plan *plan, struct board *board, uint64_t seed)
@@ -363,7 +370,7 @@ static void times_print(const char *what, const struct times *times)
            times->most_us / 1000, times->seed);
 }
 
-/* long: a line for each count */
+/* long: a line for each kind of count */
 static void summary(const struct plan *plan, const struct board *board, double wall_s)
 {
     double sim_s = (double)board->sim_us / 1e6, cpu_s = (double)board->cpu_us / 1e6;
@@ -412,7 +419,9 @@ static void summary(const struct plan *plan, const struct board *board, double w
         " (told so %" PRIu64 " times, %" PRIu64
         " faults meanwhile), with which a job ended %" PRIu64 "; nodes off by a witness %" PRIu64
         ", cluster pauses %" PRIu64 ", drills %" PRIu64 ", passed %" PRIu64 ", faults %" PRIu64
-        ", in a calm cluster %" PRIu64 "\n",
+        ", in a calm cluster %" PRIu64 "; commands that save %" PRIu64 ", that have %" PRIu64
+        ", told to end %" PRIu64 "; without any member the most in a journal %" PRIu64
+        " B, reports kept %" PRIu64 "\n",
         board->operated, board->nodes_removed, board->stale_reads, board->watched, board->backups,
         board->undeleted, board->removed_by_agents, board->over_quota, board->let_go_early,
         board->late, board->orphans_shown, board->continued, board->comebacks, board->spares,
@@ -421,7 +430,9 @@ static void summary(const struct plan *plan, const struct board *board, double w
         board->outages, board->flips, board->flips_told, board->odd_samples, board->older,
         board->labelled, board->met, board->met_on_streams, board->told_steps,
         board->barrier_faults, board->stood_still, board->witnessed, board->cluster_pauses,
-        board->drills, board->drills_passed, board->drill_faults, board->drill_trials);
+        board->drills, board->drills_passed, board->drill_faults, board->drill_trials,
+        board->commands[COMMAND_BEGAN], board->commands[COMMAND_SAVED],
+        board->commands[COMMAND_TOLD_TO_END], board->journal_bytes, board->kept_reports);
     printf("sum of traces %016" PRIx64 "; ", board->traces);
     printf("most ms until a leader after healing %" PRIu64
            "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 " (elected %" PRIu64
@@ -444,7 +455,7 @@ static int usage(const char *what, const char *why)
 {
     fprintf(stderr,
             "usage: simulate [seed=N] [runs=N] [jobs=N] [replicas=3|5] [twice=1] [expect=1] "
-            "[grown=1] [drilled=1] [ranked=1] [returned=1] [hanging=1] [quiet=1] "
+            "[grown=1] [drilled=1] [ranked=1] [returned=1] [hanging=1] [commanded=1] [quiet=1] "
             "[option=value...]\nnot "
             "understood: %s: %s\n",
             what, why);
@@ -484,6 +495,8 @@ static const char *plan_set(struct plan *plan, const char *text)
         plan->ranked = true;
     } else if (strcmp(text, "hanging=1") == 0) {
         plan->hung = true;
+    } else if (strcmp(text, "commanded=1") == 0) {
+        plan->commanded = true;
     } else if (strcmp(text, "returned=1") == 0) {
         plan->returned = true;
     } else if (strcmp(text, "quiet=1") == 0) {
@@ -540,6 +553,16 @@ static bool jobs_hung(const struct board *board, uint64_t runs)
     return floors_hold(floors, ARRAY_COUNT(floors));
 }
 
+static bool commands_saved(const struct board *board, uint64_t runs)
+{
+    const struct floor floors[] = {
+        {"commands that saved", board->commands[COMMAND_SAVED], runs},
+        {"commands that were told to end", board->commands[COMMAND_TOLD_TO_END], runs / 4},
+    };
+
+    return floors_hold(floors, ARRAY_COUNT(floors));
+}
+
 static bool jobs_came_back(const struct board *board)
 {
     const struct floor floors[] = {
@@ -589,7 +612,8 @@ int main(int argc, char **argv)
         return 1;
     }
     if ((plan.ranked && !ranks_were_drawn(board)) || (plan.returned && !jobs_came_back(board)) ||
-        (plan.hung && !jobs_hung(board, plan.runs)))
+        (plan.hung && !jobs_hung(board, plan.runs)) ||
+        (plan.commanded && !commands_saved(board, plan.runs)))
         return 1;
     return (board->failed > 0) == plan.expect ? 0 : 1;
 }

@@ -63,6 +63,10 @@ for kind in leader-kill:1 leader-hang:2 member-loss:3 storage-outage:4 restore:5
     check "a drill of ${kind%:*} passes in a calm cluster, and somebody serves meanwhile" seed="${SEED:-1}" runs=$((2 * times)) jobs=2 drilled=1 seconds=6 drills=20 drill_trial="${kind#*:}" \
         membership=0 rots=0 wipes=0
 done
+check "commands save applications, fail, hang and are told to end" seed="${SEED:-1}" runs=$((12 * times)) jobs=2 commanded=1 commands=100 callers=0 regions=0 lookers=0 seconds=20 \
+    agents=4 shipping_agents=4 crashes=2 older=0
+check "two hours without any member leave a bounded journal, and all that happened is told" seed="${SEED:-1}" runs="$times" jobs=2 silence=7200 seconds=25 agents=3 shipping_agents=3 \
+    operations_per_s=16 agent_crashes=1 crashes=0 agent_disks=0 slow_disks=0 pauses=0 streams=0 operator_calls=0 membership=0 late_writes=0 cluster_pauses=0 commands=30 older=0
 check "the same seed gives the same trace in another process" seed="${SEED:-1}" runs=4 jobs=2 seconds=12 twice=1
 for pinned in tests/sim/pinned/*; do
     [ -e "$pinned" ] || continue

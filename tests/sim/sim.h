@@ -81,6 +81,8 @@ void sim_disk_cache_stays(struct sim *sim, unsigned node);
  * takes of it, and what does not fit fails. unseen: free_bytes() tells nothing of it; writes:
  * overwriting needs room as well. */
 void sim_disk_fill(struct sim *sim, unsigned node, uint64_t room, bool unseen, bool writes);
+/* Of all files, as they are seen. */
+uint64_t sim_disk_bytes(struct sim *sim, unsigned node);
 /* Others take half of that room. False: the disk is not filling. */
 bool sim_disk_shrink(struct sim *sim, unsigned node);
 /* The folder of a node that is down is empty from now on. */

@@ -124,6 +124,16 @@ void sim_disk_fill(struct sim *sim, unsigned node, uint64_t room, bool unseen, b
     disk->fills_writes = writes;
 }
 
+uint64_t sim_disk_bytes(struct sim *sim, unsigned node)
+{
+    const struct directory *seen = &sim_disk_of(sim, node)->seen;
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < seen->count; i++)
+        bytes += seen->entries[i].inode->size;
+    return bytes;
+}
+
 bool sim_disk_shrink(struct sim *sim, unsigned node)
 {
     struct sim_disk *disk = sim_disk_of(sim, node);

@@ -246,6 +246,8 @@ void world_run(struct world *world)
     odd_start(world);
     faults_start(world);
     world_run_until(world, world->began_us + (uint64_t)world->options.seconds * SECOND_US);
+    if (world->options.silence > 0)
+        silence_keep(world);
     world->phase = WORLD_HEALED;
     world->healed_us = sim_now_us(world->sim);
     faults_heal(world);

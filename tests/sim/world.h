@@ -86,6 +86,7 @@ struct world_options {
     unsigned callers;            /* of a hundred jobs so many are asked by a call */
     unsigned regions;            /* ... and of the others, in shared memory */
     unsigned lookers;            /* ... and of the others, look for the question by themselves */
+    unsigned commands;           /* ... and of the others, are saved by a command */
     unsigned ranks;          /* of a hundred jobs so many have ranks that agree on what they save */
     unsigned restores;       /* of a hundred jobs so many restore all parts, or the path */
     unsigned spoils;         /* of a hundred parts that were restored so many have others spoiled */
@@ -116,6 +117,7 @@ struct world_options {
     unsigned odd_values;
     unsigned preferred;   /* the member that shall lead; 0: any */
     bool streams;         /* somebody watches the events and takes backups */
+    unsigned silence;     /* seconds without any member, before all heals */
     bool absent;          /* after healing a minority stays away until there is a leader */
     bool older;           /* at the end a follower gets an older copy of its folder back */
     bool hang, straggler; /* at the end the leader's process is stopped, its disk gets slow */

@@ -238,11 +238,13 @@ struct world {
         uint64_t unforced_ends;            /* without a checkpoint: I58 */
         uint64_t forced, extended;         /* victims of an outage; attempts on nodes */
         uint64_t deferred;                 /* reports of model agents */
-        uint64_t stood_still;              /* complete, with which their jobs ended */
-        uint64_t labelled, met;            /* complete, of one label; of a step that was agreed */
-        uint64_t late;                     /* folders written after they were removed */
-        uint64_t orphans_shown;            /* as often as they were listed */
-        uint64_t continued;                /* checkpoints that went over to another job */
+        uint64_t journal_bytes, kept_reports; /* the most of an agent, without any member */
+        uint64_t commands[COMMAND_EVENTS];    /* saves from outside */
+        uint64_t stood_still;                 /* complete, with which their jobs ended */
+        uint64_t labelled, met; /* complete, of one label; of a step that was agreed */
+        uint64_t late;          /* folders written after they were removed */
+        uint64_t orphans_shown; /* as often as they were listed */
+        uint64_t continued;     /* checkpoints that went over to another job */
         uint64_t hangs, hangs_told, hang_ends; /* of jobs; HUNG; runs that ended for it */
         uint64_t comebacks, spares; /* restarts by the broker; nodes new to the job in them */
         /* the latter with ranks that have streams; what those were told, faults meanwhile */
@@ -260,6 +262,9 @@ void world_step(struct world *world);
 void world_run_until(struct world *world, uint64_t us);
 /* A bit for each member that the last event may have changed. */
 uint64_t world_touched_members(const struct world *world);
+
+/* world_silence.c */
+void silence_keep(struct world *world);
 
 /* world_bounds.c */
 /* The leader of a cluster that can do without it, with nothing slow under way; NULL: it cannot. */

@@ -331,15 +331,16 @@ static char *request_id(struct scheduler *scheduler, char text[48])
 static const struct application_way *way_draw(const struct world *world, unsigned job)
 {
     const struct world_options *options = &world->options;
+    const bool ships = options->shipping_agents > 0 && !options->older;
 
     if (options->callers > 0 && sim_random(world->sim, 100) < options->callers)
         return application_way_at(WAY_CALL);
-    if (options->regions > 0 && options->shipping_agents > 0 && !options->older &&
-        sim_random(world->sim, 100) < options->regions)
+    if (options->regions > 0 && ships && sim_random(world->sim, 100) < options->regions)
         return application_way_at(WAY_REGION);
-    if (options->lookers > 0 && options->shipping_agents > 0 && !options->older &&
-        sim_random(world->sim, 100) < options->lookers)
+    if (options->lookers > 0 && ships && sim_random(world->sim, 100) < options->lookers)
         return application_way_at(WAY_FILE);
+    if (options->commands > 0 && ships && sim_random(world->sim, 100) < options->commands)
+        return application_way_at(WAY_COMMAND);
     return application_way_at(job % 4 == 3 ? WAY_SECOND_SIGNAL : WAY_FIRST_SIGNAL);
 }
 
@@ -361,8 +362,7 @@ static void do_register(struct scheduler *scheduler)
         alive += world->jobs[i].runs;
     if (world->job_count == WORLD_JOBS_MAX || alive >= JOBS_ALIVE_MAX)
         return;
-    request.job = world->job_count++;
-    job = &world->jobs[request.job];
+    job = &world->jobs[request.job = world->job_count++];
     snprintf(job->id, sizeof(job->id), "job-%u", request.job);
     job->node_mask = UINT32_C(1) << sim_random(sim, world->options.agents);
     if (sim_chance(sim, 3))
@@ -379,7 +379,7 @@ static void do_register(struct scheduler *scheduler)
     spec.project = texts + 7;
     spec.vcluster = texts + 15;
     job->way = way_draw(world, request.job);
-    if (world->options.ranks > 0 && !job->way->calls && !job->way->region && !job->way->looks &&
+    if (world->options.ranks > 0 && application_way_signals(job->way) &&
         sim_random(sim, 100) < world->options.ranks)
         rank_checks_draw(world, job);
     if (old != NULL) {

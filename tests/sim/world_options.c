@@ -73,6 +73,7 @@ static const struct option {
     OPTION(callers),
     OPTION(regions),
     OPTION(lookers),
+    OPTION(commands),
     OPTION(ranks),
     OPTION(barriers),
     OPTION(restores),
@@ -93,6 +94,7 @@ static const struct option {
     OPTION(domains),
     OPTION(witness),
     OPTION(streams),
+    OPTION(silence),
     OPTION(absent),
     OPTION(hang),
     OPTION(straggler),
@@ -308,4 +310,5 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     ret_options->lookers = next(&state, 3) == 0 ? 10 + (unsigned)next(&state, 91) : 0;
     ret_options->drills = next(&state, 3) == 0 ? 2 + (unsigned)next(&state, 8) : 0;
     ret_options->drill_trial = next(&state, 4) == 0 ? 1 + (unsigned)next(&state, 5) : 0;
+    ret_options->commands = next(&state, 3) == 0 ? 10 + (unsigned)next(&state, 91) : 0;
 }

@@ -1,11 +1,13 @@
 #!/usr/bin/python3
-"""Programs that know nothing of checkpoints, saved from outside by a real criu (ckpt-run --profile criu): a loop in C and one in Python, which read
+"""Programs that know nothing of checkpoints, saved from outside by a real criu (ckpt-run --profile criu), and by a real DMTCP where one is in PATH (its
+stand-in: tests/integration/test_transparent_way.py): a loop in C and one in Python, which read
 their input from a file, write another one and keep their sum in memory alone. They are killed at moments that a seed draws, with a checkpoint under
 way, and their result is that of an undisturbed run. Prints for how long they stood still. SEED chooses other moments. S3-004, S3-065."""
 import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -75,9 +77,9 @@ sys.exit(int(sys.argv[3]))
 """
 
 
-def expected():
+def expected(steps=LINES):
     totals = [0]
-    for line in range(LINES):
+    for line in range(steps):
         totals.append((totals[-1] * 31 + line) % MODULUS)
     return totals[1:]
 
@@ -87,7 +89,7 @@ def begin(agents="a"):
 
 
 class Loop:
-    def __init__(self, cluster, name, language="c", options=("--max-restarts", "20"), steps=LINES, status=7):
+    def __init__(self, cluster, name, language="c", options=("--max-restarts", "20"), steps=LINES, status=7, tool="criu"):
         self.cluster, self.name, self.out, self.gaps = cluster, name, cluster.dir / f"{name}.out", cluster.dir / f"{name}.gaps"
         entered = cluster.dir / f"{name}.in"
         entered.write_text("".join(f"{line}\n" for line in range(steps)))
@@ -98,7 +100,7 @@ class Loop:
             subprocess.run(["gcc", "-O1", "-pthread", "-o", cluster.dir / "loop", program], check=True)
             command = f"exec {cluster.dir}/loop {self.out} {self.gaps} {status} < {entered}"
         cluster.register(name, [("a", 1, MIB)])
-        self.job = cluster.run_job("a", name, ["sh", "-c", command], ("--profile", "criu", "--restart-on", "signal", *options))
+        self.job = cluster.run_job("a", name, ["sh", "-c", command], ("--profile", tool, "--restart-on", "signal", *options))
 
     def begun(self):
         all_run(self.cluster)
@@ -130,15 +132,21 @@ def fails(cluster, name):
     return ends_in(cluster, name, hint(cluster, name), (FAILED, TIMED_OUT), 30).detail
 
 
-def undisturbed_result(language, kills):
-    reason = criu_site.lacking()
+def lacking(tool):
+    if tool == "criu":
+        return criu_site.lacking()
+    return None if shutil.which("dmtcp_launch") else "no DMTCP in PATH: the stand-in of tests/integration alone"
+
+
+def undisturbed_result(language, kills, tool="criu", steps=LINES):
+    reason = lacking(tool)
     if reason is not None:
         return reason
     print(f"# SEED={SEED}")
     chance = random.Random(f"{SEED} {language}")
     with begin() as cluster:
         cluster.start()
-        loop = Loop(cluster, "loop", language).begun()
+        loop = Loop(cluster, "loop", language, tool=tool, steps=steps).begun()
         loop.completes()
         loop.steps_on()
         print(f"# {language}: stood still for {max(map(float, loop.gaps.read_text().split()), default=0):.0f} ms")
@@ -151,8 +159,8 @@ def undisturbed_result(language, kills):
             wait_until("it was started again", lambda n=starts: loop.starts() > n, 30)
             loop.steps_on()
         assert ends(loop.job, 90) == 7, loop.job.log.read_text()[-2000:]
-        assert [int(total) for total in loop.out.read_text().split()] == expected()
-        assert f"result {expected()[-1]}" in loop.job.log.read_text()
+        assert [int(total) for total in loop.out.read_text().split()] == expected(steps)
+        assert f"result {expected(steps)[-1]}" in loop.job.log.read_text()
         assert "from scratch" not in loop.job.log.read_text().split("started pid", 2)[2]
     return None
 
@@ -163,6 +171,14 @@ def a_loop_in_c_ends_with_the_result_of_an_undisturbed_run():
 
 def a_loop_in_python_does_too():
     return undisturbed_result("python", 2)
+
+
+def a_loop_with_threads_does_too_by_dmtcp():
+    return undisturbed_result("c", 1, "dmtcp", 4 * LINES)  # which saves for longer
+
+
+def a_loop_in_python_does_too_by_dmtcp():
+    return undisturbed_result("python", 1, "dmtcp", 4 * LINES)
 
 
 def its_ckpt_run_is_killed_in_a_checkpoint_and_it_goes_on():
@@ -353,7 +369,8 @@ def a_user_without_rights_saves_by_the_capabilities_of_criu():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([a_loop_in_c_ends_with_the_result_of_an_undisturbed_run, a_loop_in_python_does_too, its_ckpt_run_is_killed_in_a_checkpoint_and_it_goes_on,
+    sys.exit(tap([a_loop_in_c_ends_with_the_result_of_an_undisturbed_run, a_loop_in_python_does_too,
+                  a_loop_with_threads_does_too_by_dmtcp, a_loop_in_python_does_too_by_dmtcp, its_ckpt_run_is_killed_in_a_checkpoint_and_it_goes_on,
                   what_criu_cannot_save_is_said_and_goes_on, one_that_stops_with_its_checkpoint_goes_on_later, a_file_that_has_become_shorter_is_named_and_nothing_begins,
                   an_image_goes_on_on_another_node_that_was_booted_just_now, a_node_without_criu_says_so_and_begins_nothing,
                   a_user_without_rights_saves_by_the_capabilities_of_criu]))

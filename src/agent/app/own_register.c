@@ -121,6 +121,7 @@ static void request_pack(struct own_request *own)
                         ? CKPT__V1__STRATEGY__STRATEGY_AUTO
                         : message->strategy;
     spec.period_ms = message->period_ms;
+    spec.first_period_ms = message->first_period_ms;
     spec.requeue_policy = message->requeue_policy;
     spec.restart = message->restart;
     spec.restore = message->restore;

@@ -33,9 +33,9 @@ static void say_periods(const struct lsf_settings *settings)
                 "--period %um, or ckptctl update",
                 settings->period_min, settings->period_min);
     if (settings->first_period_min != 0)
-        run_say("-k: init=%u is not taken: the first checkpoint comes when it is worth its cost, "
-                "or the registered period is over",
-                settings->first_period_min);
+        run_say("-k: init=%u counts where the job is registered: ckpt-run register with the same "
+                "-k, or --first-period %um",
+                settings->first_period_min, settings->first_period_min);
 }
 
 int run_echkpnt_open(const struct run_options *options, const char *work_dir, struct err *err)

@@ -158,6 +158,7 @@ static void set_environment(void)
     set_id("LSB_RESTART_PGID", front.record.group);
     if (front.record.job[0] != '\0')
         setenv("LSB_OLD_JOBID", front.record.job, 1);
+    lsf_output_follow(&front.settings, front.allocation_id, front.record.job);
     free(line);
 }
 

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/agent/run/run_say.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
 
@@ -63,6 +64,34 @@ int lsf_output_prepare(const struct lsf_settings *settings, const char *allocati
                    "LSB_ECHKPNT_KEEP_OUTPUT keeps the output in %.256s, and that cannot be written "
                    "to: %s; name another folder with -k",
                    path, strerror(errno));
+}
+
+/* A name in DIR, and no way out of it. */
+static bool is_plain_name(const char *name)
+{
+    return name[0] != '\0' && strchr(name, '/') == NULL && strcmp(name, ".") != 0 &&
+           strcmp(name, "..") != 0;
+}
+
+void lsf_output_follow(const struct lsf_settings *settings, const char *allocation_id,
+                       const char *before)
+{
+    const char *job = lsf_job(allocation_id);
+    char from[KEPT_BYTES], to[KEPT_BYTES];
+    struct stat stat_of;
+
+    if (!settings->keep_output || !is_plain_name(before) || strcmp(before, job) == 0)
+        return;
+    snprintf(from, sizeof(from), "%s/%.255s", settings->folder, before);
+    snprintf(to, sizeof(to), "%s/%.255s", settings->folder, job);
+    if (lstat(from, &stat_of) != 0 || !S_ISDIR(stat_of.st_mode))
+        return;
+    (void)rmdir(to);
+    if (rename(from, to) != 0)
+        (void)mkdir(to, 0700);
+    else if (symlink(job, from) != 0)
+        run_say("%s is %s now, and cannot be found by its former name: %s", from, to,
+                strerror(errno));
 }
 
 static int turn_stream(const char *path, int flags, int stream)

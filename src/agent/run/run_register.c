@@ -45,8 +45,10 @@ static const char usage[] =
     "                     until your ckpt-run of it waits on each: then it starts on all\n"
     "  --strategy WHO     decides when it is checkpointed: auto, manual (ckpt-run hint) or none\n"
     "  --period D         it is checkpointed at least so often, from 1m\n"
-    "  -k TEXT            as bsub -k has it, \"DIR [init=MIN] [PERIOD] [method=NAME]\": PERIOD\n"
-    "                     counts here, and the same text stands in ckpt-run's line\n"
+    "  --first-period D   it is not checkpointed unasked before, from its start on, and then\n"
+    "                     once, until a checkpoint is complete; from 1m\n"
+    "  -k TEXT            as bsub -k has it, \"DIR [init=MIN] [PERIOD] [method=NAME]\": init and\n"
+    "                     PERIOD count here, and the same text stands in ckpt-run's line\n"
     "  --requeue WHEN     it is queued again after a failure: on_node_failure (the\n"
     "                     default), always or never\n"
     "  --restart WHO      starts it again when it has stopped: auto or manual (ckpt-run restart)\n"
@@ -56,7 +58,8 @@ static const char usage[] =
     "repeated:\n"
     "                     checkpoint_exit_code=85, WantCheckpointSignal=TRUE, CheckpointSig=TERM,\n"
     "                     transfer_checkpoint_files=a,b, ...; its profile is file then\n"
-    "  --profile WAY      how it is asked, as with ckpt-run; default: what ckpt-run says\n"
+    "  --profile WAY      how it is asked, as with ckpt-run; default: what ckpt-run says. What\n"
+    "                     -k would say stands below other options where the profile has it\n"
     "  --grace D          from SIGTERM to SIGKILL, at most 10m; default: the policy's\n"
     "  --target T         destination of its checkpoints; default: the cluster's\n"
     "  --continues ID     a stopped job of yours: its checkpoints become this one's, which begins\n"
@@ -67,29 +70,19 @@ static const char usage[] =
     "The exit code is 0, 3 when something that is named is not known, 4 when it was refused, 125\n"
     "when the agent or a leader of the cluster cannot be asked.\n";
 
-static const struct option options[] = {{"alloc", required_argument, NULL, 'a'},
-                                        {"tenant", required_argument, NULL, 't'},
-                                        {"project", required_argument, NULL, 'p'},
-                                        {"vcluster", required_argument, NULL, 'v'},
-                                        {"walltime", required_argument, NULL, 'w'},
-                                        {"gpus", required_argument, NULL, 'g'},
-                                        {"profile", required_argument, NULL, 'y'},
-                                        {"grace", required_argument, NULL, 'r'},
-                                        {"target", required_argument, NULL, 'd'},
-                                        {"continues", required_argument, NULL, 'c'},
-                                        {"node", required_argument, NULL, 'n'},
-                                        {"strategy", required_argument, NULL, 'S'},
-                                        {"period", required_argument, NULL, 'P'},
-                                        {"echkpnt", required_argument, NULL, 'k'},
-                                        {"requeue", required_argument, NULL, 'q'},
-                                        {"restart", required_argument, NULL, 'R'},
-                                        {"restore", required_argument, NULL, 'o'},
-                                        {"staging", required_argument, NULL, 'G'},
-                                        {"attr", required_argument, NULL, 'A'},
-                                        {"on-hang", required_argument, NULL, 'H'},
-                                        {"socket", required_argument, NULL, 's'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
+static const struct option options[] = {
+    {"alloc", required_argument, NULL, 'a'},    {"tenant", required_argument, NULL, 't'},
+    {"project", required_argument, NULL, 'p'},  {"vcluster", required_argument, NULL, 'v'},
+    {"walltime", required_argument, NULL, 'w'}, {"gpus", required_argument, NULL, 'g'},
+    {"profile", required_argument, NULL, 'y'},  {"grace", required_argument, NULL, 'r'},
+    {"target", required_argument, NULL, 'd'},   {"continues", required_argument, NULL, 'c'},
+    {"node", required_argument, NULL, 'n'},     {"strategy", required_argument, NULL, 'S'},
+    {"period", required_argument, NULL, 'P'},   {"first-period", required_argument, NULL, 'F'},
+    {"echkpnt", required_argument, NULL, 'k'},  {"requeue", required_argument, NULL, 'q'},
+    {"restart", required_argument, NULL, 'R'},  {"restore", required_argument, NULL, 'o'},
+    {"staging", required_argument, NULL, 'G'},  {"attr", required_argument, NULL, 'A'},
+    {"on-hang", required_argument, NULL, 'H'},  {"socket", required_argument, NULL, 's'},
+    {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
 
 static int take_number(const char *name, enum number_kind kind, uint64_t max, uint64_t *ret_number,
                        struct err *err)
@@ -207,23 +200,44 @@ static int take_word(int option, Ckpt__V1__RegisterOwnJobRequest *request, struc
     }
 }
 
-/* LSF's period is in minutes. */
+/* LSF's periods are in minutes. below: what was said already stands. */
+static int take_lsf_periods(const char *text, bool below, Ckpt__V1__RegisterOwnJobRequest *request,
+                            struct err *err)
+{
+    struct lsf_settings settings;
+
+    if (lsf_settings_parse(text, NULL, &settings, err) != 0)
+        return -1;
+    if (settings.period_min != 0 && !(below && request->period_ms != 0))
+        request->period_ms = (uint64_t)settings.period_min * 60 * 1000;
+    if (settings.first_period_min != 0 && !(below && request->first_period_ms != 0))
+        request->first_period_ms = (uint64_t)settings.first_period_min * 60 * 1000;
+    return 0;
+}
+
 static int take_lsf(Ckpt__V1__RegisterOwnJobRequest *request, struct err *err)
 {
     static char by_command[] = "exec";
-    struct lsf_settings settings;
 
-    if (lsf_settings_parse(optarg, NULL, &settings, err) != 0)
-        return -1;
-    if (settings.first_period_min != 0)
-        return err_set(err, ERR_INVALID,
-                       "-k: init=%" PRIu32 " cannot be registered: the first checkpoint comes when "
-                       "it is worth its cost, or the period is over; leave it out",
-                       settings.first_period_min);
     request->profile = by_command;
-    if (settings.period_min != 0)
-        request->period_ms = (uint64_t)settings.period_min * 60 * 1000;
-    return 0;
+    return take_lsf_periods(optarg, false, request, err);
+}
+
+/* A site's periods, as CHKPNT_PERIOD and CHKPNT_INITPERIOD of LSF's profiles. word: as --profile
+ * has it; NULL: none is named. */
+static int take_profile_periods(const char *word, Ckpt__V1__RegisterOwnJobRequest *request,
+                                struct err *err)
+{
+    struct profile profile = {.about = NULL};
+    struct err why;
+    int result = 0;
+
+    if (word == NULL || profile_open(&profile, word, &why) != 0) /* a way of asking is no file */
+        result = 0;
+    else if (profile.echkpnt[0] != '\0')
+        result = take_lsf_periods(profile.echkpnt, true, request, err);
+    profile_close(&profile);
+    return result;
 }
 
 /* The cluster knows ways of asking alone: the rest of a profile is for the start. */
@@ -274,6 +288,9 @@ static int take_option(int option, Ckpt__V1__RegisterOwnJobRequest *request, con
         return take_on_hang(&request->on_hang, err);
     case 'P':
         return take_number("--period", NUMBER_DURATION, WALLTIME_MAX_MS, &request->period_ms, err);
+    case 'F':
+        return take_number("--first-period", NUMBER_DURATION, WALLTIME_MAX_MS,
+                           &request->first_period_ms, err);
     case 'k':
         return take_lsf(request, err);
     case 'n':
@@ -299,6 +316,9 @@ static int check_whole(int argc, const Ckpt__V1__RegisterOwnJobRequest *request,
     if (request->period_ms != 0 && request->period_ms < PERIOD_MIN_MS)
         return err_set(err, ERR_INVALID, "--period is %" PRIu64 " ms, must be at least 1m",
                        request->period_ms);
+    if (request->first_period_ms != 0 && request->first_period_ms < PERIOD_MIN_MS)
+        return err_set(err, ERR_INVALID, "--first-period is %" PRIu64 " ms, must be at least 1m",
+                       request->first_period_ms);
     return 0;
 }
 
@@ -366,7 +386,7 @@ static int ask_agent(const Ckpt__V1__RegisterOwnJobRequest *request, const char 
 int run_register(int argc, char **argv)
 {
     Ckpt__V1__RegisterOwnJobRequest request = CKPT__V1__REGISTER_OWN_JOB_REQUEST__INIT;
-    const char *socket = RUN_DEFAULT_SOCKET;
+    const char *socket = RUN_DEFAULT_SOCKET, *profile = NULL;
     struct err err = {0};
     int option, result = 0;
 
@@ -375,8 +395,11 @@ int run_register(int argc, char **argv)
             fputs(usage, stdout);
             return EXIT_SUCCESS;
         }
+        profile = option == 'y' ? optarg : profile;
         result = take_option(option, &request, &socket, &err);
     }
+    if (result == 0)
+        result = take_profile_periods(profile, &request, &err);
     if (result == 0)
         result = check_whole(argc, &request, &err);
     if (result != 0) {

@@ -331,6 +331,16 @@ static int restart_trial(struct trial *trial)
     return 0;
 }
 
+static bool saves_by_command(const struct trial *trial)
+{
+    static const char option[] = "--checkpoint-cmd";
+
+    for (char **at = trial->typed; *at != NULL && strcmp(*at, "--") != 0; at++)
+        if (strncmp(*at, option, sizeof(option) - 1) == 0)
+            return true;
+    return false;
+}
+
 /* The lines before say why, if its agent got as far as asking. */
 static int fail_checkpoint(const struct trial *trial)
 {
@@ -338,6 +348,9 @@ static int fail_checkpoint(const struct trial *trial)
 
     (void)try_site_said(&trial->site, "hint", said);
     snprintf(what, sizeof(what), "no checkpoint was taken%s%s", said[0] == '\0' ? "" : ": ", said);
+    if (saves_by_command(trial))
+        return fail_trial(what, "its command must be able to save so early: --after says when it "
+                                "is asked");
     return fail_trial(what, "ckptctl profile list has programs that are known; --checkpoint-cmd "
                             "CMD saves one from outside");
 }

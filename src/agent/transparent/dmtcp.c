@@ -3,10 +3,14 @@
  *   prepare  a coordinator for this start alone, by ckpt-run, which is outside of the job's control
  *            group: one that is frozen or killed with the job would take the image along
  *   become   dmtcp_launch COMMAND, or dmtcp_restart IMAGES
- *   save     dmtcp_command -c, and then only the facts count: the coordinator says RUNNING=yes of
- *            as many processes as before, and a folder that was empty has an image of each by its
- *            final name. They are moved into the checkpoint: the next ones have the same names.
+ *   save     dmtcp_command -c, and then only the facts count. The coordinator says RUNNING=yes, its
+ *            restart script says how many processes stood still together, and a folder that was
+ *            empty has so many images by their final names. They are moved into the checkpoint: the
+ *            next ones have the same names. Processes that have ended since the question are none
+ *            of them, those that a shell has begun since then are.
  *
+ * Shapes   an image ckpt_NAME.dmtcp may have a folder ckpt_NAME_files beside it, with what has no
+ *          path any more. dmtcp_restart looks for that where the next images are to be written.
  * Errors   none of its exit codes counts: they are 0 also where nothing was written.
  * Absent   an end of what it has begun: a checkpoint that is not wanted any more is written, and
  *          nobody takes it. The next save is refused until it is done.
@@ -16,6 +20,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -37,6 +42,9 @@
 #define HOST        "127.0.0.1"
 #define IMAGE_BEGIN "ckpt_"
 #define IMAGE_END   ".dmtcp"
+#define FILES_END   "_files"
+#define SCRIPT_NAME "dmtcp_restart_script.sh"
+#define SCRIPT_SAYS "# Number of processes in the computation = "
 
 enum {
     LIMIT_MS = 5000, /* of a word with the coordinator */
@@ -46,6 +54,8 @@ enum {
     IMAGES_MAX = 1024,
     STATM_BYTES = 256,
     COPY_BYTES = 1 << 20,
+    SCRIPT_BYTES = 1 << 16,
+    FOLDERS_OPEN_MAX = 16,
     ROOM_PERCENT = 110 /* of what the processes have in memory */
 };
 
@@ -215,17 +225,18 @@ static int each_image(const char *path, image_fn *each, void *data, struct err *
     return result == 0 ? count : -1;
 }
 
-/* All of it: half an image of before, and the script that DMTCP writes. */
+static int remove_one(const char *path, const struct stat *stat_of, int kind, struct FTW *at)
+{
+    (void)stat_of;
+    if (at->level > 0)
+        (void)(kind == FTW_DP ? rmdir(path) : unlink(path));
+    return 0;
+}
+
+/* All of it: half an image of before, folders and links beside images, and DMTCP's script. */
 static void clear_folder(const char *path)
 {
-    DIR *folder = opendir(path);
-    const struct dirent *entry;
-
-    while (folder != NULL && (entry = readdir(folder)) != NULL)
-        if (entry->d_name[0] != '.')
-            (void)unlinkat(dirfd(folder), entry->d_name, 0);
-    if (folder != NULL)
-        closedir(folder);
+    (void)nftw(path, remove_one, FOLDERS_OPEN_MAX, FTW_PHYS | FTW_DEPTH);
 }
 
 static int copy_bytes(int from, int to)
@@ -241,19 +252,12 @@ static int copy_bytes(int from, int to)
     return result;
 }
 
-/* Its folder may be of another file system. */
-static int take_image(int folder, const char *name, void *data, struct err *err)
+static int take_copy(int folder, const char *name, int to, struct err *err)
 {
-    const int *to = data;
-    int from, into, result;
+    int from = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int into = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int result;
 
-    if (renameat(folder, name, *to, name) == 0)
-        return 0;
-    if (errno != EXDEV)
-        return err_set(err, ERR_IO, "%s cannot be moved into the checkpoint: %s", name,
-                       strerror(errno));
-    from = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    into = openat(*to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     result = from < 0 || into < 0 ? -1 : copy_bytes(from, into);
     if (result != 0)
         (void)err_set(err, ERR_FULL, "%s cannot be copied into the checkpoint: %s", name,
@@ -264,6 +268,54 @@ static int take_image(int folder, const char *name, void *data, struct err *err)
         close(into);
     (void)unlinkat(folder, name, 0);
     return result;
+}
+
+/* Files alone lie in it. */
+static int take_folder_copy(int folder, const char *name, int to, struct err *err)
+{
+    int from = openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    int into = mkdirat(to, name, 0700) != 0
+                   ? -1
+                   : openat(to, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    DIR *files = from < 0 ? NULL : fdopendir(from);
+    const struct dirent *entry;
+    int result = files == NULL || into < 0 ? -1 : 0;
+
+    if (result != 0)
+        (void)err_set(err, ERR_IO, "%s cannot be copied into the checkpoint: %s", name,
+                      strerror(errno));
+    while (result == 0 && (entry = readdir(files)) != NULL)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            result = take_copy(from, entry->d_name, into, err);
+    if (into >= 0)
+        close(into);
+    if (files != NULL)
+        closedir(files);
+    return result;
+}
+
+/* Beside ckpt_NAME.dmtcp. */
+static void name_files(const char *image, char ret_name[PATH_MAX])
+{
+    snprintf(ret_name, PATH_MAX, "%.*s" FILES_END, (int)(strlen(image) - strlen(IMAGE_END)), image);
+}
+
+/* Its folder may be of another file system. */
+static int take_image(int folder, const char *name, void *data, struct err *err)
+{
+    const int to = *(const int *)data;
+    char files[PATH_MAX];
+
+    name_files(name, files);
+    if (renameat(folder, files, to, files) != 0 && errno == EXDEV &&
+        take_folder_copy(folder, files, to, err) != 0)
+        return -1;
+    if (renameat(folder, name, to, name) == 0)
+        return 0;
+    if (errno == EXDEV)
+        return take_copy(folder, name, to, err);
+    return err_set(err, ERR_IO, "%s cannot be moved into the checkpoint: %s", name,
+                   strerror(errno));
 }
 
 /* ---- save ---- */
@@ -303,22 +355,56 @@ static int check_room(const struct tool_save *save, const char *images, struct e
                          needs, has);
 }
 
-/* One look: 1 when all is there. */
-static int is_written(const char *port, const char *images, unsigned peers, struct err *err)
+/* So many processes the coordinator has made stand still together, whose images are there; 0: its
+ * script is not there yet. */
+static unsigned long saved_processes(const char *images)
+{
+    char path[PATH_MAX], *text = check_calloc(1, SCRIPT_BYTES + 1);
+    const char *says = NULL;
+    unsigned long count = 0;
+    int fd = -1;
+
+    if (snprintf(path, sizeof(path), "%s/" SCRIPT_NAME, images) < (int)sizeof(path))
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && read(fd, text, SCRIPT_BYTES) > 0)
+        says = strstr(text, SCRIPT_SAYS);
+    if (says != NULL && strchr(says, '\n') != NULL)
+        count = strtoul(says + strlen(SCRIPT_SAYS), NULL, 10);
+    if (fd >= 0)
+        close(fd);
+    free(text);
+    return count;
+}
+
+/* One look: how many images there are, when all are; else 0. */
+static int is_written(const char *port, const char *images, struct err *err)
 {
     struct state state;
+    int count;
 
     if (ask_state(port, &state, err) != 0)
         return -1;
-    if (state.peers != peers)
-        return err_set(
-            err, ERR_UNAVAILABLE,
-            "it had %u processes when it was asked, and has %u now: the checkpoint holds "
-            "not all of them",
-            peers, state.peers);
-    return state.running && each_image(images, NULL, NULL, err) == (int)peers;
+    if (state.peers == 0)
+        return err_set(err, ERR_UNAVAILABLE, "it has ended while DMTCP saved it");
+    count = each_image(images, NULL, NULL, err);
+    return state.running && count > 0 && (unsigned long)count == saved_processes(images) ? count
+                                                                                         : 0;
 }
 
+/* -1: it is, and whether the program waits for the end of it. */
+static int say_late(const char *port, const char *images, unsigned peers, struct err *err)
+{
+    const int written = each_image(images, NULL, NULL, err);
+    const unsigned long saved = saved_processes(images);
+    struct state state = {.running = true};
+
+    (void)ask_state(port, &state, err);
+    return err_set(err, ERR_TIMEOUT, "DMTCP has written %d of %lu images by the deadline%s",
+                   written, saved == 0 ? peers : saved,
+                   state.running ? "" : ", and the program still stands still for it");
+}
+
+/* How many there are. */
 static int await_images(const struct tool_save *save, const char *port, const char *images,
                         unsigned peers, struct err *err)
 {
@@ -327,20 +413,19 @@ static int await_images(const struct tool_save *save, const char *port, const ch
 
         if (save->unwanted())
             return err_set(err, ERR_REFUSED, "the checkpoint is not wanted any more");
-        written = is_written(port, images, peers, err);
+        written = is_written(port, images, err);
         if (written != 0)
-            return written > 0 ? 0 : -1;
+            return written;
         (void)poll(NULL, 0, LOOK_MS);
     }
-    return err_set(err, ERR_TIMEOUT, "DMTCP has written %d of %u images by the deadline",
-                   each_image(images, NULL, NULL, err), peers);
+    return say_late(port, images, peers, err);
 }
 
 static int dmtcp_save(const struct tool_save *save, struct err *err)
 {
     char port[PORT_BYTES], images[PATH_MAX];
     struct state state;
-    int folder, result;
+    int folder, count, result;
 
     path_in(save->work_dir, "images", images);
     read_port(save->work_dir, port);
@@ -348,17 +433,21 @@ static int dmtcp_save(const struct tool_save *save, struct err *err)
         return -1;
     if (!state.running || state.peers == 0 || state.peers > IMAGES_MAX)
         return err_set(err, ERR_BUSY,
-                       state.running ? "its coordinator knows %u processes"
-                                     : "DMTCP still writes a checkpoint of before, of %u processes",
+                       state.running
+                           ? "its coordinator knows %u processes"
+                           : "DMTCP still writes a checkpoint of before, of %u processes: "
+                             "where that never ends, kill the program, and it begins "
+                             "from the last one",
                        state.peers);
     clear_folder(images);
     tell_checkpoint(port);
-    if (await_images(save, port, images, state.peers, err) != 0)
+    count = await_images(save, port, images, state.peers, err);
+    if (count < 0)
         return -1;
     folder = open(save->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
         return err_set(err, ERR_IO, "%s: %s", save->folder, strerror(errno));
-    result = each_image(images, take_image, &folder, err) == (int)state.peers ? 0 : -1;
+    result = each_image(images, take_image, &folder, err) == count ? 0 : -1;
     close(folder);
     return result;
 }
@@ -368,8 +457,22 @@ static int dmtcp_save(const struct tool_save *save, struct err *err)
 struct words {
     char **line;
     size_t count;
-    const char *folder;
+    const char *folder, *images; /* from which, and where the next ones are to be written */
 };
+
+/* A link is enough for the start, and is removed before the next images are written. */
+static int lead_to_files(const struct words *words, const char *image, struct err *err)
+{
+    char name[PATH_MAX], from[PATH_MAX], to[PATH_MAX];
+
+    name_files(image, name);
+    if (snprintf(from, sizeof(from), "%s/%s", words->folder, name) >= (int)sizeof(from) ||
+        snprintf(to, sizeof(to), "%s/%s", words->images, name) >= (int)sizeof(to))
+        return err_set(err, ERR_INVALID, "the path of %s is too long", name);
+    if (access(from, F_OK) != 0 || symlink(from, to) == 0)
+        return 0;
+    return err_set(err, ERR_IO, "%s cannot be made in the work folder: %s", name, strerror(errno));
+}
 
 static int add_image(int folder, const char *name, void *data, struct err *err)
 {
@@ -382,7 +485,7 @@ static int add_image(int folder, const char *name, void *data, struct err *err)
         return err_set(err, ERR_FULL, "it has more than %d images", IMAGES_MAX);
     snprintf(path, size, "%s/%s", words->folder, name);
     words->line[words->count++] = path;
-    return 0;
+    return lead_to_files(words, name, err);
 }
 
 static void dmtcp_become(const struct tool_start *start)
@@ -396,6 +499,7 @@ static void dmtcp_become(const struct tool_start *start)
 
     while (start->command[count] != NULL)
         count++;
+    words.images = images;
     words.line = check_calloc(count + IMAGES_MAX + 8, sizeof(*words.line));
     errno = ENOENT;
     read_port(start->work_dir, port);
@@ -414,6 +518,8 @@ static void dmtcp_become(const struct tool_start *start)
         words.line[words.count++] = plain;
     for (size_t i = 0; anew && i < count; i++)
         words.line[words.count++] = start->command[i];
+    if (!anew)
+        clear_folder(images);
     if (!anew && each_image(start->restore_dir, add_image, &words, &err) <= 0) {
         errno = ENOENT;
         return;

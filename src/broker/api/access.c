@@ -83,10 +83,13 @@ enum { OWN_GRACE_MAX_MS = 600000, OWN_PERIOD_MIN_MS = 60000, OWN_WRONG_BYTES = 2
 /* What a user may say of an own job, and of its nodes; all else, also what is added to the messages
  * later, is for schedulers and operators. `continues` names an own job as well: the state refuses
  * one of another owner. */
-static const char *const own_fields[] = {
-    "allocation_id",  "tenant",  "project",     "vcluster",   "owner",     "profile",   "nodes",
-    "strategy",       "restore", "walltime_ms", "grace_ms",   "target_id", "continues", "period_ms",
-    "requeue_policy", "restart", "staging",     "attributes", "on_hang",   NULL};
+static const char *const own_fields[] = {"allocation_id", "tenant",          "project",
+                                         "vcluster",      "owner",           "profile",
+                                         "nodes",         "strategy",        "restore",
+                                         "walltime_ms",   "grace_ms",        "target_id",
+                                         "continues",     "period_ms",       "requeue_policy",
+                                         "restart",       "staging",         "attributes",
+                                         "on_hang",       "first_period_ms", NULL};
 static const char *const own_node_fields[] = {"node_id", "gpu_count", NULL};
 
 static bool field_given(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
@@ -204,6 +207,8 @@ static const char *own_wrong(const struct rpc_peer *peer, const struct fsm *fsm,
         return "grace_ms must be at most 600000 (10 min)";
     if (spec->period_ms != 0 && spec->period_ms < OWN_PERIOD_MIN_MS)
         return "period_ms must be at least 60000 (1 min), or 0";
+    if (spec->first_period_ms != 0 && spec->first_period_ms < OWN_PERIOD_MIN_MS)
+        return "first_period_ms must be at least 60000 (1 min), or 0";
     if (!own_starts(request))
         return "a job of several nodes is started by the broker: neither restart manual nor "
                "requeue "

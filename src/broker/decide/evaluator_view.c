@@ -347,6 +347,12 @@ static bool active_waits(const struct fsm *fsm, const struct fsm_allocation *all
            fsm_checkpoint_put_off(active);
 }
 
+/* Its next checkpoint is the first one, for which a time was said. */
+static bool is_first(const struct fsm_allocation *allocation)
+{
+    return allocation->first_period_ms != 0 && allocation->last_complete_id == 0;
+}
+
 /* What stands for or against a checkpoint without being a number. */
 static uint32_t flags_of(const struct fsm *fsm, const struct fsm_allocation *allocation,
                          const struct fsm_target *target)
@@ -365,6 +371,8 @@ static uint32_t flags_of(const struct fsm *fsm, const struct fsm_allocation *all
         flags |= EVAL_FLAG_NOT_AUTO;
     if (allocation->walltime_asked)
         flags |= EVAL_FLAG_WALLTIME_DONE;
+    if (is_first(allocation))
+        flags |= EVAL_FLAG_FIRST;
     if (allocation->borrowed_count > 0)
         flags |= EVAL_FLAG_RECLAIMABLE;
     if (allocation->sensitive)
@@ -405,7 +413,8 @@ static void fill_row(const struct evaluator_cycle *cycle, const struct fsm *fsm,
     view->kill_per_s[row] = 0;
     view->walltime_left_s[row] = walltime_left_s(allocation, cycle->now_ms);
     view->write_quantile_s[row] = 0;
-    view->period_s[row] = (double)allocation->period_ms / 1e3;
+    view->period_s[row] =
+        (double)(is_first(allocation) ? allocation->first_period_ms : allocation->period_ms) / 1e3;
     view->usd_per_gb_month[row] =
         target != NULL ? (double)target->cost_micro_usd_per_gb_month * MICRO : 0;
     view->waiting_gain_gpu_s[row] =

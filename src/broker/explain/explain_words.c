@@ -38,7 +38,9 @@ const char *explain_flags(uint32_t flags, char *text, size_t size)
                  {EVAL_FLAG_SENSITIVE, "sensitive"},
                  {EVAL_FLAG_UNHEALTHY, "unhealthy"},
                  {EVAL_FLAG_WAITING, "waiting"},
-                 {EVAL_FLAG_STAYS, "stays"}};
+                 {EVAL_FLAG_STAYS, "stays"},
+                 {EVAL_FLAG_DOUBTED, "doubted"},
+                 {EVAL_FLAG_FIRST, "first"}};
     size_t used = 0;
 
     CHECK(size > 0);
@@ -179,12 +181,16 @@ static void guard_intervals(const struct explained *explained, char *min_text, c
     bool own = (explained->view.flags[0] & EVAL_FLAG_SENSITIVE) != 0;
     double min_s = own ? policy->sensitive_min_interval_s : policy->min_interval_s;
     double max_s = own ? policy->sensitive_max_interval_s : policy->max_interval_s;
+    bool first = (explained->view.flags[0] & EVAL_FLAG_FIRST) != 0;
     bool blocks = attempt_holds(explained) && !eval_verdict_fires(explained->verdict);
     double age_s = explained->view.age_s[0], attempt_s;
 
+    if (first)
+        min_s = fmax(min_s, explained->view.period_s[0]);
     snprintf(min_text, EXPLAIN_TEXT_BYTES,
-             "min_interval: %s (%.1f s of progress at stake, at least %.1f s between two)",
-             ok_or_blocks(!(age_s < min_s)), age_s, min_s);
+             "min_interval: %s (%.1f s of progress at stake, at least %.1f s %s)",
+             ok_or_blocks(!(age_s < min_s)), age_s, min_s,
+             first ? "before the first one" : "between two");
     if (attempt_age_s(explained, &attempt_s))
         snprintf(
             attempt_text, EXPLAIN_TEXT_BYTES,

@@ -26,16 +26,23 @@ static const char program_text[] =
     "        [ \"$how\" = gone ] && { echo 'Error: cannot connect'; exit 2; }\n"
     "        peers=2; running=yes\n"
     "        [ \"$how\" = busy ] && running=no\n"
-    "        [ \"$how\" = 'loses one' ] && [ -e $SITE/asked ] && peers=1\n"
+    "        [ \"$how\" = stuck ] && [ -e $SITE/asked ] && running=no\n"
+    "        [ \"$how\" = ended ] && [ -e $SITE/asked ] && peers=0\n"
     "        echo Status...; echo NUM_PEERS=$peers; echo RUNNING=$running; exit 0\n"
     "    fi\n"
+    "    script() { echo \"# Number of processes in the computation = $1\" > $images/of_7.sh;\n"
+    "        ln -s of_7.sh $images/dmtcp_restart_script.sh; }\n"
     "    echo x >> $SITE/asked; [ -e $images/ckpt_a_1.dmtcp ] && echo old > $SITE/old\n"
     "    case $how in\n"
-    "    lies) ;;\n"
-    "    half) echo 1 > $images/ckpt_a_1.dmtcp; echo 2 > $images/ckpt_a_2.dmtcp.temp;;\n"
-    "    slow) (sleep 0.3; echo 2 > $images/ckpt_a_2.dmtcp) > /dev/null 2>&1 &\n"
+    "    lies | stuck | ended) ;;\n"
+    "    half) script 2; echo 1 > $images/ckpt_a_1.dmtcp; echo 2 > $images/ckpt_a_2.dmtcp.temp;;\n"
+    "    fewer) script 1; echo 1 > $images/ckpt_a_1.dmtcp;;\n"
+    "    more) script 3; echo 1 > $images/ckpt_a_1.dmtcp; echo 2 > $images/ckpt_a_2.dmtcp;;\n"
+    "    'no script') echo 1 > $images/ckpt_a_1.dmtcp; echo 2 > $images/ckpt_a_2.dmtcp;;\n"
+    "    slow) script 2; (sleep 0.3; echo 2 > $images/ckpt_a_2.dmtcp) > /dev/null 2>&1 &\n"
     "        echo 1 > $images/ckpt_a_1.dmtcp;;\n"
-    "    *) echo 1 > $images/ckpt_a_1.dmtcp; echo 2 > $images/ckpt_a_2.dmtcp;;\n"
+    "    *) script 2; echo 1 > $images/ckpt_a_1.dmtcp; echo 2 > $images/ckpt_a_2.dmtcp;\n"
+    "        mkdir $images/ckpt_a_1_files; echo no path > $images/ckpt_a_1_files/1;;\n"
     "    esac; exit 0;;\n"
     "*) echo \"$DMTCP_COORD_HOST:$DMTCP_COORD_PORT $@\" > $SITE/line;;\n"
     "esac\n";
@@ -94,6 +101,14 @@ static void remove_file(const char *name)
     (void)unlink(path);
 }
 
+static void remove_folder(const char *name)
+{
+    char path[128];
+
+    path_of(name, path);
+    (void)rmdir(path);
+}
+
 static bool is_unwanted(void)
 {
     return not_wanted;
@@ -120,6 +135,8 @@ static int save_as(const char *how, uint64_t within_ms)
     remove_file("old");
     remove_file("saved/ckpt_a_1.dmtcp");
     remove_file("saved/ckpt_a_2.dmtcp");
+    remove_file("saved/ckpt_a_1_files/1");
+    remove_folder("saved/ckpt_a_1_files");
     memset(&err, 0, sizeof(err));
     return tool_find("dmtcp")->save(&save, &err);
 }
@@ -131,8 +148,13 @@ static void its_images_are_moved_into_the_checkpoint(void **state)
         assert_int_equal(save_as(generation == 0 ? "works" : "slow", 5000), 0);
         assert_true(there_is("saved/ckpt_a_1.dmtcp") && there_is("saved/ckpt_a_2.dmtcp"));
         assert_false(there_is("ckpt-dmtcp/images/ckpt_a_1.dmtcp"));
+        assert_int_equal(there_is("saved/ckpt_a_1_files/1"), generation == 0);
+        assert_false(there_is("ckpt-dmtcp/images/ckpt_a_1_files"));
         assert_false(there_is("old"));
     }
+    /* a process has ended between the question and the moment when all stood still */
+    assert_int_equal(save_as("fewer", 5000), 0);
+    assert_true(there_is("saved/ckpt_a_1.dmtcp") && !there_is("saved/ckpt_a_2.dmtcp"));
 }
 
 static void what_it_says_is_not_believed(void **state)
@@ -141,7 +163,10 @@ static void what_it_says_is_not_believed(void **state)
         const char *how, *reason;
     } rows[] = {{"lies", "DMTCP has written 0 of 2 images by the deadline"},
                 {"half", "DMTCP has written 1 of 2 images by the deadline"},
-                {"loses one", "it had 2 processes when it was asked, and has 1 now"},
+                {"no script", "DMTCP has written 2 of 2 images by the deadline"},
+                {"more", "DMTCP has written 2 of 3 images by the deadline"},
+                {"stuck", "of 2 images by the deadline, and the program still stands still"},
+                {"ended", "it has ended while DMTCP saved it"},
                 {"busy", "DMTCP still writes a checkpoint of before, of 2 processes"},
                 {"gone", "its coordinator does not answer at port 7779"}};
 
@@ -150,7 +175,7 @@ static void what_it_says_is_not_believed(void **state)
         assert_int_equal(save_as(rows[i].how, 400), -1);
         assert_contains(err.text, rows[i].reason);
         assert_false(there_is("saved/ckpt_a_1.dmtcp"));
-        assert_int_equal(there_is("asked"), i < 3); /* the last two are not asked at all */
+        assert_int_equal(there_is("asked"), i < 6); /* the last two are not asked at all */
     }
     write_file("ckpt-dmtcp/images/ckpt_a_1.dmtcp", "of before", 0600);
     assert_int_equal(save_as("lies", 300), -1);
@@ -189,6 +214,7 @@ static void each_start_has_a_coordinator_of_its_own(void **state)
         assert_contains(read_text("line"), "127.0.0.1:7779 -q -j --ckptdir ");
         assert_contains(read_text("line"),
                         again == 0 ? "--no-gzip ./solver a b" : "/saved/ckpt_a_1.dmtcp");
+        assert_int_equal(there_is("ckpt-dmtcp/images/ckpt_a_1_files/1"), again);
     }
 }
 

@@ -1,6 +1,6 @@
 /* LSF's words of a job that is saved from outside: bsub -k's text, the variables, lsf.conf, the
  * programs that they lead to, and the lines with which these are run. */
-#include "src/agent/run/run_lsf.h"
+#include "src/agent/run/run_lsf_output.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -320,6 +320,47 @@ static void output_is_kept_by_a_y(void **state)
     assert_false(found("d").keep_output);
 }
 
+static const char *link_of(const char *name)
+{
+    static char to[64];
+    ssize_t length = readlink(below(name), to, sizeof(to) - 1);
+
+    to[length < 0 ? 0 : length] = '\0';
+    return to;
+}
+
+/* S3-068: what a job has left follows it to a new id, and is found by each id that it had. */
+static void a_new_id_gets_the_folder_of_the_one_before(void **state)
+{
+    struct lsf_settings settings;
+    struct err err = {0};
+
+    (void)state;
+    settings = found("ck");
+    lsf_output_follow(&settings, "456", "123"); /* nothing is kept */
+    assert_int_not_equal(access(below("ck"), F_OK), 0);
+    setenv("LSB_ECHKPNT_KEEP_OUTPUT", "Y", 1);
+    settings = found("ck");
+    assert_int_equal(lsf_output_prepare(&settings, "123", &err), 0);
+    put_file("ck/123/echkpnt.out", "saved", 0600);
+    assert_int_equal(lsf_output_prepare(&settings, "456", &err), 0);
+    lsf_output_follow(&settings, "456", "123");
+    assert_string_equal(link_of("ck/123"), "456");
+    assert_int_equal(access(below("ck/456/echkpnt.out"), F_OK), 0);
+    lsf_output_follow(&settings, "456", "456");
+    lsf_output_follow(&settings, "456", "../ck");
+    lsf_output_follow(&settings, "457", "123"); /* another job has taken it by now */
+    assert_string_equal(link_of("ck/456"), "");
+    lsf_output_follow(&settings, "789", "456");
+    assert_string_equal(link_of("ck/456"), "789");
+    assert_int_equal(access(below("ck/123/echkpnt.out"), F_OK), 0);
+    assert_int_equal(lsf_output_prepare(&settings, "5", &err), 0);
+    put_file("ck/5/echkpnt.out", "own", 0600);
+    lsf_output_follow(&settings, "5", "789");
+    assert_string_equal(link_of("ck/789"), "");
+    assert_int_equal(access(below("ck/5/echkpnt.out"), F_OK), 0);
+}
+
 static void variables_are_lsfs(void **state)
 {
     struct lsf_settings settings;
@@ -352,6 +393,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_program_that_cannot_be_run_is_named_with_its_folder,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(output_is_kept_by_a_y, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_new_id_gets_the_folder_of_the_one_before, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(variables_are_lsfs, set_up, tear_down),
     };
 

@@ -423,6 +423,8 @@ static void an_agent_registers_a_job_of_a_user_on_its_own_node_only(void **state
     OWN("n1", own_spec.started_at_ms = 1, "started_at_ms");
     OWN("n1", own_spec.period_ms = 59999, "period_ms");
     OWN("n1", own_spec.period_ms = 60000, NULL);
+    OWN("n1", own_spec.first_period_ms = 59999, "first_period_ms");
+    OWN("n1", own_spec.first_period_ms = 60000, NULL);
     OWN("n1", own_spec.checkpoint_timeout_ms = 1, "checkpoint_timeout_ms");
     OWN("n1", own_spec.write_bytes_per_s = 1, "write_bytes_per_s");
 #undef OWN

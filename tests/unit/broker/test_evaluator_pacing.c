@@ -1,4 +1,5 @@
-/* A cycle in which more fire than the targets can take (D-001, D-002). */
+/* A cycle in which more fire than the targets can take (D-001, D-002), and when a job may fire for
+ * the first time. */
 #include <time.h>
 
 #include "src/broker/decide/admission.h"
@@ -176,6 +177,37 @@ static void a_byte_costs_what_the_best_of_those_that_wait_would_gain(void **stat
     finish(fake);
 }
 
+static void set_first_period(Ckpt__V1__AllocationSpec *spec)
+{
+    set_period(spec);
+    spec->first_period_ms = 30 * 60000;
+}
+
+/* S3-068: init= of bsub -k stands for the period until one is complete. */
+static void the_first_one_has_a_period_of_its_own(void **state)
+{
+    struct fake *fake = start();
+    uint64_t id;
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 1, set_first_period).status, FSM_OK);
+    fake_serve(fake);
+    fake_advance_ms(fake, 29 * 60000);
+    assert_uint_equal(requested(fake), 0);
+    assert_string_equal(explain(fake).verdict, "min_interval");
+    fake_advance_ms(fake, 2 * 60000);
+    assert_uint_equal(requested(fake), 1);
+    id = fsm_allocation_find(fake->replica.fsm, "job")->active_checkpoint_id;
+    fake_grant(fake, id, UINT64_C(1000000000), HOUR_MS);
+    fake_verify_part(fake, "job", id, 0);
+    assert_uint_equal(requested(fake), 0);
+    fake_advance_ms(fake, 9 * 60000);
+    assert_uint_equal(requested(fake), 0);
+    fake_advance_ms(fake, 2 * 60000);
+    assert_uint_equal(requested(fake), 1);
+    finish(fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +216,7 @@ int main(void)
         cmocka_unit_test(a_deadline_is_asked_past_a_full_queue),
         cmocka_unit_test(a_better_job_does_not_wait_behind_a_full_queue),
         cmocka_unit_test(a_byte_costs_what_the_best_of_those_that_wait_would_gain),
+        cmocka_unit_test(the_first_one_has_a_period_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -156,6 +156,30 @@ static void declared_period_fires_on_time(void **state)
     assert_int_equal(job_score(job, &policy), EVAL_CHECKPOINT_PERIOD);
 }
 
+/* S3-068, init= of bsub -k: not even what is worth it comes before, but the walltime's. */
+static void the_first_one_waits_for_its_period(void **state)
+{
+    struct job *job = *state;
+    struct eval_policy policy = seed_policy(6.5);
+
+    make_worthwhile(job);
+    job->view.age_s[0] = 1799;
+    job->view.period_s[0] = 1800;
+    job->view.hazard_factor[0] = 1000;
+    assert_int_equal(job_score(job, &policy), EVAL_CHECKPOINT_VALUE);
+    job->view.flags[0] = EVAL_FLAG_FIRST;
+    assert_int_equal(job_score(job, &policy), EVAL_SKIP_MIN_INTERVAL);
+    job->view.walltime_left_s[0] = 450; /* within the slot of w = 409.6 s */
+    assert_int_equal(job_score(job, &policy), EVAL_CHECKPOINT_WALLTIME);
+    job->view.walltime_left_s[0] = INFINITY;
+    job->view.hazard_factor[0] = 0;
+    job->view.age_s[0] = 1800;
+    assert_int_equal(job_score(job, &policy), EVAL_CHECKPOINT_PERIOD);
+    job->view.period_s[0] = 60; /* the policy's least interval holds all the same */
+    policy.min_interval_s = 3600;
+    assert_int_equal(job_score(job, &policy), EVAL_SKIP_MIN_INTERVAL);
+}
+
 /* S1-094, decision 3: once, with everything since the last checkpoint at stake, but not for less
  * than it costs */
 static void walltime_checkpoint_is_asked_for_once_and_only_when_worth_it(void **state)
@@ -751,6 +775,7 @@ int main(void)
         T(guards_are_taken_in_their_order),
         T(intervals_stay_between_minimum_and_maximum),
         T(declared_period_fires_on_time),
+        T(the_first_one_waits_for_its_period),
         T(walltime_checkpoint_is_asked_for_once_and_only_when_worth_it),
         T(walltime_slot_keeps_a_margin_of_the_grace),
         T(checkpoint_that_would_be_killed_is_not_begun),

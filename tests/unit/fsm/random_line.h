@@ -158,7 +158,8 @@ static inline void random_register(uint64_t *state, char *line, size_t size)
                  random_draw(state, RANDOM_JOBS));
     snprintf(line, size,
              "register j%" PRIu64 " nodes=%s gpus=%d class=%d strategy=%s requeue=%s "
-             "walltime=%d target=%s %s min=%d %s kind=%s restore=%s on_hang=%s %s %s starting",
+             "walltime=%d target=%s %s min=%d %s kind=%s restore=%s on_hang=%s %s %s "
+             "first_period=%d starting",
              random_draw(state, RANDOM_JOBS), nodes, (int)random_draw(state, 9),
              (int)random_draw(state, 11), strategies[random_draw(state, 5)],
              requeues[random_draw(state, 3)], (int)(random_draw(state, 3) * 400000),
@@ -166,7 +167,8 @@ static inline void random_register(uint64_t *state, char *line, size_t size)
              (int)random_draw(state, 2), random_draw(state, 3) == 0 ? "borrowed home=hpc" : "",
              kinds[random_draw(state, 24) % 6 * (random_draw(state, 2))],
              restores[random_draw(state, 4)], on_hangs[random_draw(state, 3)], continues,
-             random_draw(state, 4) == 0 ? "profile=file attributes=checkpoint_exit_code=85" : "");
+             random_draw(state, 4) == 0 ? "profile=file attributes=checkpoint_exit_code=85" : "",
+             (int)(random_draw(state, 3) * 70000));
 }
 
 /* A job that waits for its restart, on its old nodes or on others; false: none waits. */

@@ -107,6 +107,7 @@ static inline enum fsm_status script_register(struct script *script,
     spec.walltime_ms = script_number(script, "walltime", 0);
     spec.grace_ms = script_number(script, "grace", 0);
     spec.period_ms = script_number(script, "period", 0);
+    spec.first_period_ms = script_number(script, "first_period", 0);
     spec.keep_complete = (uint32_t)script_number(script, "keep", 0);
     spec.retention_ms = script_number(script, "retention", 0);
     spec.started_at_ms = script_number(script, "started", 0);
