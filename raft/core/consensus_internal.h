@@ -35,8 +35,8 @@
 enum {
     CORE_TICKS_PER_HEARTBEAT = 4,
     CORE_TICK_MIN_MS = 5,
-    CORE_HANG_UPS = 3,            /* S11: on the question, which is asked again, and then is enough */
-    CORE_STAGGER_MS = 15,         /* S11: between the ranks that follow a dead leader */
+    CORE_HANG_UPS = 3,    /* S11: on the question, which is asked again, and then is enough */
+    CORE_STAGGER_MS = 15, /* S11: between the ranks that follow a dead leader */
     CORE_RANKS_PER_ELECTION = 20, /* S21: part of the election timeout between the ranks' timers */
     CORE_RETRY_MS = 50, /* S11: times rank + 1, from an election that elected nobody to the next */
     CORE_RETRIES_TWICE = 2, /* so many, and the next wait is twice as long: messages may be slow */
@@ -210,7 +210,7 @@ struct consensus {
     uint64_t role_leader;
     uint64_t leader_last; /* the last known one, to count changes */
     uint64_t leader_changes_total;
-    uint64_t eof_leader; /* the leader whose connection ended; 0: none did */
+    uint64_t eof_leader;  /* the leader whose connection ended; 0: none did */
     unsigned eof_hung_up; /* so often since then it has hung up on the question */
     uint64_t eof_term;
     struct probe eof_probe; /* S11: asks it whether it lives */

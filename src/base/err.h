@@ -29,11 +29,11 @@ enum err_code {
     ERR_AUTH = 11,
     ERR_EMPTY = 12,   /* nothing there where something must be */
     ERR_REMOVED = 13, /* this member is no part of its cluster any more */
-    ERR_DISK = 14,   /* the disk of the data folder does not read or write; text carries strerror */
-    ERR_QUOTA = 15,  /* the asker's share is used up; the shares of others may not be */
-    ERR_BUSY = 16,   /* the other side asks for fewer requests; try again later */
-    ERR_NEWER = 17,  /* written by a newer build, which knows what this one does not */
-    ERR_UNFIT = 18,  /* of what a user made: it cannot be taken, and would not be the next time */
+    ERR_DISK = 14,  /* the disk of the data folder does not read or write; text carries strerror */
+    ERR_QUOTA = 15, /* the asker's share is used up; the shares of others may not be */
+    ERR_BUSY = 16,  /* the other side asks for fewer requests; try again later */
+    ERR_NEWER = 17, /* written by a newer build, which knows what this one does not */
+    ERR_UNFIT = 18, /* of what a user made: it cannot be taken, and would not be the next time */
     ERR_NO_ROOM = 19, /* no space where something is brought to, of a user; its source is well */
     ERR_NOBODY = 20   /* the system at that address says that no process listens there */
 };

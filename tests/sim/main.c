@@ -401,38 +401,38 @@ static void summary(const struct plan *plan, const struct board *board, double w
            board->power_losses, board->runs_killed, board->rogue_welcomes, board->copies_kept,
            board->copies_used, board->copies_passed, board->copies_spoiled, board->published,
            board->prepared);
-    printf(
-        "operator's calls %" PRIu64 ", nodes removed %" PRIu64 ", stale reads %" PRIu64
-        ", events watched %" PRIu64 ", backups read back %" PRIu64 ", folders that stayed %" PRIu64
-        ", that agents removed %" PRIu64 ", told that a tenant has too much %" PRIu64
-        " times, let go for it %" PRIu64 ", written late %" PRIu64 ", shown as orphans %" PRIu64
-        ", continued by other jobs %" PRIu64 ", restarts by the broker %" PRIu64
-        ", spares taken %" PRIu64 ", hangs %" PRIu64 ", told %" PRIu64 ", that ended a run %" PRIu64
-        ", orders to read again %" PRIu64 ", victims held for one %" PRIu64
-        "; victims taken by force in an outage %" PRIu64
-        ", ended without a checkpoint and without force %" PRIu64 ", attempts extended %" PRIu64
-        ", put off %" PRIu64 "; decisions computed again %" PRIu64
-        "; outages found out in time %" PRIu64 "; bits of a state flipped %" PRIu64
-        ", noticed by the member %" PRIu64 "; lines of telemetry that make no sense %" PRIu64
-        ", older folders put back at the end %" PRIu64 "; complete of one label %" PRIu64
-        ", of a step that was agreed %" PRIu64 ", %" PRIu64 " of them by ranks that have streams"
-        " (told so %" PRIu64 " times, %" PRIu64
-        " faults meanwhile), with which a job ended %" PRIu64 "; nodes off by a witness %" PRIu64
-        ", cluster pauses %" PRIu64 ", drills %" PRIu64 ", passed %" PRIu64 ", faults %" PRIu64
-        ", in a calm cluster %" PRIu64 "; commands that save %" PRIu64 ", that have %" PRIu64
-        ", told to end %" PRIu64 "; without any member the most in a journal %" PRIu64
-        " B, reports kept %" PRIu64 "\n",
-        board->operated, board->nodes_removed, board->stale_reads, board->watched, board->backups,
-        board->undeleted, board->removed_by_agents, board->over_quota, board->let_go_early,
-        board->late, board->orphans_shown, board->continued, board->comebacks, board->spares,
-        board->hangs, board->hangs_told, board->hang_ends, board->read_again, board->held,
-        board->forced, board->unforced_ends, board->extended, board->deferred, board->recomputed,
-        board->outages, board->flips, board->flips_told, board->odd_samples, board->older,
-        board->labelled, board->met, board->met_on_streams, board->told_steps,
-        board->barrier_faults, board->stood_still, board->witnessed, board->cluster_pauses,
-        board->drills, board->drills_passed, board->drill_faults, board->drill_trials,
-        board->commands[COMMAND_BEGAN], board->commands[COMMAND_SAVED],
-        board->commands[COMMAND_TOLD_TO_END], board->journal_bytes, board->kept_reports);
+    printf("operator's calls %" PRIu64 ", nodes removed %" PRIu64 ", stale reads %" PRIu64
+           ", events watched %" PRIu64 ", backups read back %" PRIu64
+           ", folders that stayed %" PRIu64 ", that agents removed %" PRIu64
+           ", told that a tenant has too much %" PRIu64 " times, let go for it %" PRIu64
+           ", written late %" PRIu64 ", shown as orphans %" PRIu64
+           ", continued by other jobs %" PRIu64 ", restarts by the broker %" PRIu64
+           ", spares taken %" PRIu64 ", hangs %" PRIu64 ", told %" PRIu64
+           ", that ended a run %" PRIu64 ", orders to read again %" PRIu64
+           ", victims held for one %" PRIu64 "; victims taken by force in an outage %" PRIu64
+           ", ended without a checkpoint and without force %" PRIu64 ", attempts extended %" PRIu64
+           ", put off %" PRIu64 "; decisions computed again %" PRIu64
+           "; outages found out in time %" PRIu64 "; bits of a state flipped %" PRIu64
+           ", noticed by the member %" PRIu64 "; lines of telemetry that make no sense %" PRIu64
+           ", older folders put back at the end %" PRIu64 "; complete of one label %" PRIu64
+           ", of a step that was agreed %" PRIu64 ", %" PRIu64 " of them by ranks that have streams"
+           " (told so %" PRIu64 " times, %" PRIu64
+           " faults meanwhile), with which a job ended %" PRIu64 "; nodes off by a witness %" PRIu64
+           ", cluster pauses %" PRIu64 ", drills %" PRIu64 ", passed %" PRIu64 ", faults %" PRIu64
+           ", in a calm cluster %" PRIu64 "; commands that save %" PRIu64 ", that have %" PRIu64
+           ", told to end %" PRIu64 "; without any member the most in a journal %" PRIu64
+           " B, reports kept %" PRIu64 "\n",
+           board->operated, board->nodes_removed, board->stale_reads, board->watched,
+           board->backups, board->undeleted, board->removed_by_agents, board->over_quota,
+           board->let_go_early, board->late, board->orphans_shown, board->continued,
+           board->comebacks, board->spares, board->hangs, board->hangs_told, board->hang_ends,
+           board->read_again, board->held, board->forced, board->unforced_ends, board->extended,
+           board->deferred, board->recomputed, board->outages, board->flips, board->flips_told,
+           board->odd_samples, board->older, board->labelled, board->met, board->met_on_streams,
+           board->told_steps, board->barrier_faults, board->stood_still, board->witnessed,
+           board->cluster_pauses, board->drills, board->drills_passed, board->drill_faults,
+           board->drill_trials, board->commands[COMMAND_BEGAN], board->commands[COMMAND_SAVED],
+           board->commands[COMMAND_TOLD_TO_END], board->journal_bytes, board->kept_reports);
     printf("sum of traces %016" PRIx64 "; ", board->traces);
     printf("most ms until a leader after healing %" PRIu64
            "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 " (elected %" PRIu64
