@@ -77,7 +77,7 @@ def spec(**changes):
 
 def refused(cluster, method, request, *codes, service="broker"):
     try:
-        reply = getattr(cluster.client, service)(method, request, timeout_s=5)
+        reply = getattr(cluster.client, service)(method, request, timeout_s=2, attempt_s=20)
     except grpc.RpcError as error:
         assert error.code() in codes, f"{method}: {error.code()} {error.details()}, expected {codes}"
         assert error.details(), f"{method}: refused without a text"

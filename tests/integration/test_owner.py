@@ -447,8 +447,8 @@ def files_that_were_written_before_say_of_when_they_are():
         saved(cluster, ALICE, "job")
         record = cluster.checkpoints("job")[-1]
         [at] = [int(path.read_text()) for path in cluster.folder(ALICE).rglob("at")]
-        assert abs(record.snapshot_at_ms - at) < 2, (record.snapshot_at_ms, at)
-        assert abs(cluster.jobs_of(ALICE)["job"]["last_checkpoint_at_ms"] - at) < 2
+        assert abs(record.snapshot_at_ms - at) < 100, (record.snapshot_at_ms, at)
+        assert abs(cluster.jobs_of(ALICE)["job"]["last_checkpoint_at_ms"] - at) < 100
         assert abs(cluster.allocation("job").last_complete_snapshot_at_ms - record.snapshot_at_ms) < 2
         run.kill()
 

@@ -160,7 +160,7 @@ def a_stale_read_says_how_old_it_is():
             assert error.code() == NOT_LEADER, error
 
 
-TRIES = 40
+TRIES = 15
 
 
 def timed(cluster, within_s, *arguments, **options):
@@ -184,11 +184,12 @@ def a_hung_member_and_a_lost_quorum_cost_an_operator_no_seconds():
         cluster.register("a1", [("n", 1, 1 << 20)])
         leader = cluster.wait_leader()
         hung, other = [m for m in cluster.members if m is not leader]
+        usual, _ = timed(cluster, 0, "status")  # on this machine, beside what else it runs now
         hung.kill(signal.SIGSTOP)
         hung_first = ",".join(m.api for m in (hung, leader, other))
         for options in ((), ("--timeout", "4s")):
-            took, result = timed(cluster, 0.2, "status", *options, endpoints=hung_first)
-            assert result.returncode == 0 and took < 0.2, (took, options, result)
+            took, result = timed(cluster, usual + 0.18, "status", *options, endpoints=hung_first)
+            assert result.returncode == 0 and took < usual + 0.18, (took, usual, options, result)
             assert f"{hung.name} does not answer at {hung.api}: no answer" in result.stderr and re.search(rf"{hung.name} .*no answer", result.stdout), result
         for command in ("jobs", "nodes", "targets", "events"):
             took, result = timed(cluster, 0.7, command, endpoints=hung_first)

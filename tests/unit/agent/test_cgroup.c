@@ -252,6 +252,19 @@ static void a_threaded_subtree_is_no_place_for_jobs(void **state)
     real_cgroups_end(&cgroups, parent);
 }
 
+/* The kernel takes a moment to let go of processes that have ended. */
+static bool removed_soon(const char *folder)
+{
+    struct err err;
+
+    for (unsigned i = 0; i < 5000; i++) {
+        if (cgroup_remove(folder, &err) == 0)
+            return true;
+        real_wait_ms(1);
+    }
+    return false;
+}
+
 /* Of an agent that died between the move and its journal, or that lost its journal. */
 static void what_is_left_of_another_run_is_killed_and_a_group_is_found_again(void **state)
 {
@@ -281,8 +294,8 @@ static void what_is_left_of_another_run_is_killed_and_a_group_is_found_again(voi
     assert_int_equal(cgroup_find("j1.x", "1-1", beside, found), 0);
     assert_int_equal(cgroup_remove(first, &err), 0);
     real_end(&job);
-    assert_int_equal(cgroup_remove(second, &err), 0);
-    assert_int_equal(cgroup_remove(other, &err), 0);
+    assert_true(removed_soon(second));
+    assert_true(removed_soon(other));
     real_cgroups_end(&cgroups, parent);
 }
 
