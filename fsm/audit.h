@@ -14,10 +14,10 @@
  * Signed   not here: a state machine has no secret, and all members apply the same. A member signs
  *          the head when it has written records, and when it answers ListAudit
  *          (src/broker/keep/audit_key.h). A signature proves that a member with this key had these
- *          records at this time. A copy that was edited, cut or exchanged for an earlier one is
- *          found with the public key alone. It proves nothing against whoever ruled the member
- *          itself, since the key lies there. Then other members' heads differ, and one that was
- *          copied elsewhere in time proves all before it.
+ *          records at this time. A file that was edited or cut is found with the public key alone,
+ *          and one that is missing at the end when the time is said. It proves nothing against
+ *          whoever ruled the member itself, since the key lies there. Then other members' heads
+ *          differ, and one that was copied elsewhere in time proves all before it.
  * When     from feature level 2 on.
  * Source   F-017, F-018, N-002, V-016, I31, I41.
  */

@@ -319,6 +319,12 @@ size_t rpc_channel_calls(const struct rpc_channel *channel)
     return channel->calls_count;
 }
 
+void rpc_channel_give_time(struct rpc_channel *channel, uint64_t connect_timeout_ms)
+{
+    CHECK(connect_timeout_ms > 0);
+    channel->config.connect_timeout_ms = connect_timeout_ms;
+}
+
 bool rpc_channel_late(const struct rpc_channel *channel)
 {
     return channel->late;

@@ -70,6 +70,8 @@ size_t rpc_channel_calls(const struct rpc_channel *channel); /* open ones */
 /* True: the last dial took longer than connect_timeout_ms. The peer may have been reached, and have
  * had others to greet first. */
 bool rpc_channel_late(const struct rpc_channel *channel);
+/* Its next dials may take so long. */
+void rpc_channel_give_time(struct rpc_channel *channel, uint64_t connect_timeout_ms);
 /* The address of rpc_channel_new(); lives as long as the channel. */
 const char *rpc_channel_address(const struct rpc_channel *channel);
 

@@ -109,6 +109,7 @@ struct rpc_channel *rpc_follow_channel(struct rpc_follow *follow)
         follow->config.connect_timeout_ms = follow->dial_ms;
         slot->channel = rpc_channel_new(follow->loop, slot->endpoint, &follow->config);
     }
+    rpc_channel_give_time(slot->channel, follow->dial_ms); /* the only one stays its channel */
     return slot->channel;
 }
 

@@ -393,6 +393,17 @@ int tls_engine_expect_replica(struct tls_engine *engine, uint64_t member_id)
     return -1;
 }
 
+/* Of the chain as it was verified, as in a handshake. NULL: none of it is. */
+static X509 *revoked_of(const struct tls_context *context, X509_STORE_CTX *check)
+{
+    STACK_OF(X509) *chain = X509_STORE_CTX_get0_chain(check);
+
+    for (int i = 0; i < sk_X509_num(chain); i++)
+        if (tls_revoked(context, sk_X509_value(chain, i)))
+            return sk_X509_value(chain, i);
+    return NULL;
+}
+
 int tls_engine_recheck(const struct tls_engine *engine, const struct tls_context *context,
                        bool dates, struct err *err)
 {
@@ -410,9 +421,9 @@ int tls_engine_recheck(const struct tls_engine *engine, const struct tls_context
         status = err_set(err, ERR_AUTH, "TLS: certificate %s is no longer good: %s",
                          x509_name(certificate, name),
                          X509_verify_cert_error_string(X509_STORE_CTX_get_error(check)));
-    else if (tls_revoked(context, certificate))
+    else if (revoked_of(context, check) != NULL)
         status = err_set(err, ERR_AUTH, "TLS: certificate %s was revoked; issue another one",
-                         x509_name(certificate, name));
+                         x509_name(revoked_of(context, check), name));
     X509_STORE_CTX_free(check);
     ERR_clear_error();
     return status;

@@ -216,6 +216,14 @@ def signed_heads_prove_copies_without_the_cluster():
         (copy / "other.pem").write_bytes(b"-----BEGIN" + public)
         assert "which is not among the public keys" in verify(cluster, late, "--public-key", copy / "other.pem", code=1)
         assert proves(late, "--since", "soon", code=2) == ""
+        # ... and nobody signs it who has a key: not a member either that finds it at a start
+        theirs = files(member)[0]
+        assert theirs.read_bytes() == late.read_bytes()
+        theirs.write_bytes(joined(forged))
+        for m in cluster.members:
+            m.start()
+        wait_until("it is told", lambda: "level=error program=ckptd name=n1 event=audit_changed" in member.log.read_text(), 20)
+        assert "signed: by" not in proves(theirs, code=1)
 
 
 def a_cluster_with_tls_and_no_key_says_so():

@@ -307,9 +307,13 @@ static int take_image(int folder, const char *name, void *data, struct err *err)
     char files[PATH_MAX];
 
     name_files(name, files);
-    if (renameat(folder, files, to, files) != 0 && errno == EXDEV &&
-        take_folder_copy(folder, files, to, err) != 0)
-        return -1;
+    if (renameat(folder, files, to, files) != 0 && errno != ENOENT) { /* most programs have none */
+        if (errno != EXDEV)
+            return err_set(err, ERR_IO, "%s cannot be moved into the checkpoint: %s", files,
+                           strerror(errno));
+        if (take_folder_copy(folder, files, to, err) != 0)
+            return -1;
+    }
     if (renameat(folder, name, to, name) == 0)
         return 0;
     if (errno == EXDEV)

@@ -13,25 +13,32 @@
 #include "src/broker/daemon/credentials.h"
 #include "src/net/uv_network.h"
 
-enum { PIECE_BYTES = 16384 };
+enum {
+    PIECE_BYTES = 16384,
+    READ_ROUND_MS = 3, /* of reading in one round of the loop */
+    LOOK_MS = 1000     /* between two looks for peers that do not read */
+};
 
 struct http_secure {
     struct broker *broker;
     struct network_ops network;
     struct network_listener *listener;
-    struct list lines;
+    struct list lines;  /* the oldest is the first */
+    struct list hungry; /* of which bytes wait, in the order of their turns */
     size_t count;
-    uv_idle_t *turns; /* of handshakes; heap, freed by the loop */
+    uv_idle_t *turns; /* of handshakes and of reading; heap, freed by the loop */
+    struct clock_timer *look;
 };
 
 /* One connection: the peer's stream, and our end of the pair. */
 struct line {
-    struct list node;
+    struct list node, hungry_node;
     struct http_secure *secure;
     struct network_stream *stream; /* NULL: gone */
     int fd;                        /* -1: the handshake is not over */
     uv_poll_t poll;
-    bool ending; /* the answer is whole: closed when it is sent */
+    bool ending;             /* the answer is whole: closed when it is sent */
+    uint64_t stuck_since_ms; /* bytes wait for the peer, and none are taken from the page; 0: no */
 };
 
 /* ---- ends ---- */
@@ -51,6 +58,7 @@ static void line_close(struct line *line)
 
     CHECK(secure->count > 0);
     list_remove(&line->node);
+    list_remove(&line->hungry_node);
     secure->count--;
     if (line->stream != NULL)
         secure->network.close(line->stream);
@@ -84,8 +92,10 @@ static void on_answer(uv_poll_t *poll, int status, int events)
     (void)events;
     if (length > 0) {
         network->send(line->stream, bytes, (size_t)length);
-        if (network->unsent_bytes(line->stream) >= HTTP_SECURE_UNSENT_BYTES)
+        if (network->unsent_bytes(line->stream) >= HTTP_SECURE_UNSENT_BYTES) {
             uv_poll_stop(poll);
+            line->stuck_since_ms = broker_monotonic_ms(line->secure->broker);
+        }
         return;
     }
     free(bytes);
@@ -93,6 +103,7 @@ static void on_answer(uv_poll_t *poll, int status, int events)
         return;
     uv_poll_stop(poll);
     line->ending = true;
+    line->stuck_since_ms = broker_monotonic_ms(line->secure->broker);
     if (network->unsent_bytes(line->stream) == 0)
         line_close(line);
 }
@@ -101,6 +112,7 @@ static void on_drained(void *data)
 {
     struct line *line = data;
 
+    line->stuck_since_ms = 0;
     if (line->ending)
         line_close(line);
     else if (line->fd >= 0)
@@ -118,15 +130,34 @@ static void on_received(void *data, const uint8_t *bytes, size_t length)
         line_close(line);
 }
 
-/* All that came: it is no more than the pair holds. */
+static void on_turn(uv_idle_t *idle);
+
+/* It waits for its turn: records of TLS that hold no byte cost computing all the same, and a peer
+ * may send of them without end. */
 static void on_readable(void *data)
 {
-    const struct line *line = data;
-    const struct network_ops *network = &line->secure->network;
-    struct network_stream *stream = line->stream;
+    struct line *line = data;
 
-    while (network->read(stream)) /* false as well when the line is closed */
-        continue;
+    if (line->ending || !list_empty(&line->hungry_node))
+        return;
+    list_push_back(&line->secure->hungry, &line->hungry_node);
+    CHECK(uv_idle_start(line->secure->turns, on_turn) == 0);
+}
+
+/* One piece of each line, round and round, for READ_ROUND_MS. */
+static void read_turns(struct http_secure *secure)
+{
+    uint64_t begin_ms = broker_monotonic_ms(secure->broker);
+
+    while (!list_empty(&secure->hungry) &&
+           broker_monotonic_ms(secure->broker) - begin_ms < READ_ROUND_MS) {
+        struct line *line = LIST_ITEM(secure->hungry.next, struct line, hungry_node);
+
+        list_remove(&line->hungry_node);
+        /* false as well when the line is closed, and gone */
+        if (!line->ending && secure->network.read(line->stream))
+            list_push_back(&secure->hungry, &line->hungry_node);
+    }
 }
 
 /* Kinds that may see how the cluster is: all pages tell of all tenants. */
@@ -159,6 +190,20 @@ static void on_opened(void *data)
     http_adopt(secure->broker->http, pair[1], may_see(secure, &peer));
 }
 
+/* Peers without a certificate keep nobody out who has one. */
+static bool make_room(struct http_secure *secure)
+{
+    for (struct list *at = secure->lines.next; at != &secure->lines; at = at->next) {
+        struct line *line = LIST_ITEM(at, struct line, node);
+
+        if (line->fd >= 0)
+            continue;
+        line_close(line);
+        return true;
+    }
+    return false;
+}
+
 static void on_accepted(void *data, struct network_stream *stream)
 {
     struct http_secure *secure = data;
@@ -171,7 +216,7 @@ static void on_accepted(void *data, struct network_stream *stream)
 
     if (stream == NULL)
         return;
-    if (secure->count == HTTP_SECURE_MAX) {
+    if (secure->count == HTTP_SECURE_MAX && !make_room(secure)) {
         secure->network.close(stream);
         return;
     }
@@ -179,20 +224,39 @@ static void on_accepted(void *data, struct network_stream *stream)
     line->secure = secure;
     line->stream = stream;
     line->fd = -1;
+    list_init(&line->hungry_node);
     list_push_back(&secure->lines, &line->node);
     secure->count++;
     events.data = line;
     secure->network.start(stream, &events);
 }
 
-/* ---- turns of handshakes ---- */
+/* ---- turns, and who does not read ---- */
 
 static void on_turn(uv_idle_t *idle)
 {
     struct http_secure *secure = idle->data;
+    bool more = credentials_pages_turn(secure->broker->credentials);
 
-    if (!credentials_pages_turn(secure->broker->credentials))
+    read_turns(secure);
+    if (!more && list_empty(&secure->hungry))
         uv_idle_stop(idle);
+}
+
+/* A window of 0 bytes never ends by itself. */
+static void on_look(void *data)
+{
+    struct http_secure *secure = data;
+    uint64_t now_ms = broker_monotonic_ms(secure->broker);
+
+    for (struct list *at = secure->lines.next, *next; at != &secure->lines; at = next) {
+        struct line *line = LIST_ITEM(at, struct line, node);
+
+        next = at->next;
+        if (line->stuck_since_ms != 0 && now_ms - line->stuck_since_ms > HTTP_SECURE_STUCK_MS)
+            line_close(line);
+    }
+    secure->broker->clock.timer_start(secure->look, (uint64_t)LOOK_MS * 1000);
 }
 
 static void on_wake(void *data)
@@ -212,6 +276,7 @@ int http_secure_open(struct broker *broker, const char *address, struct http_sec
     CHECK(broker->credentials != NULL && broker->http != NULL);
     secure->broker = broker;
     list_init(&secure->lines);
+    list_init(&secure->hungry);
     secure->turns = check_calloc(1, sizeof(*secure->turns));
     CHECK(uv_idle_init(broker->loop, secure->turns) == 0);
     secure->turns->data = secure;
@@ -220,6 +285,8 @@ int http_secure_open(struct broker *broker, const char *address, struct http_sec
     if (secure->network.listen(secure->network.context, address, on_accepted, secure,
                                &secure->listener, err) != 0)
         return err_wrap(err, "https address"); /* the start fails, and with it the process ends */
+    secure->look = broker->clock.timer_new(broker->clock.context, on_look, secure);
+    on_look(secure);
     *ret_secure = secure;
     return 0;
 }
@@ -234,6 +301,7 @@ void http_secure_free(struct http_secure *secure)
     if (secure == NULL)
         return;
     secure->network.listener_close(secure->listener);
+    secure->broker->clock.timer_free(secure->look);
     while (!list_empty(&secure->lines))
         line_close(LIST_ITEM(secure->lines.next, struct line, node));
     uv_close((uv_handle_t *)secure->turns, on_idle_closed);

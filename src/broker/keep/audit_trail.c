@@ -14,6 +14,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fsm/audit.h"
 #include "src/base/buf.h"
@@ -40,6 +41,7 @@ struct audit_trail {
     struct sign_key *key;       /* likewise; NULL: nothing is signed */
     bool appended;              /* the thread's: what is pending lies there */
     bool is_signed;             /* the newest file's last record, by the key of now */
+    bool end_known, end_wrong;  /* the files' last link is (not) the state's, or of this process */
     struct audit_trail_counts counts;
     bool serving, ship_in_flight;
     uv_work_t work;
@@ -191,6 +193,7 @@ static void append_done(uv_work_t *work, int status)
     if (trail->appended && trail->pending.length > 0) {
         trail->counts.written += trail->pending.last + 1 - trail->pending.first;
         trail->written = trail->pending.last;
+        trail->end_known = true;
         tell_state(trail);
     }
     if (trail->counts.failing) {
@@ -251,6 +254,30 @@ static bool is_pressed(const struct audit_trail *trail, const struct fsm_audit *
            (audit->links > FSM_AUDIT_MAX / 2 || audit->bytes > FSM_AUDIT_STATE_BYTES / 2);
 }
 
+/* While this member is down somebody could rewrite the files, with all hashes made anew. Links that
+ * it finds at a start are signed when the last one is the state's, and not before. */
+static bool end_is_known(struct audit_trail *trail, const struct fsm *fsm)
+{
+    struct fsm_audit_link link;
+    uint8_t hash[BLAKE2B_BYTES];
+
+    if (trail->end_known || trail->end_wrong || trail->epoch != trail->file.epoch ||
+        !fsm_audit_link(fsm, fsm_audit_link_of(fsm, trail->file.sequence), &link) ||
+        link.last != trail->file.sequence)
+        return trail->end_known;
+    blake2b(link.bytes, link.length, hash);
+    trail->end_known = memcmp(hash, trail->file.hash, sizeof(hash)) == 0;
+    trail->end_wrong = !trail->end_known;
+    if (trail->end_wrong)
+        log_error("audit_changed",
+                  "folder=%s file=%s record=%" PRIu64
+                  " text=\"the file does not end with what this member has written: it is not "
+                  "signed\" next=\"keep a copy of the file as evidence, and compare it with those "
+                  "of other members: ckptctl audit verify\"",
+                  trail->folder, trail->file.name, trail->file.sequence);
+    return trail->end_known;
+}
+
 /* After an applied entry, and whenever the disk is free again. */
 static void go_on(struct audit_trail *trail)
 {
@@ -271,10 +298,13 @@ static void go_on(struct audit_trail *trail)
     find_place(trail, summary.epoch);
     if (trail->state != IDLE)
         return;
+    (void)end_is_known(trail,
+                       fsm); /* also before what would break the chain is written behind it */
     if (audit.sequence > trail->written) {
         fill_batch(trail, fsm, &audit);
         give_batch(trail);
-    } else if (!trail->is_signed && trail->broker->audit_key != NULL && trail->file.size > 0) {
+    } else if (!trail->is_signed && trail->broker->audit_key != NULL && trail->file.size > 0 &&
+               end_is_known(trail, fsm)) {
         trail->pending = (struct audit_batch){.length = 0};
         give_batch(trail);
     }
