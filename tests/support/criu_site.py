@@ -5,6 +5,7 @@ import pathlib
 import platform
 import shutil
 import subprocess
+import tempfile
 
 from roots import kept_root
 
@@ -13,8 +14,27 @@ RELEASE = "trixie"
 WRAPPER = '#!/bin/sh\nexec "{root}/lib64/ld-linux-x86-64.so.2" --library-path "{root}/usr/lib/x86_64-linux-gnu" "{root}/usr/sbin/criu" "$@"\n'
 
 
+SAVED_S = 5
+
+
 def checked(program):
     return subprocess.run([program, "check"], capture_output=True).returncode == 0
+
+
+def saves():
+    """Why the criu in PATH saves no program here although `criu check` is content, or None: on kernels of some virtual machines it stops in its midst."""
+    program = subprocess.Popen([shutil.which("python3"), "-c", "import threading, time; threading.Thread(target=time.sleep, args=(60,)).start(); time.sleep(60)"],
+                               start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                done = subprocess.run(["criu", "dump", "--tree", str(program.pid), "--images-dir", folder], capture_output=True, text=True, timeout=SAVED_S)
+            except subprocess.TimeoutExpired:
+                return f"criu has not saved two sleeping threads within {SAVED_S} s on this kernel"
+            return None if done.returncode == 0 else f"criu saves no sleeping program on this kernel: {done.stderr.strip().splitlines()[-1:]}"
+    finally:
+        program.kill()
+        program.wait()
 
 
 @functools.lru_cache
@@ -29,7 +49,7 @@ def lacking():
         return "criu needs root here"
     own = shutil.which("criu", path=f"{os.environ['PATH']}:/usr/sbin")
     if own is not None and checked(own):
-        return None
+        return saves()
     if platform.machine() != "x86_64":
         return "the root of a later Debian is entered by its x86-64 loader alone"
     root, reason = later_root()
@@ -40,7 +60,7 @@ def lacking():
     (folder / "criu").write_text(WRAPPER.format(root=root))
     (folder / "criu").chmod(0o755)
     os.environ["PATH"] = f"{folder}:{os.environ['PATH']}"
-    return None if checked("criu") else "criu check fails here with that of a later Debian as well"
+    return saves() if checked("criu") else "criu check fails here with that of a later Debian as well"
 
 
 def for_others(folder):
