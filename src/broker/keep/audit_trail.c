@@ -25,6 +25,8 @@
 #include "src/broker/keep/audit_key.h"
 
 enum state { CLOSED, OPENING, OPENED, IDLE, WRITING, RESTING };
+/* The files' last link: not compared so far; of this process, or the state's; another one. */
+enum end { END_UNKNOWN, END_OURS, END_FOREIGN };
 
 struct audit_trail {
     struct broker *broker;
@@ -41,7 +43,7 @@ struct audit_trail {
     struct sign_key *key;       /* likewise; NULL: nothing is signed */
     bool appended;              /* the thread's: what is pending lies there */
     bool is_signed;             /* the newest file's last record, by the key of now */
-    bool end_known, end_wrong;  /* the files' last link is (not) the state's, or of this process */
+    enum end end;               /* of the files */
     struct audit_trail_counts counts;
     bool serving, ship_in_flight;
     uv_work_t work;
@@ -193,7 +195,7 @@ static void append_done(uv_work_t *work, int status)
     if (trail->appended && trail->pending.length > 0) {
         trail->counts.written += trail->pending.last + 1 - trail->pending.first;
         trail->written = trail->pending.last;
-        trail->end_known = true;
+        trail->end = END_OURS;
         tell_state(trail);
     }
     if (trail->counts.failing) {
@@ -256,26 +258,24 @@ static bool is_pressed(const struct audit_trail *trail, const struct fsm_audit *
 
 /* While this member is down somebody could rewrite the files, with all hashes made anew. Links that
  * it finds at a start are signed when the last one is the state's, and not before. */
-static bool end_is_known(struct audit_trail *trail, const struct fsm *fsm)
+static void compare_end(struct audit_trail *trail, const struct fsm *fsm)
 {
     struct fsm_audit_link link;
     uint8_t hash[BLAKE2B_BYTES];
 
-    if (trail->end_known || trail->end_wrong || trail->epoch != trail->file.epoch ||
+    if (trail->end != END_UNKNOWN || trail->epoch != trail->file.epoch ||
         !fsm_audit_link(fsm, fsm_audit_link_of(fsm, trail->file.sequence), &link) ||
         link.last != trail->file.sequence)
-        return trail->end_known;
+        return;
     blake2b(link.bytes, link.length, hash);
-    trail->end_known = memcmp(hash, trail->file.hash, sizeof(hash)) == 0;
-    trail->end_wrong = !trail->end_known;
-    if (trail->end_wrong)
+    trail->end = memcmp(hash, trail->file.hash, sizeof(hash)) == 0 ? END_OURS : END_FOREIGN;
+    if (trail->end == END_FOREIGN)
         log_error("audit_changed",
                   "folder=%s file=%s record=%" PRIu64
                   " text=\"the file does not end with what this member has written: it is not "
                   "signed\" next=\"keep a copy of the file as evidence, and compare it with those "
                   "of other members: ckptctl audit verify\"",
                   trail->folder, trail->file.name, trail->file.sequence);
-    return trail->end_known;
 }
 
 /* After an applied entry, and whenever the disk is free again. */
@@ -298,13 +298,12 @@ static void go_on(struct audit_trail *trail)
     find_place(trail, summary.epoch);
     if (trail->state != IDLE)
         return;
-    (void)end_is_known(trail,
-                       fsm); /* also before what would break the chain is written behind it */
+    compare_end(trail, fsm); /* before anything is written behind it */
     if (audit.sequence > trail->written) {
         fill_batch(trail, fsm, &audit);
         give_batch(trail);
     } else if (!trail->is_signed && trail->broker->audit_key != NULL && trail->file.size > 0 &&
-               end_is_known(trail, fsm)) {
+               trail->end == END_OURS) {
         trail->pending = (struct audit_batch){.length = 0};
         give_batch(trail);
     }
