@@ -114,6 +114,9 @@ PARALLEL = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 all: programs                                   ## build the programs (default)
 programs: $(PROGRAMS:%=$(BUILD)/bin/%) $(SUPPORT:%=$(BUILD)/bin/%) $(APP_FILES)
 
+# makes the folder of a target, once for all that are made in it: a process for each of a thousand objects is seconds of a build
+FOLDER = $(if $(made_$(@D)),,$(shell mkdir -p $(@D))$(eval made_$(@D) := yes))
+
 $(BUILD)/gen/%.pb-c.c $(BUILD)/gen/%.pb-c.h: proto/%.proto
 	@mkdir -p $(BUILD)/gen/google/protobuf
 	@# level.proto has options alone, of which no code is made; protoc-c includes what it is made of all the same
@@ -122,13 +125,13 @@ $(BUILD)/gen/%.pb-c.c $(BUILD)/gen/%.pb-c.h: proto/%.proto
 	@# the method Register becomes a member named like a C keyword
 	@sed -i 's/(\*register)/(*register_)/' $(BUILD)/gen/$*.pb-c.h
 $(SPEC_HELP): proto/ckpt/v1/common.proto proto/field_help.awk
-	@mkdir -p $(@D)
+	$(FOLDER)
 	$(Q)awk -v message=AllocationSpec -f proto/field_help.awk $< > $@
 $(LEVELS): proto/levels.awk $(PROTOS_LOGGED)
-	@mkdir -p $(@D)
+	$(FOLDER)
 	$(Q)awk -f $^ > $@
 $(BUILD)/gen/descriptors.bin: $(PROTOS_TOLD)
-	@mkdir -p $(@D)
+	$(FOLDER)
 	$(Q)protoc -Iproto --include_imports --descriptor_set_out=$@ $(PROTOS_TOLD)
 $(BUILD)/gen/descriptors.o: $(BUILD)/gen/descriptors.bin
 	$(Q)printf '.section .rodata\n.global ckpt_descriptors\n.global ckpt_descriptors_end\nckpt_descriptors:\n.incbin "%s"\nckpt_descriptors_end:\n.byte 0\n.section .note.GNU-stack,"",%%progbits\n' $< | $(CC) -x assembler -c -o $@ -
@@ -136,7 +139,7 @@ $(BUILD)/gen/descriptors.o: $(BUILD)/gen/descriptors.bin
 # the profiles that are built in, one behind the other: name, NUL, text, NUL
 PROFILES = $(sort $(wildcard deploy/profiles/*.yaml))
 $(BUILD)/gen/profiles.bin: $(PROFILES) deploy/profiles
-	@mkdir -p $(@D)
+	$(FOLDER)
 	$(Q)for file in $(PROFILES); do basename -z $$file .yaml; cat $$file; printf '\0'; done > $@
 $(BUILD)/gen/profiles.o: $(BUILD)/gen/profiles.bin
 	$(Q)printf '.section .rodata\n.global ckpt_profiles\n.global ckpt_profiles_end\nckpt_profiles:\n.incbin "%s"\nckpt_profiles_end:\n.byte 0\n.section .note.GNU-stack,"",%%progbits\n' $< | $(CC) -x assembler -c -o $@ -
@@ -144,7 +147,7 @@ $(BUILD)/lib/libprofile.a: $(BUILD)/gen/profiles.o
 
 # into programs alone: tests would be made anew with each commit
 $(BUILD)/gen/build_id.c: FORCE
-	@mkdir -p $(@D)
+	$(FOLDER)
 	@printf '#include "src/base/build.h"\nconst char build_text[] = "%s";\n' "$(VERSION)$(if $(BUILD_ID), ($(BUILD_ID)))" > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 FORCE:
@@ -153,16 +156,16 @@ $(BUILD)/gen/%.o: $(BUILD)/gen/%.c | $(GEN_H)
 	$(Q)$(CC) $(CFLAGS_ALL) -w $(GEN_SAN) -c -o $@ $<
 # the state machine is integers only: no floating point registers in its objects
 $(BUILD)/fsm/%.o: fsm/%.c | $(GEN_H)
-	@mkdir -p $(@D)
+	$(FOLDER)
 	$(Q)$(CC) $(CFLAGS_ALL) $(WARN) $(if $(SAN),,$(GENERAL_REGS)) -c -o $@ $<
 # ... and so are the steps of an agent's job
 define INTEGERS_RULE
 $$(BUILD)/src/agent/job/%_$(1).o: src/agent/job/%_$(1).c | $$(GEN_H)
-	@mkdir -p $$(@D)
+	$$(FOLDER)
 	$$(Q)$$(CC) $$(CFLAGS_ALL) $$(WARN) $$(if $$(SAN),,$$(GENERAL_REGS)) -c -o $$@ $$<
 endef
 $(foreach kind,step state,$(eval $(call INTEGERS_RULE,$(kind))))
-GENERAL_REGS = $(if $(filter x86_64 aarch64,$(shell uname -m)),-mgeneral-regs-only)
+GENERAL_REGS := $(if $(filter x86_64 aarch64,$(shell uname -m)),-mgeneral-regs-only)
 # loops of the decision model become vector instructions; these flags change no result
 $(BUILD)/src/eval/%.o: OPT += -O3 -fno-math-errno -fno-trapping-math
 # what a person starts computes next to nothing: a third of its compilation is what -O2 takes more
@@ -175,16 +178,16 @@ $(BUILD)/tests/sim/%.o: OPT = -O1 -g1
 $(BUILD)/tests/unit/%.o $(BUILD)/tests/golden/%.o $(BUILD)/tests/fuzz/%.o: OPT = -O0 -g1 -U_FORTIFY_SOURCE
 $(BUILD)/tests/unit/dest/patterns.o: OPT = -O1 -g1
 $(BUILD)/%.o: %.c | $(GEN_H)
-	@mkdir -p $(@D)
+	$(FOLDER)
 	$(Q)$(CC) $(CFLAGS_ALL) $(WARN) $(PKG_CFLAGS) -c -o $@ $<
 
 $(BUILD)/lib/libproto.a: $(GEN_C:.c=.o) $(BUILD)/gen/descriptors.o
-	@mkdir -p $(@D)
+	$(FOLDER)
 	@rm -f $@
 	$(Q)ar rcs $@ $^
 define LAYER_RULE
 $(BUILD)/lib/lib$(1).a: $(call OBJ_of,$(1))
-	@mkdir -p $$(@D)
+	$$(FOLDER)
 	@rm -f $$@
 	$(Q)ar qcs $$@ $$(filter %.o,$$^)
 endef
@@ -208,7 +211,7 @@ install-app: $(APP_FILES)                       ## libckptapp and its Python mod
 
 define PROGRAM_RULE
 $(BUILD)/bin/$(1): $(patsubst %.c,$(BUILD)/%.o,$(MAIN_$(1))) $(BUILD)/gen/build_id.o $(call LIB_of,$(LAYER_$(1)))
-	@mkdir -p $$(@D)
+	$$(FOLDER)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $$@ $$(filter %.o %.a,$$^) $(PKG_LIBS) -lm
 endef
 $(foreach p,$(PROGRAMS),$(eval $(call PROGRAM_RULE,$(p))))
@@ -221,12 +224,12 @@ SUPPORT_LAYER_app_line = agent
 SUPPORT_LAYER_threads_app = app
 define SUPPORT_RULE
 $(BUILD)/bin/$(1): $(BUILD)/tests/support/$(1)_main.o $(call LIB_of,$(or $(SUPPORT_LAYER_$(1)),base))
-	@mkdir -p $$(@D)
+	$$(FOLDER)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $$@ $$(filter %.o %.a,$$^) $(if $(SUPPORT_LAYER_$(1)),$(PKG_LIBS)) -lm
 endef
 $(foreach s,$(SUPPORT),$(eval $(call SUPPORT_RULE,$(s))))
 $(BUILD)/bin/mpi_heat: tests/support/mpi_heat_main.c tests/support/program.h $(BUILD)/lib/libapp.a
-	@mkdir -p $(@D)
+	$(FOLDER)
 	$(Q)mpicc -std=c11 -D_GNU_SOURCE $(WARN) -I. $(OPT) -o $@ $(filter %.c %.a,$^)
 # a client for benchmarks that is nobody's own: Go's gRPC as Debian has it (deploy/install-deps.sh bench); protoc takes all files of a Go package at once
 GO_PROTOS = $(addprefix proto/ckpt/v1/,common.proto agent.proto explain.proto broker.proto)
@@ -237,7 +240,7 @@ $(BUILD)/bench/load_go: tests/bench/load.go tests/bench/etcd.proto $(GO_PROTOS)
 	$(Q)GO111MODULE=off GOPATH=$(abspath $(@D)/go):/usr/share/gocode GOCACHE=$(abspath $(@D)/go/cache) go build -o $@ $<
 # benchmarks may use every layer
 $(BUILD)/bench/%: $(BUILD)/tests/bench/%_main.o $(foreach l,client agent ask whatif $(USE_broker),$(BUILD)/lib/lib$(l).a)
-	@mkdir -p $(@D)
+	$(FOLDER)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS) -lm
 
 # ---- tests: tests/unit/LAYER/test_*.c link LAYER's closure; tests/golden, tests/fuzz likewise by their first word ----

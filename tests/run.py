@@ -3,7 +3,9 @@
 
 Usage    run.py [--first COMMAND] [--changed FOLDER] PROGRAM...
 Kinds    JOBS (1) programs run at a time. Programs of tests/integration and tests/systems wait for real
-         processes: WAITING_JOBS (JOBS) of them run beside the others, which get a lower priority then.
+         processes: up to WAITING_JOBS (JOBS) of them run beside the others, which get a lower priority then.
+Crowd    One more of those that wait begins while fewer than CROWD_MAX processes a processor want to run, those that
+         compute left out, or while fewer than FEW a processor wait: on a slow machine they would wait for each other.
 Order    Programs of tests/slow.tsv start first, the slowest before the others. Those that do not wait
          begin when the command of --first has ended: it builds them. It counts when it fails.
 Cases    A program's cases are read from its output: cmocka's "[       OK ]" and "[  FAILED  ]", or TAP's
@@ -15,6 +17,8 @@ Again    A waiting program or a unit test that failed beside others runs once mo
 Changed  With --changed, a program that passed before is left out while its bytes, and the bytes of the
          files that its source names, are what they were then. FOLDER remembers them.
 """
+import collections
+import contextlib
 import dataclasses
 import glob
 import hashlib
@@ -29,6 +33,11 @@ import time
 from pathlib import Path
 
 AGAIN_MAX = 3
+CROWD_MAX = 3
+FEW = 2
+CROWD_SAMPLE_S = 0.1
+CROWD_MEMORY_S = 3
+BEGIN_S = 0.5
 SLOWEST_SHOWN = 15
 LOG_LINES_SHOWN = 80
 END_GRACE_S = 10
@@ -149,6 +158,36 @@ def tell(outcome, place, word):
     print("\n".join(lines), flush=True)
 
 
+# ---- how many may wait beside each other ----
+class Crowd:
+    """The processes that want a processor, a mean of the last seconds; and who may begin."""
+
+    def __init__(self):
+        self.processors = os.cpu_count()
+        self.wanting = 0.0
+        self.programs = collections.Counter()  # those that run, by whether they wait; guarded by lock
+        threading.Thread(target=self.look, daemon=True).start()
+
+    def look(self):
+        while True:
+            now = int(re.search(r"^procs_running (\d+)", Path("/proc/stat").read_text(), re.M)[1])
+            self.wanting += (now - self.wanting) * CROWD_SAMPLE_S / CROWD_MEMORY_S
+            time.sleep(CROWD_SAMPLE_S)
+
+    def is_full(self):
+        return self.programs[True] >= FEW * self.processors and self.wanting - self.programs[False] >= CROWD_MAX * self.processors
+
+    @contextlib.contextmanager
+    def one(self, program):
+        with lock:
+            self.programs[waits(program)] += 1
+        try:
+            yield
+        finally:
+            with lock:
+                self.programs[waits(program)] -= 1
+
+
 # ---- all of them ----
 class Run:
     """Programs of both kinds side by side; what came of each."""
@@ -158,6 +197,8 @@ class Run:
         self.mixed = len({waits(program) for program in programs}) > 1
         self.outcomes = []
         self.again = []
+        self.crowd = Crowd()
+        self.door = threading.Lock()
 
     def first(self, command):
         """What must end before the computing programs begin; without it none of them runs."""
@@ -170,7 +211,9 @@ class Run:
         return False
 
     def compute(self, command, queue):
-        if command is None or self.first(command):
+        with self.crowd.one("first"):
+            built = command is None or self.first(command)
+        if built:
             self.side_by_side(queue, JOBS)
 
     def side_by_side(self, queue, at_once):
@@ -180,13 +223,21 @@ class Run:
         for thread in threads:
             thread.join()
 
-    def take(self, queue, at_once):
-        while True:
+    def next(self, queue):
+        """The next program, or None. One after the other is let in of those that wait, so that each is seen in the crowd before the next."""
+        with self.door if queue and waits(queue[0]) else contextlib.nullcontext():
+            while queue and waits(queue[0]) and self.crowd.is_full() and not stopping.is_set():
+                time.sleep(CROWD_SAMPLE_S)
             with lock:
-                if not queue:
-                    return
-                program = queue.pop(0)
-            outcome = counted(run(program, niceness=10 if self.mixed and not waits(program) else 0))
+                program = queue.pop(0) if queue else None
+            if program is not None and waits(program):
+                time.sleep(BEGIN_S)
+            return program
+
+    def take(self, queue, at_once):
+        while (program := self.next(queue)) is not None:
+            with self.crowd.one(program):
+                outcome = counted(run(program, niceness=10 if self.mixed and not waits(program) else 0))
             if stopping.is_set():
                 return
             with lock:

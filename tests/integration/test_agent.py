@@ -126,7 +126,7 @@ UNFIT = r"""
 set -e; n=0
 save() { n=$((n + 1)); . "$CKPT_DIR/request"; echo $n >> "$CKPT_DIR/asked"; echo state > "$directory/state"; %s
     printf 'hint=%%s\nbytes=6\nstatus=0\n' $hint > "$CKPT_DIR/new"; mv "$CKPT_DIR/new" "$CKPT_DIR/done"; }
-trap save USR1; while :; do sleep .2; done
+trap save USR1; while :; do sleep .5; done
 """
 
 
@@ -163,7 +163,7 @@ def the_script_for_users_is_saved_and_goes_on():
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         path = cluster.dir / "count.sh"
-        path.write_text(script.replace("sleep 1", "sleep 0.05"))
+        path.write_text(script.replace("sleep 1", "sleep 0.1"))
         cluster.register("counts", [("a", 1, MIB)])
         job = cluster.run_job("a", "counts", ["bash", str(path)], ("--work-dir", f"{cluster.dir}/ann's data; $(touch here)"))
         all_run(cluster)
@@ -188,7 +188,7 @@ def what_an_application_leaves_behind_is_killed():
         for name, status, how in (("crashes", 3, ""), ("finishes", 0, ""), ("leaves", 3, "setsid")):
             cluster.register(name, [("a", 1, MIB)])
             mark = cluster.dir / f"{name}.mark"
-            behind = f"trap '' TERM; while :; do date +%N > {mark}; sleep 0.02; done"
+            behind = f"trap '' TERM; while :; do echo > {mark}; sleep 0.1; done"
             cluster.run_job("a", name, ["sh", "-c", f"{how} sh -c \"{behind}\" & sleep 1; exit {status}"], ("--max-restarts", "0"))
             wait_until("it writes", mark.exists, 10)
         allocation_in(cluster, "crashes", ENDED_FAILED)

@@ -209,11 +209,11 @@ def what_it_has_stopped_or_begun_goes_on_or_ends_with_it():
     """A command that stops the application and is ended before it lets it go; one that leaves a process that ignores SIGTERM."""
     with begin() as cluster:
         cluster.start()
-        pids = cluster.dir / "pids"
-        counter = Counter(cluster, "counter", save=f"(trap '' TERM; echo $$ > {pids}; exec sleep 1000) & kill -s STOP -- -{{pid}}; sleep 1000").begun()
+        long = f"sleep {1000 + os.getpid()}"  # other programs of this machine sleep as well
+        counter = Counter(cluster, "counter", save=f"(trap '' TERM; exec {long}) & kill -s STOP -- -{{pid}}; {long}").begun()
         ends_in(cluster, "counter", hint(cluster, "counter"), (TIMED_OUT, FAILED), 30)
         counter.steps_on()
-        wait_until("nothing of the command is left", lambda: subprocess.run(["pgrep", "-f", "^sleep 1000$"], capture_output=True).returncode == 1, 20)
+        wait_until("nothing of the command is left", lambda: subprocess.run(["pgrep", "-f", f"^{long}$"], capture_output=True).returncode == 1, 20)
         failing = Counter(cluster, "failing", save="kill -s STOP -- -{pid}; exit 3").begun()
         assert "ended with status 3" in failed_text(cluster, "failing")
         failing.steps_on()

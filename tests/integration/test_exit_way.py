@@ -154,7 +154,7 @@ def each_sign_and_each_end_counts_for_what_it_is():
     """A list that leaves the files out is an EMPTY_CHECKPOINT; status 0 is not the end of the work while a file says so; a save by a signal; a program that goes on and says so on
     its standard output, or by a tracker; one that does not catch the signal is spared; one that writes `done` is asked by the signal that its user names; one that
     saves by itself alone, and has not since it was asked, gives its last save once more, which says how old it is; one that never saves is not started for ever."""
-    shell = "trap 'exit 85' TERM; while :; do sleep 0.2; done"
+    shell = "trap 'exit 85' TERM; while :; do sleep 0.5; done"
     prints = "t=0; trap 't=1' USR2; while :; do sleep 0.2; if [ $t = 1 ]; then t=0; echo 5 > it/s; sleep 0.4; echo 0000100 > it/latest; echo step 100 saved; fi; done"
     gmx = "echo begins at $(cat gmx/s 2>/dev/null || echo 0); if [ -e gmx/s ]; then touch gmx/result; exit 0; fi; sleep 0.3; echo 7 > gmx/s; exit 0"
     with Cluster(members=1, agents=("a",), policy={**POLICY, "max_attempts": 1, "checkpoint_timeout": "10s"}) as cluster:
@@ -162,14 +162,14 @@ def each_sign_and_each_end_counts_for_what_it_is():
         jobs = {}
         for name, line, options in (
                 ("empty", shell, ("--checkpoint-exit", "85", "--ask-signal", "TERM", "--checkpoint-files", "empty/nothing")),
-                ("deaf", "while :; do sleep 0.2; done", ("--ask-signal", "RTMIN+3", "--checkpoint-files", "deaf/*")),
-                ("dies", "trap 'echo 5 > dies/s; trap - USR2; kill -USR2 $$' USR2; while :; do sleep 0.2; done",
+                ("deaf", "while :; do sleep 0.5; done", ("--ask-signal", "RTMIN+3", "--checkpoint-files", "deaf/*")),
+                ("dies", "trap 'echo 5 > dies/s; trap - USR2; kill -USR2 $$' USR2; while :; do sleep 0.5; done",
                  ("--checkpoint-exit", "USR2", "--ask-signal", "USR2", "--checkpoint-files", "dies/*")),
                 ("it", prints, ("--ask-signal", "USR2", "--ask", "each", "--ask-then", "goes-on", "--files-quiet", "100ms", "--checkpoint-files", "it/*", "--saved-line", "saved",
                                 "--tracker", "it/latest")),
                 ("says", "trap '. \"$CKPT_DIR/request\"; echo 7 > \"$directory/n\"; printf \"hint=%s\\nbytes=2\\nstatus=0\\n\" $hint > \"$CKPT_DIR/new\"; "
-                 "mv \"$CKPT_DIR/new\" \"$CKPT_DIR/done\"' TSTP; while :; do sleep 0.05; done", ("--ask-signal", "TSTP")),
-                ("late", "if [ ! -e late/s ]; then echo 5 > late/s; exit 85; fi; while :; do sleep 0.05; done", ("--checkpoint-exit", "85", "--checkpoint-files", "late/s")),
+                 "mv \"$CKPT_DIR/new\" \"$CKPT_DIR/done\"' TSTP; while :; do sleep 0.3; done", ("--ask-signal", "TSTP")),
+                ("late", "if [ ! -e late/s ]; then echo 5 > late/s; exit 85; fi; while :; do sleep 0.3; done", ("--checkpoint-exit", "85", "--checkpoint-files", "late/s")),
                 ("spins", "exit 85", ("--checkpoint-exit", "85", "--checkpoint-files", "spins/s", "--max-restarts", "0")),
                 ("gmx", gmx, ("--done-if", "gmx/result", "--checkpoint-files", "gmx/s"))):
             (cluster.dir / name).mkdir()
@@ -226,7 +226,7 @@ def a_signal_goes_to_whom_it_is_meant_for():
         python = ["/usr/bin/python3", "-B", str(cluster.dir / "ranks.py")]
         jobs = {"rank": cluster.run_job("a", "rank", ["sh", "-c", f"{' '.join(python)} rank ranks; wait"], (*goes_on, "--ask", "rank=1", "--checkpoint-files", "rank/s.*")),
                 "group": cluster.run_job("a", "group", [*python, "group"], (*goes_on, "--ask", "group", "--checkpoint-files", "group/s.*")),
-                "requeues": cluster.run_job("a", "requeues", ["sh", "-c", "trap 'echo 5 > requeues/s.0; exit 0' USR2; while :; do sleep 0.2; done"],
+                "requeues": cluster.run_job("a", "requeues", ["sh", "-c", "trap 'echo 5 > requeues/s.0; exit 0' USR2; while :; do sleep 0.5; done"],
                                             ("--ask-signal", "USR2", "--ask-then", "requeues", "--checkpoint-files", "requeues/s.0"))}
         line = [str(BIN / "ckpt-run"), "--alloc", "shell", "--work-dir", str(cluster.dir / "shell-work"), "--socket", str(cluster.agents["a"].socket), *goes_on,
                 "--ask", "shell", "--checkpoint-files", "shell/s.*", "--", "sleep", "1000"]

@@ -4,6 +4,7 @@
 Flow    five members in namespaces of their own; filters cut, lose and slow what they send each other, clients reach all of them.
         CUTS=n draws n partitions, default 4.
 """
+import contextlib
 import os
 import pathlib
 import random
@@ -255,14 +256,16 @@ def a_leader_that_was_cut_off_answers_nothing_from_memory():
     """Clients still reach it, and it believes for an election timeout that it leads, while the others acknowledge changes: I7."""
     cluster = Cluster(members=3)
     network = Network(cluster)
-    with cluster:
+    with contextlib.ExitStack() as ends:
+        ends.callback(network.end)
+        ends.enter_context(cluster)
         cluster.start()
         for turn in range(4):
             old = cluster.wait_leader()
             others = [m for m in cluster.members if m is not old]
             broker, operator = (stub(cluster.client.channel(old.api)) for stub in
                                 (broker_pb2_grpc.BrokerServiceStub, operator_pb2_grpc.OperatorServiceStub))
-            list(broker.Watch(broker_pb2.WatchRequest(), timeout=5))  # the connection is there
+            list(broker.Watch(broker_pb2.WatchRequest(), timeout=5, wait_for_ready=True))  # the connection is there
             stub = {m: broker_pb2_grpc.BrokerServiceStub(cluster.client.channel(m.api)) for m in others}
             network.clog(old)
             new = wait_until("another one leads", lambda: next((m for m in others if http_status(m.http, "/leader") == 200), None), 20, 0.005)
@@ -280,7 +283,6 @@ def a_leader_that_was_cut_off_answers_nothing_from_memory():
                     raise AssertionError(f"{method}: a deposed leader answered {answer}")
             network.heal()
             wait_until("all are ready", lambda: all(http_status(m.http, "/readyz") == 200 for m in cluster.members), 20)
-    network.end()
 
 
 def http2_request_with_no_window(address):

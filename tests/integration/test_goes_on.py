@@ -19,7 +19,7 @@ COMPLETE = common_pb2.CHECKPOINT_STATE_COMPLETE
 REQUEUED = common_pb2.ALLOCATION_STATE_REQUEUED
 WHERE = ("--tenant", "physics", "--project", "heat", "--gpus", "1", "--grace", "1s")
 # as SAVES, and ends as the files say that somebody leaves in its work folder
-ENDS = SAVES.replace("do sleep 0.2;", 'do sleep 0.2; [ ! -e "$CKPT_DIR/fail" ] || exit 3; [ ! -e "$CKPT_DIR/finish" ] || exit 0;')
+ENDS = SAVES.replace("do sleep 0.5;", 'do sleep 0.5; [ ! -e "$CKPT_DIR/fail" ] || exit 3; [ ! -e "$CKPT_DIR/finish" ] || exit 0;')
 
 
 class Runs:

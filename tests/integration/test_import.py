@@ -61,7 +61,7 @@ def begins(cluster, user, job, command, node="a"):
     return run, log
 
 
-LOOKS = 'cd "$CKPT_RESTORE_DIR" && find . -printf "%P %y %m %l\\n" | sort && cat n && echo "label=$CKPT_RESTORE_LABEL"; trap : USR1; while :; do sleep 0.2; done'
+LOOKS = 'cd "$CKPT_RESTORE_DIR" && find . -printf "%P %y %m %l\\n" | sort && cat n && echo "label=$CKPT_RESTORE_LABEL"; trap : USR1; while :; do sleep 0.5; done'
 
 
 def a_folder_becomes_the_first_checkpoint_of_a_job_and_its_next_start_begins_there():
@@ -219,7 +219,7 @@ def a_checkpoint_of_two_nodes_goes_from_one_cluster_into_another():
             record, = cluster.checkpoints("two")
             assert record.state == COMPLETE and record.label == "7" and len(record.shards) == 2, record
             wait_until("it waits for its start", lambda: cluster.state("two") == STARTING, 10)
-            says = 'cat "$CKPT_RESTORE_DIR/n"; echo is all; trap : USR1; while :; do sleep 0.2; done'
+            says = 'cat "$CKPT_RESTORE_DIR/n"; echo is all; trap : USR1; while :; do sleep 0.5; done'
             runs = [begins(cluster, ALICE, "two", says, node) for node in ("a", "b")]
             for log in (log for _, log in runs):
                 wait_until("it begins", lambda log=log: "is all" in log.read_text(), 30)
@@ -233,7 +233,7 @@ def a_checkpoint_of_two_nodes_goes_from_one_cluster_into_another():
 # Asked by a signal: it saves the count of its steps, with that as the label.
 COUNTS = 'n=0; save() { . "$CKPT_DIR/request"; echo $n >"$directory/n"; chmod 640 "$directory/n"; ' \
     'printf "hint=%s\\nbytes=1\\nstatus=0\\nstep=$n\\n" "$hint" >"$CKPT_DIR/done.new"; mv "$CKPT_DIR/done.new" "$CKPT_DIR/done"; }; ' \
-    'trap save USR1; while :; do n=$((n + 1)); sleep 0.1; done'
+    'trap save USR1; while :; do n=$((n + 1)); sleep 0.3; done'
 
 
 def the_folder_of_a_job_without_a_cluster_becomes_the_first_checkpoint_of_a_job():

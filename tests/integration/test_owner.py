@@ -227,7 +227,7 @@ save() { hint=$(line hint) && d=$(line directory) && echo $n > "$d/n" && mkdir "
     printf 'hint=%s\nbytes=%s\nstep=%s\nstatus=0\n' $hint $(( $(stat -c %s "$d/n") + 8388612 )) 7 > "$CKPT_DIR/new" &&
     mv "$CKPT_DIR/new" "$CKPT_DIR/done"; }
 trap save USR1
-while :; do sleep 0.2; n=$((n + 1)); done
+while :; do sleep 0.5; n=$((n + 1)); done
 """
 
 

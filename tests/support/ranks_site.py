@@ -85,7 +85,7 @@ def train(steps=1200, ms_per_step=5, ranks=2, plain=False, defers=False):
     return Program("train", ranks, lambda folder, slow="999999:0:0", silent="999999:0": [
         "/usr/bin/python3", "-B", str(support / "workload_ranks.py"), "launch", str(steps), "--local", str(ranks), "--meet", str(folder),
         "--ms-per-step", str(ms_per_step), "--slow", slow, "--silent", silent, *(["--signal"] if plain else []), *(["--defers"] if defers else [])], train_step, lambda: train_expected(steps),
-        run_of=train_run)
+        begun=True, run_of=train_run)
 
 
 def heat(steps=1200, ms_per_step=5, ranks=2, cells=200, plain=False):

@@ -179,6 +179,7 @@ def train(options):
     silent_rank, silent_step = (int(number) for number in options.silent.split(":"))
     deferred = set() if options.defers else None
     silent, run = rank == silent_rank and not folders, os.environ.get("CKPT_RUN", "")
+    (meet / f"begun.{os.getpid()}").touch()
     for step in range(step, options.steps + 1):
         hang(meet / f"hang.{rank}", step)
         mute, state = silent and step >= silent_step, {"step": step, "weights": weights, "run": run}

@@ -136,7 +136,7 @@ bool same_trees(const char *one, const char *other)
     buf_close(&text_b);
     manifest_close(&a);
     manifest_close(&b);
-    snprintf(command, sizeof(command), "diff -r --no-dereference %s %s >/dev/null", one, other);
+    snprintf(command, sizeof(command), "diff -rq --no-dereference %s %s >/dev/null", one, other);
     return same && system(command) == 0;
 }
 
