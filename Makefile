@@ -343,7 +343,7 @@ demo: deps                                      ## the main job, end to end, und
 test: deps                                      ## everything CI runs, but for the real systems
 	$(MAKE) --no-print-directory $(PARALLEL) programs
 	@# the tests are compiled beside those of real processes, which wait more than they compute
-	$(Q)FUZZ_SECONDS=.4 $(RUN) --first "$(BUILD_TESTS)" tests/lint/lint.sh tests/sim/short.sh $(UNIT_BIN) $(GOLDEN_BIN) \
+	$(Q)FUZZ_SECONDS=.4 TEST_TIMEOUT_S=1800 $(RUN) --first "$(BUILD_TESTS)" tests/lint/lint.sh tests/sim/short.sh $(UNIT_BIN) $(GOLDEN_BIN) \
 		$(FUZZ_BIN) $(INTEGRATION)
 # the name of the folder as make has it: objects whose .d files name another one are never made anew
 BUILD_TESTS = $(MAKE) --no-print-directory $(PARALLEL) BUILD=$(BUILD) test-programs
