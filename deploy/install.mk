@@ -36,7 +36,7 @@ install: programs $(BUILD)/manual/done install-app ## all of it: make install [P
 	install -d $(DESTDIR)$(SHAREDIR)/ckpt/profiles $(DESTDIR)$(SHAREDIR)/ckpt/lsf $(DESTDIR)$(SHAREDIR)/ckpt/prometheus $(DESTDIR)$(SHAREDIR)/ckpt/grafana $(DESTDIR)$(DOCDIR)
 	install -m 644 $(PROFILES) $(DESTDIR)$(SHAREDIR)/ckpt/profiles
 	install -m 755 deploy/lsf/* $(DESTDIR)$(SHAREDIR)/ckpt/lsf
-	install -m 644 deploy/prometheus/ckpt.rules.yml $(DESTDIR)$(SHAREDIR)/ckpt/prometheus
+	install -m 644 deploy/prometheus/ckpt.rules.yml deploy/prometheus/scrape.yml $(DESTDIR)$(SHAREDIR)/ckpt/prometheus
 	install -m 644 deploy/grafana/ckpt.json $(DESTDIR)$(SHAREDIR)/ckpt/grafana
 	install -m 644 $(DOCUMENTS:%=deploy/%) $(DESTDIR)$(DOCDIR)
 	install -d $(DESTDIR)$(BASH_FOLDER) $(DESTDIR)$(FISH_FOLDER) $(DESTDIR)$(ZSH_FOLDER)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import Cluster, tap, wait_until  # noqa: E402
+from cluster import Cluster, metric, tap, wait_until  # noqa: E402
 from ckpt.log.v1 import command_pb2, snapshot_pb2  # noqa: E402
 
 
@@ -224,6 +224,7 @@ def signed_heads_prove_copies_without_the_cluster():
             m.start()
         wait_until("it is told", lambda: "level=error program=ckptd name=n1 event=audit_changed" in member.log.read_text(), 20)
         assert "signed: by" not in proves(theirs, code=1)
+        assert [metric(m.http, "ckpt_audit_changed") for m in cluster.members] == [1, 0, 0]
 
 
 def a_cluster_with_tls_and_no_key_says_so():

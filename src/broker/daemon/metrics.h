@@ -348,6 +348,8 @@ struct broker;
       "the state before the leader's files had them.")                                             \
     X(AUDIT_FAILING, GAUGE, "ckpt_audit_failing", NULL, NULL,                                      \
       "1 while this member's disk takes no records of the audit trail.")                           \
+    X(AUDIT_CHANGED, GAUGE, "ckpt_audit_changed", NULL, NULL,                                      \
+      "1 when the audit files did not end with what this member wrote when it started.")           \
     X(TLS_REFUSED, COUNTER, "ckpt_tls_refused_total", "port", NULL,                                \
       "Connections that TLS refused, by port: api or raft.")                                       \
     X(RPC_CONNECTIONS, GAUGE, "ckpt_rpc_connections", NULL, NULL, "Open API connections.")         \

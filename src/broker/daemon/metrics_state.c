@@ -589,6 +589,7 @@ static void read_audit(struct metrics *metrics, const struct broker *broker)
     metrics_set(metrics, METRIC_AUDIT_RECORDS, "missed", NULL, (double)counts.missed);
     metrics_set(metrics, METRIC_AUDIT_RECORDS, "lost", NULL, (double)audit.lost);
     set_value(metrics, METRIC_AUDIT_FAILING, counts.failing);
+    set_value(metrics, METRIC_AUDIT_CHANGED, counts.changed);
 }
 
 /* Called for each exposition, on the loop: it looks at summaries, never at all jobs. */

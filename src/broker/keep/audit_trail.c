@@ -269,7 +269,8 @@ static void compare_end(struct audit_trail *trail, const struct fsm *fsm)
         return;
     blake2b(link.bytes, link.length, hash);
     trail->end = memcmp(hash, trail->file.hash, sizeof(hash)) == 0 ? END_OURS : END_FOREIGN;
-    if (trail->end == END_FOREIGN)
+    trail->counts.changed = trail->end == END_FOREIGN;
+    if (trail->counts.changed)
         log_error("audit_changed",
                   "folder=%s file=%s record=%" PRIu64
                   " text=\"the file does not end with what this member has written: it is not "

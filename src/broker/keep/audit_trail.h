@@ -29,6 +29,7 @@ enum {
 struct audit_trail_counts {
     uint64_t written, missed; /* records */
     bool failing;
+    bool changed; /* the files did not end with what this member has written when it started */
 };
 
 /* folder: where the files go; it is made. */
