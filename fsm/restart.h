@@ -43,9 +43,9 @@ uint32_t fsm_restart_requeues_used(const struct fsm *fsm, const struct fsm_alloc
 /* The place among its nodes; node_count: it is none of them. */
 uint32_t fsm_restart_place(const struct fsm_allocation *allocation, const struct fsm_node *node);
 /* OK: the job may be restarted on the node at that instant of the state's clock, which stands still
- * between commands. Else why not: NODE_DOWN, NODE_DRAINING,
- * NODE_UNLIKE, NODE_OUTSIDE_DOMAIN, NODE_EXCLUDED, NODE_LEFT (the job was moved away from it, or it
- * was taken by a preemption and is not free again). */
+ * between commands. Else why not: NODE_DOWN, NODE_DRAINING, NODE_SHARED, NODE_UNLIKE,
+ * NODE_OUTSIDE_DOMAIN, NODE_EXCLUDED, NODE_LEFT (the job was moved away from it, or it was taken by
+ * a preemption and is not free again). */
 enum fsm_status fsm_restart_node_status(const struct fsm *fsm,
                                         const struct fsm_allocation *allocation,
                                         const struct fsm_node *node, uint64_t now_ms);

@@ -194,7 +194,7 @@
       "ckptctl jobs lists them; one that has ended is forgotten when its checkpoints are deleted") \
     X(73, CONTINUES_OTHERS, 7,                                                                     \
       "the job that it is to continue is of another tenant, project or owner, or one of the two "  \
-      "is sensitive and the other is not",                                                         \
+      "is sensitive, or keeps to a jurisdiction, and the other does not",                          \
       "register it as the other one was: ckptctl job JOB")                                         \
     X(74, CONTINUES_RUNS, 9, "the job that it is to continue still holds nodes (it is {s})",       \
       "ckptctl end JOB, or wait until it has stopped")                                             \
@@ -297,7 +297,19 @@
       "start it with the --name of its own node, or stop the other one")                           \
     X(125, MEASURES_HIDDEN, 7,                                                                     \
       "the measures of one sensitive job are told to its owner and to an admin of its tenant",     \
-      "ckptctl losses has those of its tenant in one sum; its owner asks ckpt-run on its node")
+      "ckptctl losses has those of its tenant in one sum; its owner asks ckpt-run on its node")    \
+    X(126, POOL_UNFIT, 9,                                                                          \
+      "a target of the pool SENSITIVE is assured to be encrypted at rest and to stay hot_only",    \
+      "when both are true, say so: ckptctl target put TARGET --encrypted yes --hot-only yes")      \
+    X(127, JURISDICTION_REFUSED, 9,                                                                \
+      "a sensitive job keeps to one jurisdiction, and the target, or each of its pool where none " \
+      "is named, has another one",                                                                 \
+      "ckptctl targets -o wide shows them; --jurisdiction names the job's when it is registered")  \
+    X(128, NODE_BORROWED, 9, "a sensitive job takes no borrowed node",                             \
+      "give it nodes of its own vCluster")                                                         \
+    X(129, NODE_SHARED, 9,                                                                         \
+      "a sensitive job is alone on its nodes: another job holds this one, or may still run there", \
+      "ckptctl node NODE lists the jobs; take another node, or wait until they have ended")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

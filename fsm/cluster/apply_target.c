@@ -98,6 +98,7 @@ enum {
     GENERATIONS = 13,
     RESTORES = 15,
     WRITES = 18,
+    JURISDICTION = 21,
     STAGING_PPM = 300000,
     GENERATIONS_DEFAULT = 8
 };
@@ -105,7 +106,7 @@ enum {
 /* A new target without a share leaves three tenths to staging. A sample is read back: reading all
  * takes as long again as writing, and a restore compares every byte anyway. Unchanged files are
  * taken over eight times, so that what one damaged file can spoil is bounded. */
-static void target_defaults(Ckpt__V1__TargetSpec *spec, uint64_t zeros)
+static void target_defaults(const struct fsm *fsm, Ckpt__V1__TargetSpec *spec, uint64_t zeros)
 {
     if (spec->read_back == CKPT__V1__READ_BACK__READ_BACK_UNSPECIFIED)
         spec->read_back = CKPT__V1__READ_BACK__READ_BACK_SAMPLED;
@@ -117,6 +118,10 @@ static void target_defaults(Ckpt__V1__TargetSpec *spec, uint64_t zeros)
         spec->compression = CKPT__V1__COMPRESSION__COMPRESSION_NONE;
     if (spec->pool == CKPT__V1__POOL__POOL_UNSPECIFIED)
         spec->pool = CKPT__V1__POOL__POOL_OPEN;
+    if (spec->encrypted == CKPT__V1__ASSURED__ASSURED_UNSPECIFIED && fsm_level(fsm) >= 2)
+        spec->encrypted = CKPT__V1__ASSURED__ASSURED_NO;
+    if (spec->hot_only == CKPT__V1__ASSURED__ASSURED_UNSPECIFIED && fsm_level(fsm) >= 2)
+        spec->hot_only = CKPT__V1__ASSURED__ASSURED_NO;
     if (spec->staging_share_ppm == 0 && (zeros >> STAGING & 1) == 0)
         spec->staging_share_ppm = STAGING_PPM;
 }
@@ -153,10 +158,36 @@ static void target_fill(Ckpt__V1__TargetSpec *spec, const struct target *target,
         spec->failover_target_id = target_text(target->view.failover_target_id);
     if (spec->pool == CKPT__V1__POOL__POOL_UNSPECIFIED)
         spec->pool = target->view.pool;
+    if (spec->encrypted == CKPT__V1__ASSURED__ASSURED_UNSPECIFIED)
+        spec->encrypted = target->view.encrypted;
+    if (spec->hot_only == CKPT__V1__ASSURED__ASSURED_UNSPECIFIED)
+        spec->hot_only = target->view.hot_only;
+    if (spec->jurisdiction[0] == '\0' && (zeros >> JURISDICTION & 1) == 0)
+        spec->jurisdiction = target_text(target->view.jurisdiction);
     if (spec->max_restores == 0 && (zeros >> RESTORES & 1) == 0)
         spec->max_restores = target->view.max_restores;
     if (spec->max_writes == 0 && (zeros >> WRITES & 1) == 0)
         spec->max_writes = target->view.max_writes;
+}
+
+/* N-003: what is sensitive stays in its pool and its jurisdiction, and a pool is what somebody
+ * assures it to be. target: NULL: a new one. */
+static enum fsm_status target_pool_check(const struct fsm *fsm, const struct target *target,
+                                         const Ckpt__V1__TargetSpec *spec,
+                                         struct fsm_outcome *outcome)
+{
+    bool of_pool = spec->pool == CKPT__V1__POOL__POOL_SENSITIVE;
+
+    CHECK(spec->target_id != NULL);
+    if (target != NULL &&
+        (!of_pool || strcmp(spec->jurisdiction, target->view.jurisdiction) != 0)) {
+        outcome->current = fsm_pool_users(fsm, target, true);
+        if (outcome->current > 0)
+            return FSM_POOL_NEEDED;
+    }
+    if (of_pool && fsm_level(fsm) >= 2 && !fsm_pool_assured(spec->encrypted, spec->hot_only))
+        return FSM_POOL_UNFIT;
+    return FSM_OK;
 }
 
 /* A change says only what is different. It is made whole here, where the old one is known, and is
@@ -181,12 +212,10 @@ enum fsm_status fsm_apply_put_target(struct fsm *fsm, const fsm_command *command
     if (target != NULL)
         target_fill(&spec, target, put->zeros);
     else
-        target_defaults(&spec, put->zeros);
-    if (target != NULL && spec.pool != CKPT__V1__POOL__POOL_SENSITIVE) {
-        outcome->current = fsm_pool_users(fsm, target, true);
-        if (outcome->current > 0)
-            return FSM_POOL_NEEDED;
-    }
+        target_defaults(fsm, &spec, put->zeros);
+    status = target_pool_check(fsm, target, &spec, outcome);
+    if (status != FSM_OK)
+        return status;
     if (spec.prefix[0] == '\0') {
         outcome->subject = "a new target needs a prefix (ckptctl: --prefix)";
         outcome->limit = FSM_PREFIX_MAX_BYTES;

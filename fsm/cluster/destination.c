@@ -9,24 +9,31 @@
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
 
-/* N-003: what a sensitive job writes lies in its pool, and follows no node, no operator and no
- * outage out of it. */
-static bool pool_takes(const struct target *target, const struct fsm_allocation *allocation)
+/* N-003: what a sensitive job writes lies in its pool and its jurisdiction, and follows no node, no
+ * operator and no outage out of them. */
+bool fsm_pool_takes(const struct target *target, const char *jurisdiction)
 {
     CHECK(target->view.id != NULL);
-    return !allocation->sensitive || target->view.pool == CKPT__V1__POOL__POOL_SENSITIVE;
+    return target->view.pool == CKPT__V1__POOL__POOL_SENSITIVE &&
+           (jurisdiction[0] == '\0' || strcmp(target->view.jurisdiction, jurisdiction) == 0);
+}
+
+static bool pool_takes(const struct target *target, const struct fsm_allocation *allocation)
+{
+    return !allocation->sensitive || fsm_pool_takes(target, allocation->jurisdiction);
 }
 
 /* The oldest of the pool that is in use, beside that one. By slot, so that all members choose the
  * same one. */
-const struct target *fsm_target_sensitive(const struct fsm *fsm, const struct target *beside)
+const struct target *fsm_target_sensitive(const struct fsm *fsm, const struct target *beside,
+                                          const char *jurisdiction)
 {
     CHECK(fsm->targets.used <= FSM_TARGETS_MAX);
     for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
         const struct target *target = target_find_slot(fsm, slot);
 
         if (target != NULL && target != beside && !target->removed && !target->view.draining &&
-            target->view.pool == CKPT__V1__POOL__POOL_SENSITIVE)
+            fsm_pool_takes(target, jurisdiction))
             return target;
     }
     return NULL;
@@ -118,7 +125,8 @@ static const struct target *destination_usual(const struct fsm *fsm, const struc
     CHECK(own->view.id != NULL);
     if (usual != NULL && pool_takes(usual, allocation))
         return usual;
-    return allocation->sensitive ? fsm_target_sensitive(fsm, NULL) : usual;
+    return allocation->sensitive ? fsm_target_sensitive(fsm, NULL, allocation->jurisdiction)
+                                 : usual;
 }
 
 const struct fsm_target *fsm_destination(const struct fsm *fsm,

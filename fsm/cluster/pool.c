@@ -2,7 +2,8 @@
  *
  * Flow     destination.c chooses among the targets of the pool; an operator takes none out of it,
  *          out of use or away while jobs would be left without one, or their data lie there.
- * Shapes   a target is of the pool by its specification. A job is sensitive for its whole life.
+ * Shapes   a target is of the pool by its specification. A job is sensitive, and keeps to its
+ *          jurisdiction, for its whole life.
  * Absent   ordinary jobs may lie in the pool as well: nothing of them is wiped or held there.
  */
 #include "fsm/core/registry.h"
@@ -13,6 +14,12 @@ static bool target_is_of_pool(const struct target *target)
 {
     CHECK(target->view.id != NULL);
     return target->view.pool == CKPT__V1__POOL__POOL_SENSITIVE;
+}
+
+bool fsm_pool_assured(Ckpt__V1__Assured encrypted, Ckpt__V1__Assured hot_only)
+{
+    return encrypted == CKPT__V1__ASSURED__ASSURED_YES &&
+           hot_only == CKPT__V1__ASSURED__ASSURED_YES;
 }
 
 /* Something of it may lie at its target, or is about to. */
@@ -40,7 +47,6 @@ static uint64_t lying_of(const struct allocation *job, const struct target *targ
 /* All jobs are looked at: what an operator does is rare. */
 uint64_t fsm_pool_users(const struct fsm *fsm, const struct target *target, bool lies)
 {
-    bool other = fsm_target_sensitive(fsm, target) != NULL;
     const struct fsm_undeleted *view;
     uint64_t count = 0;
 
@@ -52,7 +58,8 @@ uint64_t fsm_pool_users(const struct fsm *fsm, const struct target *target, bool
 
         if (job == NULL || !job->view.sensitive)
             continue;
-        count += !other && fsm_allocation_goes_on(job);
+        count += fsm_allocation_goes_on(job) &&
+                 fsm_target_sensitive(fsm, target, job->view.jurisdiction) == NULL;
         count += lies ? lying_of(job, target) : 0;
     }
     for (uint32_t place = 0; lies && (view = fsm_undeleted_next(fsm, place)) != NULL;
@@ -71,7 +78,7 @@ static bool job_keeps_to_pool(const struct fsm *fsm, const struct allocation *jo
         const struct checkpoint *checkpoint = LIST_ITEM_CONST(at, struct checkpoint, in_allocation);
 
         if (checkpoint_lies(checkpoint) &&
-            !target_is_of_pool(target_at(fsm, checkpoint->view.target_slot)))
+            !fsm_pool_takes(target_at(fsm, checkpoint->view.target_slot), job->view.jurisdiction))
             return false;
     }
     return true;

@@ -221,7 +221,12 @@ const struct target *fsm_target_default(const struct fsm *fsm); /* NULL: there i
 /* destination.c, pool.c. sensitive: the oldest target in use that is of the pool, beside that one
  * (NULL: any). users: sensitive jobs that would have no destination without the target, and with
  * `lies` what is of such jobs there. kept: what is sensitive lies in its pool (I55). */
-const struct target *fsm_target_sensitive(const struct fsm *fsm, const struct target *beside);
+/* Somebody says of a target what one of the pool must be. */
+bool fsm_pool_assured(Ckpt__V1__Assured encrypted, Ckpt__V1__Assured hot_only);
+/* jurisdiction: "": any */
+bool fsm_pool_takes(const struct target *target, const char *jurisdiction);
+const struct target *fsm_target_sensitive(const struct fsm *fsm, const struct target *beside,
+                                          const char *jurisdiction);
 uint64_t fsm_pool_users(const struct fsm *fsm, const struct target *target, bool lies);
 bool fsm_pools_kept(const struct fsm *fsm);
 /* fsm/cluster/failover.c: when the outage of a target is looked at next; and that look. */

@@ -164,14 +164,15 @@ static bool prefix_valid(const char *prefix)
 static enum fsm_status validate_target_spec(const Ckpt__V1__TargetSpec *spec,
                                             struct fsm_outcome *outcome)
 {
-    enum fsm_status status;
-
     if (spec == NULL)
         return FSM_INVALID_ARGUMENT;
     check_id(spec->target_id, outcome);
     check_id_or_empty(spec->domain, outcome);
     check_id_or_empty(spec->tier, outcome);
     check_id_or_empty(spec->failover_target_id, outcome);
+    check_id_or_empty(spec->jurisdiction, outcome);
+    check_range(spec->encrypted, 0, CKPT__V1__ASSURED__ASSURED_YES, outcome);
+    check_range(spec->hot_only, 0, CKPT__V1__ASSURED__ASSURED_YES, outcome);
     check_range(spec->read_bytes_per_s, 0, FSM_BANDWIDTH_MAX, outcome);
     check_range(spec->max_restores, 0, FSM_RESTORES_MAX, outcome);
     check_range(spec->max_writes, 0, FSM_WRITES_MAX, outcome);
@@ -183,13 +184,12 @@ static enum fsm_status validate_target_spec(const Ckpt__V1__TargetSpec *spec,
     check_range(spec->staging, 0, CKPT__V1__STAGING__STAGING_MEMORY, outcome);
     check_range(spec->compression, 0, CKPT__V1__COMPRESSION__COMPRESSION_LZ4, outcome);
     check_range(spec->cost_micro_usd_per_gb_month, 0, FSM_BANDWIDTH_MAX, outcome);
-    status = outcome->status;
-    if (status == FSM_OK && !prefix_valid(spec->prefix)) {
+    if (outcome->status == FSM_OK && !prefix_valid(spec->prefix)) {
         outcome->current = strlen(spec->prefix);
         outcome->limit = FSM_PREFIX_MAX_BYTES;
         return FSM_PREFIX_INVALID;
     }
-    return status;
+    return outcome->status;
 }
 
 /* Apply takes the targets without a way to refuse: all is asked here. */

@@ -17,20 +17,36 @@
 
 #define ENDS(name) CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
 
+/* One that a job already holds does not refuse it for its state. */
+static enum fsm_status share_check(const struct fsm *fsm, const fsm_share_message *message,
+                                   const struct holder *holder)
+{
+    const struct node *node = node_find(fsm, message->node_id);
+
+    CHECK(message->node_id != NULL);
+    if (holder->sensitive && message->borrowed)
+        return FSM_NODE_BORROWED;
+    if (node == NULL)
+        return FSM_OK;
+    if (fsm_node_refusal(&node->view) != FSM_OK &&
+        (holder->job == NULL || fsm_allocation_part(holder->job, node->view.slot) == NULL))
+        return fsm_node_refusal(&node->view);
+    return fsm_node_is_shared(node, holder) ? FSM_NODE_SHARED : FSM_OK;
+}
+
 /* Room for the nodes that are named for the first time, and none of the others draining, but for
- * those that the job holds (of; NULL: none). L-001 */
+ * those that the job holds, or beside a sensitive job (N-001). L-001 */
 enum fsm_status fsm_shares_check(struct fsm *fsm, size_t count, fsm_share_message **messages,
-                                 const struct allocation *of, struct fsm_outcome *outcome)
+                                 const struct holder *holder, struct fsm_outcome *outcome)
 {
     uint32_t unknown = 0;
 
     for (size_t i = 0; fsm_level(fsm) >= 2 && i < count; i++) {
-        const struct node *node = node_find(fsm, messages[i]->node_id);
+        enum fsm_status status = share_check(fsm, messages[i], holder);
 
         outcome->subject = messages[i]->node_id;
-        if (node != NULL && fsm_node_refusal(&node->view) != FSM_OK &&
-            (of == NULL || fsm_allocation_part(of, node->view.slot) == NULL))
-            return fsm_node_refusal(&node->view);
+        if (status != FSM_OK)
+            return status;
     }
     outcome->subject = NULL;
     for (size_t i = 0; i < count; i++)
@@ -72,27 +88,53 @@ void fsm_shares_take(struct fsm *fsm, struct allocation *allocation,
     fsm_allocation_sum_shares(allocation);
 }
 
+/* The one to which a new job keeps, "" when its first target decides. A job that continues another
+ * one keeps to that one's: the checkpoints lie there. */
+static const char *register_jurisdiction(const struct fsm *fsm,
+                                         const Ckpt__V1__AllocationSpec *spec)
+{
+    const struct allocation *old =
+        spec->continues[0] != '\0' ? allocation_find(fsm, spec->continues) : NULL;
+
+    CHECK(spec->jurisdiction != NULL);
+    return spec->jurisdiction[0] == '\0' && old != NULL ? old->view.jurisdiction
+                                                        : spec->jurisdiction;
+}
+
 /* The default one when the job names none, or of its pool the first that is in use; NULL: it is not
  * known, or there is no default. */
-static const struct target *register_target(struct fsm *fsm, const Ckpt__V1__AllocationSpec *spec)
+static const struct target *register_target(struct fsm *fsm, const Ckpt__V1__AllocationSpec *spec,
+                                            const char *jurisdiction)
 {
     const struct target *target =
         spec->target_id[0] != '\0' ? target_find(fsm, spec->target_id) : fsm_target_default(fsm);
-    const struct target *pool = fsm_target_sensitive(fsm, NULL);
+    const struct target *pool = fsm_target_sensitive(fsm, NULL, jurisdiction);
 
     CHECK(spec->target_id != NULL);
     if (fsm_spec_sensitive(spec) && spec->target_id[0] == '\0' && pool != NULL && target != NULL &&
-        target->view.pool != CKPT__V1__POOL__POOL_SENSITIVE)
+        !fsm_pool_takes(target, jurisdiction))
         return pool;
     return target;
 }
 
-/* N-003: what is sensitive lies in its pool, and nowhere else. */
-static bool target_refuses(const struct fsm *fsm, const struct target *target, bool sensitive)
+/* N-003: sensitive data lie in their pool and their jurisdiction, and nowhere else. */
+static enum fsm_status target_refusal(const struct fsm *fsm, const struct target *target,
+                                      bool sensitive, const char *jurisdiction)
 {
     CHECK(target->view.id != NULL);
-    return sensitive && (target->view.pool != CKPT__V1__POOL__POOL_SENSITIVE ||
-                         fsm_target_sensitive(fsm, NULL) == NULL);
+    if (!sensitive)
+        return FSM_OK;
+    if (fsm_target_sensitive(fsm, NULL, "") == NULL)
+        return FSM_POOL_REFUSED;
+    if (fsm_target_sensitive(fsm, NULL, jurisdiction) == NULL)
+        return FSM_JURISDICTION_REFUSED;
+    if (!fsm_pool_takes(target, ""))
+        return FSM_POOL_REFUSED;
+    if (fsm_level(fsm) >= 2 && !fsm_pool_assured(target->view.encrypted, target->view.hot_only))
+        return FSM_POOL_UNFIT;
+    if (!fsm_pool_takes(target, jurisdiction))
+        return FSM_JURISDICTION_REFUSED;
+    return FSM_OK;
 }
 
 /* What a registration leaves open is filled once, so that no reader of the record needs to know a
@@ -135,21 +177,26 @@ static void register_shares(struct fsm *fsm, struct allocation *allocation,
 }
 
 static enum fsm_status register_check(struct fsm *fsm, const Ckpt__V1__AllocationSpec *spec,
-                                      const struct target *target, struct fsm_outcome *outcome)
+                                      const struct target *target, const char *jurisdiction,
+                                      struct fsm_outcome *outcome)
 {
+    struct holder holder = {fsm_spec_sensitive(spec), NULL, allocation_find(fsm, spec->continues)};
+    enum fsm_status status;
+
     CHECK(spec->allocation_id != NULL);
     if (allocation_find(fsm, spec->allocation_id) != NULL)
         return FSM_ALLOCATION_EXISTS;
     if (target == NULL)
         return FSM_TARGET_NOT_FOUND;
-    if (target_refuses(fsm, target, fsm_spec_sensitive(spec)))
-        return FSM_POOL_REFUSED;
+    status = target_refusal(fsm, target, fsm_spec_sensitive(spec), jurisdiction);
+    if (status != FSM_OK)
+        return status;
     if (fsm->allocations.used >= FSM_ALLOCATIONS_MAX) {
         outcome->current = fsm->allocations.used;
         outcome->limit = FSM_ALLOCATIONS_MAX;
         return FSM_ALLOCATIONS_FULL;
     }
-    return fsm_shares_check(fsm, spec->n_nodes, spec->nodes, NULL, outcome);
+    return fsm_shares_check(fsm, spec->n_nodes, spec->nodes, &holder, outcome);
 }
 
 /* The job has its nodes from now on, and its parts are to start. */
@@ -182,14 +229,15 @@ enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
                                    struct fsm_outcome *outcome)
 {
     const Ckpt__V1__AllocationSpec *spec = command->register_allocation->spec;
-    const struct target *target = register_target(fsm, spec);
+    const char *jurisdiction = register_jurisdiction(fsm, spec);
+    const struct target *target = register_target(fsm, spec, jurisdiction);
     const struct fsm_checkpoint *point = NULL;
     struct allocation *allocation;
     enum fsm_status status;
 
     CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_REGISTER_ALLOCATION);
     CHECK(outcome != NULL);
-    status = register_check(fsm, spec, target, outcome);
+    status = register_check(fsm, spec, target, jurisdiction, outcome);
     if (status == FSM_OK)
         status = fsm_continue_check(fsm, spec, &point, outcome);
     if (status != FSM_OK)
@@ -199,6 +247,9 @@ enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
     allocation->view.target_slot = target->view.slot;
     fsm_spec_from_message(fsm, spec, &allocation->view);
     allocation->view.sensitive = fsm_spec_sensitive(spec);
+    if (allocation->view.sensitive && jurisdiction[0] == '\0' && spec->continues[0] == '\0')
+        jurisdiction = target->view.jurisdiction; /* it is bound from its first target on */
+    fsm_intern_set(fsm, &allocation->view.jurisdiction, jurisdiction);
     register_defaults(fsm, &allocation->view);
     register_shares(fsm, allocation, spec, point);
     fsm_allocation_estimate(allocation, 0);
@@ -324,6 +375,7 @@ static enum fsm_status update_nodes(struct fsm *fsm, struct allocation *allocati
                                     struct fsm_outcome *outcome)
 {
     const struct fsm_allocation *view = &allocation->view;
+    struct holder holder = {view->sensitive, allocation, NULL};
     bool leave;
     enum fsm_status status;
 
@@ -335,7 +387,7 @@ static enum fsm_status update_nodes(struct fsm *fsm, struct allocation *allocati
     if (view->terminating || view->state == ENDS(CHECKPOINTING_TO_STOP) ||
         (view->next_count > 0 && (!request->force || view->leaving || view->preemption_id != 0)))
         return FSM_CHECKPOINTING; /* */
-    status = fsm_shares_check(fsm, request->n_nodes, request->nodes, allocation, outcome);
+    status = fsm_shares_check(fsm, request->n_nodes, request->nodes, &holder, outcome);
     if (status != FSM_OK)
         return status;
     status = update_growth_check(fsm, view, request, outcome);
@@ -393,7 +445,7 @@ enum fsm_status fsm_apply_update(struct fsm *fsm, const fsm_command *command,
         allocation_edit(fsm, allocation_find(fsm, request->allocation_id));
     const struct target *target = target_find(fsm, request->target_id);
     struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_UPDATED};
-    enum fsm_status status;
+    enum fsm_status status = FSM_OK;
 
     CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_UPDATE_ALLOCATION);
     CHECK(outcome != NULL);
@@ -404,8 +456,11 @@ enum fsm_status fsm_apply_update(struct fsm *fsm, const fsm_command *command,
         return FSM_ALLOCATION_ENDED;
     if (request->target_id[0] != '\0' && target == NULL)
         return FSM_TARGET_NOT_FOUND;
-    if (target != NULL && target_refuses(fsm, target, allocation->view.sensitive))
-        return FSM_POOL_REFUSED;
+    if (target != NULL)
+        status =
+            target_refusal(fsm, target, allocation->view.sensitive, allocation->view.jurisdiction);
+    if (status != FSM_OK)
+        return status;
     if (request->n_nodes > 0) {
         status = update_nodes(fsm, allocation, request, outcome);
         if (status != FSM_OK)

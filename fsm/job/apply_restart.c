@@ -107,6 +107,7 @@ static enum fsm_status restart_nodes_check(struct fsm *fsm, const struct allocat
                                            struct fsm_outcome *outcome)
 {
     const Ckpt__V1__RestartAllocationRequest *request = restart->request;
+    struct holder holder = {allocation->view.sensitive, allocation, NULL};
 
     CHECK(allocation->view.id != NULL);
     for (uint32_t i = 0; i < restart->count; i++) {
@@ -122,8 +123,12 @@ static enum fsm_status restart_nodes_check(struct fsm *fsm, const struct allocat
             outcome->subject = node->view.id;
             return fsm_node_refusal(&node->view);
         }
+        if (node != NULL && fsm_level(fsm) >= 2 && fsm_node_is_shared(node, &holder)) {
+            outcome->subject = node->view.id;
+            return FSM_NODE_SHARED;
+        }
     }
-    return fsm_shares_check(fsm, request->n_nodes, request->nodes, NULL, outcome);
+    return fsm_shares_check(fsm, request->n_nodes, request->nodes, &holder, outcome);
 }
 
 /* A second copy would compute beside the first one. On the same node the agent ends what it finds

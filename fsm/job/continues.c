@@ -21,7 +21,8 @@ static bool continue_alike(const struct fsm_allocation *old, const Ckpt__V1__All
     CHECK(old->id != NULL);
     CHECK(spec->tenant != NULL);
     return strcmp(old->tenant, spec->tenant) == 0 && strcmp(old->project, spec->project) == 0 &&
-           strcmp(old->owner, spec->owner) == 0 && old->sensitive == fsm_spec_sensitive(spec);
+           strcmp(old->owner, spec->owner) == 0 && old->sensitive == fsm_spec_sensitive(spec) &&
+           (spec->jurisdiction[0] == '\0' || strcmp(old->jurisdiction, spec->jurisdiction) == 0);
 }
 
 /* S3-049: why nothing of it can be restored. */

@@ -399,10 +399,19 @@ bool fsm_writes_fit(const struct target *target, const struct checkpoint *checkp
 void fsm_writes_excused(struct target *target, uint32_t count);
 const char *fsm_writes_broken(const struct target *target);
 
+/* alone.c: whose nodes are asked for. job: NULL: a new one. before: the stopped one that it
+ * continues; NULL: none. shared: another one is on the node, or may run there still, and one of the
+ * two is sensitive. */
+struct holder {
+    bool sensitive;
+    const struct allocation *job, *before;
+};
+bool fsm_node_is_shared(const struct node *node, const struct holder *holder);
+
 /* apply_allocation.c: what a request says of its nodes. check: there is room for those that are
  * named for the first time. fill: makes these. take: they are the job's then. */
 enum fsm_status fsm_shares_check(struct fsm *fsm, size_t count, fsm_share_message **messages,
-                                 const struct allocation *of, struct fsm_outcome *outcome);
+                                 const struct holder *holder, struct fsm_outcome *outcome);
 void fsm_shares_fill(struct fsm *fsm, struct fsm_node_share *shares, size_t count,
                      fsm_share_message **messages);
 void fsm_shares_take(struct fsm *fsm, struct allocation *allocation,

@@ -171,6 +171,7 @@ enum fsm_status fsm_restart_node_status(const struct fsm *fsm, const struct fsm_
                                         const struct fsm_node *node, uint64_t now_ms)
 {
     const struct fsm_checkpoint *point = fsm_restart_point(fsm, view->id, 0);
+    struct holder holder = {view->sensitive, allocation_at(fsm, view->slot), NULL};
 
     CHECK(view->id != NULL);
     CHECK(node->id != NULL);
@@ -178,6 +179,8 @@ enum fsm_status fsm_restart_node_status(const struct fsm *fsm, const struct fsm_
         return fsm_node_refusal(node);
     if (node->state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY)
         return FSM_NODE_DOWN;
+    if (fsm_node_is_shared(node_at(fsm, node->slot), &holder))
+        return FSM_NODE_SHARED;
     if (restart_left(fsm, view, node, now_ms))
         return FSM_NODE_LEFT;
     if (fsm_restart_failed_on(view, node) && now_ms < fsm_restart_excluded_until_ms(view))

@@ -26,6 +26,7 @@
     TEXT(profile)                                                                                  \
     TEXT(attributes)                    /* of one that checkpoints itself; "": none */             \
     TEXT(continues)                     /* the job whose checkpoints went over to it; "": none */  \
+    TEXT(jurisdiction)                  /* of a sensitive one: to which it keeps; "": any */       \
     FIELD(uint64_t, submitted_at_ms, FSM_TIME_MAX_MS)                                              \
     FIELD(uint64_t, started_at_ms, FSM_TIME_MAX_MS)                                                \
     FIELD(uint64_t, walltime_ms, FSM_DURATION_MAX_MS)           /* 0: none */                      \

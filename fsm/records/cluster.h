@@ -78,6 +78,7 @@
     TEXT(domain)                                                                                   \
     TEXT(tier)                                                                                     \
     TEXT(failover_target_id)                                                                       \
+    TEXT(jurisdiction)                                                                             \
     FIELD(uint64_t, write_bytes_per_s, FSM_BANDWIDTH_MAX)                                          \
     FIELD(uint64_t, read_bytes_per_s, FSM_BANDWIDTH_MAX)   /* of restores; 0: no limit */          \
     FIELD(uint64_t, cost_micro_usd_per_gb_month, FSM_BANDWIDTH_MAX)                                \
@@ -87,6 +88,8 @@
     FIELD(Ckpt__V1__Staging, staging, RECORD_ANY)                                                  \
     FIELD(Ckpt__V1__Compression, compression, RECORD_ANY)                                          \
     FIELD(Ckpt__V1__Pool, pool, RECORD_ANY)                                                        \
+    FIELD(Ckpt__V1__Assured, encrypted, RECORD_ANY)                                                \
+    FIELD(Ckpt__V1__Assured, hot_only, RECORD_ANY)                                                 \
     FIELD(uint32_t, max_restores, FSM_RESTORES_MAX)        /* parts at a time; 0: no limit */      \
     FIELD(uint32_t, max_writes, FSM_WRITES_MAX)            /* likewise, of checkpoints */          \
     FIELD(uint32_t, staging_share_ppm, FSM_PPM)

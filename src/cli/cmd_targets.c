@@ -41,6 +41,9 @@ static const struct output_column columns[] = {
     {"TO READ", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
     {"RESTORES", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
     {"POOL", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
+    {"ENCRYPTED", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
+    {"HOT ONLY", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
+    {"JURISDICTION", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
     {"WRITING", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
     {"MAX WRITES", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
 };
@@ -101,6 +104,9 @@ static void target_row(struct output_table *table, const ProtobufCMessage *item)
     output_cell(table, "%u", target->restores_waiting);
     limit_cell(table, spec->max_restores);
     output_cell(table, "%s", human_enum(&ckpt__v1__pool__descriptor, (int)spec->pool, text));
+    output_cell(table, "%s", spec->encrypted == CKPT__V1__ASSURED__ASSURED_YES ? "yes" : "no");
+    output_cell(table, "%s", spec->hot_only == CKPT__V1__ASSURED__ASSURED_YES ? "yes" : "no");
+    output_cell(table, "%s", spec->jurisdiction[0] == '\0' ? "-" : spec->jurisdiction);
     output_cell(table, "%u", target->parts_writing);
     limit_cell(table, spec->max_writes);
 }
@@ -143,9 +149,9 @@ enum cli_exit command_targets(struct cli *cli)
 static const struct {
     const char *option;
     unsigned field;
-} emptied[] = {{"staging-share", 5}, {"price", 6},         {"domain", 8},
-               {"tier", 9},          {"read", 10},         {"failover", 11},
-               {"generations", 13},  {"max-restores", 15}, {"max-writes", 18}};
+} emptied[] = {{"staging-share", 5}, {"price", 6},        {"domain", 8},       {"tier", 9},
+               {"read", 10},         {"failover", 11},    {"generations", 13}, {"max-restores", 15},
+               {"max-writes", 18},   {"jurisdiction", 21}};
 
 /* "-" stands for the empty text, which no option takes. */
 static void set_text_or_none(const struct cli *cli, const char *option, char **text)
@@ -163,7 +169,7 @@ static uint64_t target_zeros(const struct cli *cli, const Ckpt__V1__TargetSpec *
                          spec->domain[0] == '\0',      spec->tier[0] == '\0',
                          spec->read_bytes_per_s == 0,  spec->failover_target_id[0] == '\0',
                          spec->generations == 0,       spec->max_restores == 0,
-                         spec->max_writes == 0};
+                         spec->max_writes == 0,        spec->jurisdiction[0] == '\0'};
     uint64_t zeros = 0;
 
     for (size_t i = 0; i < ARRAY_COUNT(emptied); i++)
@@ -211,6 +217,7 @@ enum cli_exit command_target_put(struct cli *cli)
     set_text_or_none(cli, "domain", &spec.domain);
     set_text_or_none(cli, "tier", &spec.tier);
     set_text_or_none(cli, "failover", &spec.failover_target_id);
+    set_text_or_none(cli, "jurisdiction", &spec.jurisdiction);
     spec.cost_micro_usd_per_gb_month = cli_number(cli, "price", 0);
     spec.read_bytes_per_s = cli_number(cli, "read", 0);
     spec.kind = (Ckpt__V1__TargetKind)cli_number(cli, "kind", 0);
@@ -221,6 +228,8 @@ enum cli_exit command_target_put(struct cli *cli)
     spec.staging = (Ckpt__V1__Staging)cli_number(cli, "staging", 0);
     spec.compression = (Ckpt__V1__Compression)cli_number(cli, "compression", 0);
     spec.pool = (Ckpt__V1__Pool)cli_number(cli, "pool", 0);
+    spec.encrypted = (Ckpt__V1__Assured)cli_number(cli, "encrypted", 0);
+    spec.hot_only = (Ckpt__V1__Assured)cli_number(cli, "hot-only", 0);
     spec.max_restores = (uint32_t)cli_number(cli, "max-restores", 0);
     spec.max_writes = (uint32_t)cli_number(cli, "max-writes", 0);
     request.zeros = target_zeros(cli, &spec);

@@ -16,7 +16,7 @@ def what_is_sensitive_stays_in_its_pool_and_is_wiped():
         vault = cluster.dir / "vault"
         vault.mkdir()
         vault.chmod(0o1777)
-        cluster.ctl("target", "put", "vault", "--prefix", str(vault), "--write", "1GB/s", "--pool", "sensitive")
+        cluster.ctl("target", "put", "vault", "--prefix", str(vault), "--write", "1GB/s", "--pool", "sensitive", "--encrypted", "yes", "--hot-only", "yes", "--jurisdiction", "CH")
         cluster.register("s", [("a", 1, MIB)], sensitive=True)
         cluster.run_job("a", "s", heat(cluster, "s"))
         all_run(cluster)
@@ -48,7 +48,7 @@ def metrics_tell_of_sensitive_jobs_in_sums_alone():
         vault = cluster.dir / "vault"
         vault.mkdir()
         vault.chmod(0o1777)
-        cluster.ctl("target", "put", "vault", "--prefix", str(vault), "--write", "1GB/s", "--pool", "sensitive")
+        cluster.ctl("target", "put", "vault", "--prefix", str(vault), "--write", "1GB/s", "--pool", "sensitive", "--encrypted", "yes", "--hot-only", "yes", "--jurisdiction", "CH")
         cluster.register("hidden-job", [("a", 1, MIB)], sensitive=True, tenant="hidden-tenant", project="hidden-project")
         cluster.run_job("a", "hidden-job", heat(cluster, "hidden-job"))
         all_run(cluster)

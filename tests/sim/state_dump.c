@@ -87,6 +87,7 @@ static void add_allocation_view(uint64_t *hash, const struct fsm_allocation *vie
     add_text(hash, view->owner);
     add_text(hash, view->profile);
     add_text(hash, view->attributes);
+    add_text(hash, view->jurisdiction);
     ADD(hash, view->slot, view->target_slot, view->preemption_class, view->sensitive,
         view->unresponsive, view->restore, view->walltime_asked, view->terminating, view->strategy,
         view->requeue_policy, view->vcluster_kind, view->state, view->reason,
@@ -202,14 +203,15 @@ static void add_target(uint64_t *hash, const struct target *target)
     add_text(hash, view->domain);
     add_text(hash, view->tier);
     add_text(hash, view->failover_target_id);
+    add_text(hash, view->jurisdiction);
     ADD(hash, view->slot, view->draining, view->failed_over, target->failover_at_ms,
         target->timer.at_ms, view->read_bytes_per_s, view->kind, view->available, view->is_default,
         view->reason, view->since_ms, view->write_bytes_per_s, view->measured_bytes_per_s,
         view->measured_at_ms, view->staging_share_ppm, view->cost_micro_usd_per_gb_month,
         view->granted_bytes_per_s, view->budget_bytes_per_s, view->paused_count, view->read_back,
         view->generations, view->staging, view->compression, view->max_restores, view->max_writes,
-        view->writing_count, view->reading_count, view->waiting_count, view->line_count,
-        view->read_granted_bytes_per_s);
+        view->pool, view->encrypted, view->hot_only, view->writing_count, view->reading_count,
+        view->waiting_count, view->line_count, view->read_granted_bytes_per_s);
     ADD(hash, target->budgeted_bytes_per_s, target->excused_bytes_per_s, target->checkpoint_count,
         target->excused_restores, target->excused_read_bytes_per_s, target->excused_writes);
 }

@@ -52,7 +52,8 @@ static void show_word(const ProtobufCEnumDescriptor *descriptor, const void *pla
     X(read_back, "sampled, never or always")                                                       \
     X(staging, "local, direct or memory")                                                          \
     X(compression, "none or lz4")                                                                  \
-    X(pool, "open or sensitive")
+    X(pool, "open or sensitive")                                                                   \
+    X(assured, "no or yes")
 
 #define X(name, words)                                                                             \
     static int set_##name(const struct settings_row *row, void *place, bool in_unit,               \
@@ -195,6 +196,9 @@ static const struct settings_row rows[] = {
     TARGET(&staging_kind, "staging", staging, 0, 0, "local")
     TARGET(&compression_kind, "compression", compression, 0, 0, "none")
     TARGET(&pool_kind, "pool", pool, 0, 0, "open")
+    TARGET(&assured_kind, "encrypted", encrypted, 0, 0, "no")
+    TARGET(&assured_kind, "hot_only", hot_only, 0, 0, "no")
+    TARGET(&settings_path, "jurisdiction", jurisdiction, 0, ID_MAX_BYTES, "")
     TARGET(&settings_path, "domain", domain, 0, ID_MAX_BYTES, "")
     TARGET(&settings_path, "tier", tier, 0, ID_MAX_BYTES, "")
     TARGET(&settings_path, "failover", failover_target_id, 0, ID_MAX_BYTES, "")
@@ -250,7 +254,7 @@ static void init_target(void *item)
 
     ckpt__v1__target_spec__init(spec);
     spec->target_id = spec->prefix = spec->domain = spec->tier = NULL;
-    spec->failover_target_id = NULL;
+    spec->failover_target_id = spec->jurisdiction = NULL;
 }
 
 static void init_policy(void *config)

@@ -441,6 +441,7 @@ static void fake_init_cluster(struct fake *fake, const Ckpt__V1__Policy *policy)
     target.staging_share_ppm = 300000;
     target.is_default = true;
     target.pool = CKPT__V1__POOL__POOL_SENSITIVE;
+    target.encrypted = target.hot_only = CKPT__V1__ASSURED__ASSURED_YES;
     init.cluster_id = (char[]){"test"};
     init.epoch = 1;
     init.policy = &copy;

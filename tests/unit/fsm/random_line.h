@@ -437,16 +437,17 @@ static inline void random_rare(struct script *script, uint64_t *state, char *lin
                  random_draw(state, 4) ? 1 + random_draw(state, 8000000000) : 0,
                  random_draw(state, 4) ? "" : " forget");
     else if (which == 3)
-        snprintf(line, size, "put %s domain=%s write=%" PRIu64 " %s=/%s %s",
-                 random_draw(state, 2) ? "scratch" : "third",
-                 random_draw(state, 2)
-                     ? "d0"
-                     : "d1 tier=nvme read=1000 restores=2 failover=other pool=open",
-                 UINT64_C(1) + random_draw(state, 10000000000),
-                 random_draw(state, 3) ? "prefix" : "cost=7 unsaid",
-                 random_draw(state, 4) ? "scratch" : "moved",
-                 random_draw(state, 3) ? random_draw(state, 2) ? "keep" : ""
-                                       : "keep read=5000000000 restores=1");
+        snprintf(
+            line, size, "put %s domain=%s write=%" PRIu64 " %s=/%s %s",
+            random_draw(state, 2) ? "scratch" : "third",
+            random_draw(state, 2)
+                ? "d0"
+                : "d1 tier=nvme read=1000 restores=2 failover=other pool=open assured=2 law=CH",
+            UINT64_C(1) + random_draw(state, 10000000000),
+            random_draw(state, 3) ? "prefix" : "cost=7 unsaid",
+            random_draw(state, 4) ? "scratch" : "moved",
+            random_draw(state, 3) ? random_draw(state, 2) ? "keep" : ""
+                                  : "keep read=5000000000 restores=1");
     else if (which == 15 && random_draw(state, 4) != 0)
         random_remove(script, state, line, size);
     else if (which == 15 && random_draw(state, 8) != 0)

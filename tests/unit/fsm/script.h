@@ -35,6 +35,8 @@ static inline enum fsm_status script_init_cluster(struct script *script,
         targets[i].write_bytes_per_s = script_number(script, "write", 10000000000);
         targets[i].staging_share_ppm = 300000;
         targets[i].pool = CKPT__V1__POOL__POOL_SENSITIVE;
+        if (policy.feature_level > FSM_LEVEL_FIRST)
+            targets[i].encrypted = targets[i].hot_only = CKPT__V1__ASSURED__ASSURED_YES;
         targets[i].is_default = i == 0;
     }
     SCRIPT_BODY(CLUSTER_INIT, cluster_init, &init);
@@ -108,6 +110,7 @@ static inline enum fsm_status script_register(struct script *script,
     spec.grace_ms = script_number(script, "grace", 0);
     spec.period_ms = script_number(script, "period", 0);
     spec.first_period_ms = script_number(script, "first_period", 0);
+    spec.jurisdiction = script_text(script_value(script, "law", ""));
     spec.keep_complete = (uint32_t)script_number(script, "keep", 0);
     spec.retention_ms = script_number(script, "retention", 0);
     spec.started_at_ms = script_number(script, "started", 0);
@@ -381,6 +384,9 @@ static inline enum fsm_status script_put_target(struct script *script,
     spec.domain = script_text(script_value(script, "domain", ""));
     spec.pool = (Ckpt__V1__Pool)script_enum(script, &ckpt__v1__pool__descriptor, "POOL_", "pool",
                                             "unspecified");
+    spec.encrypted = spec.hot_only = (Ckpt__V1__Assured)script_number(script, "assured", 0);
+    spec.hot_only = (Ckpt__V1__Assured)script_number(script, "hot", spec.hot_only);
+    spec.jurisdiction = script_text(script_value(script, "law", ""));
     spec.write_bytes_per_s = script_number(script, "write", spec.write_bytes_per_s);
     spec.staging_share_ppm = (uint32_t)script_number(script, "staging", spec.staging_share_ppm);
     spec.cost_micro_usd_per_gb_month = script_number(script, "cost", 0);

@@ -17,7 +17,7 @@ static void start_nodes(struct script *script, const char *level, int nodes)
 static void start(struct script *script, const char *level, const char *words)
 {
     start_nodes(script, level, 4);
-    expect_ok(script, "put vault prefix=/vault write=1000000000 pool=sensitive");
+    expect_ok(script, "put vault prefix=/vault write=1000000000 pool=sensitive assured=2");
     expect_ok(script, "register j nodes=n1,n2 restore=all %s", words);
 }
 

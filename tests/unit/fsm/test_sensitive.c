@@ -1,4 +1,5 @@
-/* What is sensitive lies in its pool (N-003, I55). */
+/* Sensitive jobs: their pool and jurisdiction (N-003, I55), and nodes of their own (N-001). */
+#include "fsm/restart.h"
 #include "tests/unit/fsm/expect.h"
 
 static const char *target_of(const struct script *script, const char *job)
@@ -12,7 +13,7 @@ static const char *target_of(const struct script *script, const char *job)
 static void pools_open(struct script *script)
 {
     script_start(script);
-    expect_ok(script, "put vault prefix=/vault write=1000000000 pool=sensitive");
+    expect_ok(script, "put vault prefix=/vault write=1000000000 pool=sensitive assured=2");
     expect_ok(script, "put scratch unsaid keep pool=open");
     expect_ok(script, "put other unsaid keep pool=open");
 }
@@ -102,7 +103,7 @@ static void a_pool_that_is_needed_stays(void **unused)
     assert_int_equal(script.outcome.current, 1);
     expect_status(&script, POOL_NEEDED, "drain_target vault");
     expect_status(&script, POOL_NEEDED, "remove_target vault");
-    expect_ok(&script, "put safe prefix=/safe write=1000 pool=sensitive");
+    expect_ok(&script, "put safe prefix=/safe write=1000 pool=sensitive assured=2");
     expect_ok(&script, "drain_target vault");
     assert_string_equal(target_of(&script, "s"), "safe");
     expect_status(&script, POOL_NEEDED, "remove_target safe"); /* no job names it */
@@ -135,6 +136,132 @@ static void it_is_copied_nowhere_and_wiped_when_it_goes(void **unused)
     script_close(&script);
 }
 
+/* N-001: borrowed ones may be taken back, whatever runs there. */
+static void it_takes_no_borrowed_node(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_status(&script, NODE_BORROWED, "register s nodes=n1,n2 lent=n2 sensitive");
+    assert_string_equal(script.outcome.subject, "n2");
+    expect_ok(&script, "register j nodes=n1,n2 lent=n2");
+    expect_ok(&script, "register s nodes=n3 sensitive");
+    expect_status(&script, NODE_BORROWED, "update s nodes=n4 lent=n4");
+    script_close(&script);
+}
+
+/* N-001: neither comes beside the other, as long as anything of the first may run there. */
+static void nobody_is_beside_it(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j nodes=n1,n2");
+    expect_ok(&script, "register k nodes=n2");
+    expect_status(&script, NODE_SHARED, "register s nodes=n3,n2 sensitive");
+    assert_string_equal(script.outcome.subject, "n2");
+    expect_ok(&script, "register s nodes=n3 sensitive");
+    expect_status(&script, NODE_SHARED, "register l nodes=n3");
+    expect_status(&script, NODE_SHARED, "register t nodes=n3 sensitive");
+    expect_status(&script, NODE_SHARED, "update k nodes=n3");
+    expect_status(&script, NODE_SHARED, "update s nodes=n2");
+    expect_ok(&script, "update s nodes=n3,n4");
+    expect_ok(&script, "end s");
+    expect_status(&script, NODE_SHARED, "register l nodes=n3"); /* its agent has not said so yet */
+    expect_ok(&script, "report n3 terminated s");
+    expect_ok(&script, "register l nodes=n3");
+    script_close(&script);
+}
+
+/* ... nor at a restart, by a person or by the broker. */
+static void nobody_comes_back_beside_it(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "node n1 ready");
+    expect_ok(&script, "register j nodes=n1");
+    expect_ok(&script, "end j");
+    expect_ok(&script, "report n1 terminated j");
+    expect_ok(&script, "register s nodes=n1 sensitive");
+    assert_int_equal(fsm_restart_node_status(script.fsm, job_of(&script, "j"),
+                                             fsm_node_find(script.fsm, "n1"), script.now_ms),
+                     FSM_NODE_SHARED);
+    script_close(&script);
+}
+
+/* N-003: an operator's word is asked for, and is not taken back while something lies there. */
+static void its_pool_is_encrypted_and_hot(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_status(&script, POOL_UNFIT, "put vault prefix=/vault write=1000 pool=sensitive");
+    expect_status(&script, POOL_UNFIT,
+                  "put vault prefix=/vault write=1000 pool=sensitive assured=2=2 hot=1");
+    expect_ok(&script, "put vault prefix=/vault write=1000 pool=sensitive assured=2");
+    expect_status(&script, POOL_UNFIT, "put vault unsaid keep hot=1");
+    expect_ok(&script, "put vault unsaid keep pool=open hot=1");
+    script_close(&script);
+}
+
+/* N-003: of two targets of the pool it takes those of its jurisdiction, from its first one on. */
+static void it_keeps_to_its_jurisdiction(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    pools_open(&script);
+    expect_ok(&script, "put vault unsaid keep law=CH");
+    expect_ok(&script, "put far prefix=/far write=1000 pool=sensitive assured=2 law=US");
+    expect_status(&script, JURISDICTION_REFUSED, "register s nodes=n1 sensitive target=far law=CH");
+    expect_status(&script, JURISDICTION_REFUSED, "register s nodes=n1 sensitive law=DE");
+    expect_ok(&script, "register s nodes=n1 sensitive law=US");
+    assert_string_equal(target_of(&script, "s"), "far");
+    expect_ok(&script, "register t nodes=n2 sensitive target=vault");
+    assert_string_equal(job_of(&script, "t")->jurisdiction, "CH");
+    expect_status(&script, JURISDICTION_REFUSED, "update t target=far");
+    expect_status(&script, POOL_NEEDED, "drain_target vault"); /* the other one is no way out */
+    expect_status(&script, POOL_NEEDED, "put vault unsaid keep law=US");
+    expect_ok(&script, "put near prefix=/near write=1000 pool=sensitive assured=2 law=CH");
+    expect_ok(&script, "drain_target vault");
+    assert_string_equal(target_of(&script, "t"), "near");
+    expect_ok(&script, "put near unsaid keep failover=far");
+    expect_ok(&script, "request t");
+    expect_ok(&script, "target near down");
+    expect_ok(&script, "after 3600000");
+    expect_ok(&script, "tick");
+    assert_string_equal(target_of(&script, "t"), "near");
+    script_close(&script);
+}
+
+/* The checkpoints of the first lie where they lie. */
+static void the_job_that_continues_it_keeps_to_it_too(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    pools_open(&script);
+    expect_ok(&script, "put vault unsaid keep law=CH");
+    expect_ok(&script, "put far prefix=/far write=1000 pool=sensitive assured=2 law=US");
+    expect_ok(&script, "register s nodes=n1 sensitive law=CH");
+    expect_ok(&script, "request s");
+    expect_ok(&script, "grant 1-1 bytes=1");
+    expect_ok(&script, "report n1 shard_verified s ckpt=1-1 size=10");
+    expect_ok(&script, "end s failed");
+    expect_ok(&script, "report n1 terminated s");
+    expect_status(&script, CONTINUES_OTHERS, "register t nodes=n1 sensitive continues=s law=US");
+    expect_status(&script, JURISDICTION_REFUSED,
+                  "register t nodes=n1 sensitive continues=s target=far");
+    expect_ok(&script, "register t nodes=n1 sensitive continues=s");
+    assert_string_equal(job_of(&script, "t")->jurisdiction, "CH");
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -144,6 +271,12 @@ int main(void)
         cmocka_unit_test(neither_a_node_nor_an_outage_takes_it_out),
         cmocka_unit_test(a_pool_that_is_needed_stays),
         cmocka_unit_test(it_is_copied_nowhere_and_wiped_when_it_goes),
+        cmocka_unit_test(it_takes_no_borrowed_node),
+        cmocka_unit_test(nobody_is_beside_it),
+        cmocka_unit_test(nobody_comes_back_beside_it),
+        cmocka_unit_test(its_pool_is_encrypted_and_hot),
+        cmocka_unit_test(it_keeps_to_its_jurisdiction),
+        cmocka_unit_test(the_job_that_continues_it_keeps_to_it_too),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

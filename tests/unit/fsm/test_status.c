@@ -120,6 +120,10 @@ static const struct row rows[] = {
     {"NODE_NOT_ASSIGNED",
      {"register j1 nodes=n1", "node n2 ready", "report n2 terminated j1"}},        /* F-023 */
     {"SENSITIVE", {"register j1 nodes=n1 sensitive", "preempt class=9 nodes=j1"}}, /* N-001 */
+    {"NODE_SHARED", {"register j1 nodes=n1 sensitive", "register j2 nodes=n1"}},   /* N-001 */
+    {"NODE_BORROWED", {"register j1 nodes=n1 sensitive lent=n1"}},                 /* N-001 */
+    {"POOL_UNFIT", {"put vault prefix=/vault write=1000 pool=sensitive"}},         /* N-003 */
+    {"JURISDICTION_REFUSED", {"register j1 nodes=n1 sensitive law=CH"}},           /* N-003 */
     {"PART_FINISHED",
      {"register j1 nodes=n1,n2", "report n1 application_exited j1", "request j1"}}, /* F-021 */
     {"NOT_STARTED", {"register j1 nodes=n1 starting", "request j1"}},

@@ -173,7 +173,7 @@ static void a_reclaim_takes_borrowed_nodes_of_the_home_from_any_class(void **unu
     expect_ok(&script, "register own nodes=n2 class=0 home=ml");
     expect_ok(&script, "register other nodes=n3 class=0 borrowed home=hpc");
     expect_ok(&script, "register ten nodes=n4 class=10 borrowed home=ml");
-    expect_ok(&script, "register secret nodes=n5 class=1 sensitive borrowed home=ml");
+    expect_ok(&script, "register secret nodes=n5 class=1 sensitive");
     expect_ok(&script, "preempt reason=reclaim home=ml class=0");
     expect_victims(&script, "guest");
     expect_status(&script, NO_VICTIMS, "preempt reason=reclaim home=ml");
@@ -611,7 +611,7 @@ static void the_kind_of_a_vcluster_decides_whose_nodes_are_won(void **unused)
         expect_ok(&script, "register j%zu nodes=n%zu class=1 kind=%s", i, i, yes[i]);
         expect_ok(&script, "preempt class=5 nodes=j%zu", i);
     }
-    expect_ok(&script, "register secret nodes=s1 class=1 borrowed home=ml kind=sensitive");
+    expect_ok(&script, "register secret nodes=s1 class=1 kind=sensitive");
     expect_status(&script, SENSITIVE, "preempt class=9 nodes=secret");
     expect_status(&script, SENSITIVE, "preempt class=10 reason=sensitive nodes=secret");
     expect_status(&script, SENSITIVE, "preempt reason=reclaim home=ml nodes=secret");
