@@ -111,6 +111,16 @@ static void became_leader(struct consensus *consensus)
     core_fail(consensus, &err);
 }
 
+/* The state of a member that led is as old as the last word of a majority, and not as what another
+ * leader had told it before. */
+static void age_keep(struct consensus *consensus)
+{
+    uint64_t age_ms = core_quorum_age_ms(consensus), now_ms = core_now_ms(consensus);
+
+    if (age_ms < now_ms && core_applied_own(consensus, consensus->role_term))
+        safety_led_until(&consensus->safety, now_ms - age_ms);
+}
+
 /* True when something was told. */
 static bool role_settle(struct consensus *consensus)
 {
@@ -121,6 +131,8 @@ static bool role_settle(struct consensus *consensus)
 
     if (role == consensus->role && term == consensus->role_term && leader == consensus->role_leader)
         return false;
+    if (consensus->role == CONSENSUS_LEADER && role != CONSENSUS_LEADER)
+        age_keep(consensus);
     consensus->role = role;
     consensus->role_term = term;
     consensus->role_leader = leader;

@@ -278,6 +278,10 @@ uint64_t core_now_us(const struct consensus *consensus);
 uint64_t core_now_ms(const struct consensus *consensus);
 /* By libraft's word; a leader that was deposed meanwhile does not know it yet. */
 bool core_is_leader(const struct consensus *consensus);
+/* consensus_status.c: since a majority, this member included, was heard; UINT64_MAX: never. And
+ * whether the leader of that term has applied an entry of its own, and with it all before. */
+uint64_t core_quorum_age_ms(const struct consensus *consensus);
+bool core_applied_own(const struct consensus *consensus, uint64_t term);
 /* For texts: by the configuration, the peers or the book; "unknown" else. Valid until one of them
  * changes. */
 const char *core_member_name(const struct consensus *consensus, uint64_t id);

@@ -112,7 +112,7 @@ static void peers_status(const struct consensus *consensus, struct consensus_sta
 }
 
 /* The age at which a majority, this member included, had been heard. */
-static uint64_t quorum_age_ms(const struct consensus *consensus)
+uint64_t core_quorum_age_ms(const struct consensus *consensus)
 {
     const struct raft_configuration *configuration = &consensus->raft.configuration;
     uint64_t ages[CONSENSUS_MEMBERS_MAX];
@@ -131,16 +131,20 @@ static uint64_t quorum_age_ms(const struct consensus *consensus)
     return count == 0 ? UINT64_MAX : ages[count / 2];
 }
 
+/* A leader of that term has applied an entry of its own, and with it all that was before. */
+bool core_applied_own(const struct consensus *consensus, uint64_t term)
+{
+    return safety_term_of(&consensus->raft, consensus->raft.last_applied) == term;
+}
+
 /* The settling of a level changes no more than what is remembered of it. */
 static uint64_t state_age_ms(const struct consensus *consensus)
 {
     struct safety *safety = (struct safety *)(uintptr_t)&consensus->safety;
     uint64_t level_ms;
 
-    if (core_is_leader(consensus) &&
-        safety_term_of(&consensus->raft, consensus->raft.last_applied) ==
-            consensus->raft.current_term)
-        return quorum_age_ms(consensus);
+    if (core_is_leader(consensus) && core_applied_own(consensus, consensus->raft.current_term))
+        return core_quorum_age_ms(consensus);
     level_ms = safety_level_ms(safety);
     return level_ms == 0 ? UINT64_MAX : core_now_ms(consensus) - level_ms;
 }

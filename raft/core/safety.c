@@ -158,6 +158,13 @@ uint64_t safety_level_ms(struct safety *safety)
     return safety->level_ms;
 }
 
+void safety_led_until(struct safety *safety, uint64_t at_ms)
+{
+    CHECK(safety != NULL);
+    if (at_ms > safety->level_ms)
+        safety->level_ms = at_ms;
+}
+
 /* S1: an answer may only claim what this leader's messages have compared, not everything that
  * happens to be stored. */
 static void receive_append(struct safety *safety, struct raft_message *message)

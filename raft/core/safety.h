@@ -90,6 +90,8 @@ uint64_t safety_term_of(const struct raft *raft, uint64_t index);
 /* When the leader was heard whose every committed entry of that time is applied here; 0: never. Not
  * the moment at which it was heard last: a member that catches up hears it all the time. */
 uint64_t safety_level_ms(struct safety *safety);
+/* A leader had it all itself at that time. */
+void safety_led_until(struct safety *safety, uint64_t at_ms);
 /* A snapshot is being installed. */
 bool safety_installing(const struct raft *raft);
 

@@ -80,7 +80,8 @@ static void check_alone(struct agent_checks *checks, const struct application *a
 
         if (other->living == NULL || other->living == application ||
             strcmp(other->allocation_id, id) != 0 || checks_of_job(checks, other->living) ||
-            application_part_run(other->living) >= run || victims_off(checks->world, other->agent))
+            application_part_run(other->living) >= run ||
+            victims_was_off(checks->world, other->agent))
             continue;
         world_violation(checks->world, "I61",
                         "%s was restarted by the broker, run %" PRIx64

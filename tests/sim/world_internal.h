@@ -528,6 +528,8 @@ uint64_t victims_known(const struct world *world, unsigned agent);
 unsigned victims_removals(const struct world *world, unsigned agent);
 /* An operator has said that the machine is off, rightly or not. */
 bool victims_off(const struct world *world, unsigned agent);
+/* ... or was until a moment ago: its agent still ends the runs that the wrong word left there. */
+bool victims_was_off(const struct world *world, unsigned agent);
 
 /* world_witness.c: members try the addresses of nodes. */
 void witness_start(struct world_member *member);

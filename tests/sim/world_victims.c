@@ -22,7 +22,7 @@
 #define EVENT(name)      CKPT__V1__EVENT_KIND__EVENT_KIND_##name
 #define REASON(name)     CKPT__V1__REASON__REASON_##name
 
-enum { TAKEN_MAX = 256 };
+enum { TAKEN_MAX = 256, LEFTOVER_US = 5000000 };
 
 struct victim_facts {
     bool ending;            /* a terminate order stands */
@@ -41,6 +41,7 @@ struct victim_checks {
     uint64_t before_ms; /* the state's clock before this entry, whose commands may be of seconds */
     uint32_t down;      /* agents: as of the last event, not as of the whole entry */
     uint32_t off;       /* likewise, of those: an operator has said so, rightly or not */
+    uint64_t back_us[WORLD_AGENTS_MAX]; /* when it was heard again after that; 0: never */
     Ckpt__V1__Strategy strategies[WORLD_JOBS_MAX]; /* before this entry */
     unsigned taken[TAKEN_MAX];                     /* jobs, in this entry */
     unsigned taken_count;
@@ -228,8 +229,11 @@ static void node_event(struct world *world, const Ckpt__V1__Event *event)
     }
     world->victims->down &= ~bit;
     if (event->new_state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY ||
-        event->old_state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+        event->old_state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN) {
+        if ((world->victims->off & bit) != 0)
+            world->victims->back_us[agent] = sim_now_us(world->sim);
         world->victims->off &= ~bit;
+    }
     if (event->new_state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN ||
         event->new_state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_AGENT_LOST)
         world->victims->down |= bit;
@@ -359,6 +363,14 @@ unsigned victims_removals(const struct world *world, unsigned agent)
 bool victims_off(const struct world *world, unsigned agent)
 {
     return (world->victims->off >> agent & 1) != 0;
+}
+
+bool victims_was_off(const struct world *world, unsigned agent)
+{
+    uint64_t back_us = world->victims->back_us[agent];
+
+    return victims_off(world, agent) ||
+           (back_us != 0 && sim_now_us(world->sim) < back_us + LEFTOVER_US);
 }
 
 bool victims_targets_moved(const struct world *world)

@@ -260,6 +260,25 @@ static void nobody_gives_up_while_those_who_could_elect_are_sent_a_snapshot(void
     cluster_free(cluster);
 }
 
+/* A stale answer is as old as the last word of a majority, not as the election of who gives it. */
+static void the_state_of_who_led_is_as_old_as_its_majority(void **state)
+{
+    struct cluster *cluster = up(34, 3);
+    unsigned leader = (unsigned)cluster_leader(cluster);
+    struct consensus_status status;
+
+    (void)state;
+    cluster_run(cluster, 60 * SECOND_US);
+    for (unsigned i = 0; i < 3; i++)
+        if (i != leader)
+            cluster_kill(cluster, i);
+    cluster_run(cluster, 4 * SECOND_US);
+    consensus_get_status(cluster->nodes[leader].consensus, &status);
+    assert_int_not_equal(status.role, CONSENSUS_LEADER);
+    assert_in_range(status.state_age_ms, 4000, 4000 + ELECTION_US / 1000);
+    cluster_free(cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +287,7 @@ int main(void)
         cmocka_unit_test(who_gave_up_campaigns_only_when_the_others_had_their_time),
         cmocka_unit_test(nobody_gives_up_what_no_other_could_take),
         cmocka_unit_test(nobody_gives_up_while_those_who_could_elect_are_sent_a_snapshot),
+        cmocka_unit_test(the_state_of_who_led_is_as_old_as_its_majority),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
