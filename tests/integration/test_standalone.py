@@ -295,6 +295,34 @@ def a_full_folder_is_told_and_the_program_goes_on(root):
         subprocess.run(["umount", str(alone.dir)], check=True)
 
 
+@needs("mount", "dd")
+@in_folder
+def a_full_folder_never_has_a_second_program_started(root):
+    """S4-007: the room of the notes is there since the first start, and where it is not nothing starts."""
+    small = root / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M", "none", str(small)], check=True)
+    try:
+        alone = Alone(root, "full", [str(BIN / "heat"), "--size", "100", "--iterations", "100000", "--delay-us", "1000", "--output", str(root / "out")], ("--every", "1m"))
+        alone.dir = small / "full.d"
+        alone.line[alone.line.index("--dir") + 1] = str(alone.dir)
+        alone.start().says("started pid")
+        alone.process.terminate()
+        assert alone.ends() != 125, alone.said()
+        (small / "new.d").mkdir()
+        subprocess.run(["dd", "if=/dev/zero", f"of={small / 'fill'}", "bs=4k"], capture_output=True)
+        new = subprocess.run([word.replace(str(alone.dir), str(small / "new.d")) for word in alone.line], capture_output=True, text=True, timeout=20, cwd=root)
+        assert new.returncode == 125 and f"{small / 'new.d'}/.ckpt-run." in new.stderr and "nothing is started without this note" in new.stderr and "--dir" in new.stderr, new
+        alone.start().says("started pid", 2)
+        pid, = alone.below()["application"]
+        alone.kill("ckpt-run")
+        beside = subprocess.run([word.replace(str(alone.work), str(root / "w2")) for word in alone.line], capture_output=True, text=True, timeout=20, cwd=root)
+        assert beside.returncode == 125 and f"--work-dir {alone.work} goes on with it, and `kill -- -{pid}` ends it" in beside.stderr, beside
+        alone.kill("application")
+    finally:
+        subprocess.run(["umount", "-l", str(small)], check=True)
+
+
 @in_folder
 def a_limit_of_the_length_of_files_is_told(root):
     """S4-007: its agent is not killed by it again and again."""
@@ -308,4 +336,4 @@ def a_limit_of_the_length_of_files_is_told(root):
 if __name__ == "__main__":
     sys.exit(main([each_way_is_killed_at_random_moments_and_ends_as_if_undisturbed, a_second_ckpt_run_is_refused_and_a_damaged_checkpoint_is_passed_over,
                    damaged_manifests_are_passed_over_until_none_is_left,
-                   a_full_folder_is_told_and_the_program_goes_on, a_limit_of_the_length_of_files_is_told]))
+                   a_full_folder_is_told_and_the_program_goes_on, a_full_folder_never_has_a_second_program_started, a_limit_of_the_length_of_files_is_told]))

@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/agent/node/proc.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
 #include "src/dest/posix/shard.h"
@@ -81,12 +80,20 @@ int alone_folder_lock(const char *folder, struct err *err)
 static int note_store(const char *path, const char *text, size_t length)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    bool written;
+    ssize_t written;
+    int failure;
 
     if (fd < 0)
         return -1;
-    written = write(fd, text, length) == (ssize_t)length && fsync(fd) == 0;
-    return close(fd) == 0 && written ? 0 : -1;
+    written = write(fd, text, length);
+    failure = written < 0 ? errno : ENOSPC;
+    if (written == (ssize_t)length && fsync(fd) == 0)
+        return close(fd);
+    if (written == (ssize_t)length)
+        failure = errno;
+    close(fd);
+    errno = failure;
+    return -1;
 }
 
 int alone_note_write(const char *path, const struct alone_checkpoint *checkpoint, struct err *err)
@@ -380,14 +387,22 @@ static int line_refuse(const char *folder, const char *found, size_t length, con
                    folder, theirs, found, ours, (const char *)own->bytes);
 }
 
-static void text_replace(const char *path, const char *text, size_t length)
+/* Without it the next line could not be told from another program's. */
+static int line_replace(const char *path, const struct buf *text, struct err *err)
 {
     char hidden[ALONE_PATH_BYTES + 8];
 
-    CHECK(length > 0);
+    CHECK(text->length > 0);
     snprintf(hidden, sizeof(hidden), "%s.new", path);
-    if (note_store(hidden, text, length) != 0 || rename(hidden, path) != 0)
-        (void)unlink(hidden);
+    if (note_store(hidden, (const char *)text->bytes, text->length) == 0 &&
+        rename(hidden, path) == 0)
+        return 0;
+    err_set(err, ERR_IO,
+            "%.300s: %s; nothing is started without this note of the command (%zu bytes): make "
+            "room there, or name another folder with --dir",
+            path, strerror(errno), text->length);
+    (void)unlink(hidden);
+    return -1;
 }
 
 int alone_folder_claim(const char *folder, const struct alone_line *own, bool meant,
@@ -407,59 +422,8 @@ int alone_folder_claim(const char *folder, const struct alone_line *own, bool me
     if (!same && !meant && length > 0 && alone_folder_epoch(folder) > 0)
         result = line_refuse(folder, found, length, &text, err);
     else if (!same)
-        text_replace(path, (const char *)text.bytes, text.length);
+        result = line_replace(path, &text, err);
     buf_close(&text);
     free(found);
     return result;
-}
-
-/* ---- its process ---- */
-
-void alone_program_write(const char *folder, const struct alone_program *program)
-{
-    char path[ALONE_PATH_BYTES], host[HOST_BYTES] = "", text[PATH_MAX + HOST_BYTES + 64];
-    int length;
-
-    CHECK(program->pid > 1);
-    (void)gethostname(host, sizeof(host) - 1);
-    length = snprintf(text, sizeof(text), "pid=%d\nstart=%" PRIu64 "\nhost=%s\nwork=%s\n",
-                      (int)program->pid, program->start_ticks, host, program->work_dir);
-    snprintf(path, sizeof(path), "%.*s/" ALONE_PROGRAM, PATH_MAX - 1, folder);
-    text_replace(path, text, (size_t)length);
-}
-
-static bool program_read(const char *folder, char host[HOST_BYTES], struct alone_program *program)
-{
-    char path[ALONE_PATH_BYTES], text[PATH_MAX + HOST_BYTES + 64];
-    int fd, pid = 0, work = 0;
-    ssize_t length;
-
-    snprintf(path, sizeof(path), "%.*s/" ALONE_PROGRAM, PATH_MAX - 1, folder);
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    length = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
-    if (fd >= 0)
-        close(fd);
-    text[length > 0 ? length : 0] = '\0';
-    if (sscanf(text, "pid=%d\nstart=%" SCNu64 "\nhost=%64[^\n]\nwork=%n", &pid,
-               &program->start_ticks, host, &work) != 3 ||
-        pid <= 1 || work == 0)
-        return false;
-    program->pid = pid;
-    snprintf(program->work_dir, PATH_MAX, "%.*s", (int)strcspn(text + work, "\n"), text + work);
-    return true;
-}
-
-bool alone_program_lives(const char *folder, struct alone_program *ret_program)
-{
-    char noted[HOST_BYTES] = "", own[HOST_BYTES] = "";
-    struct alone_program program = {0};
-    struct proc_stat stat;
-
-    (void)gethostname(own, sizeof(own) - 1);
-    if (!program_read(folder, noted, &program) || strcmp(noted, own) != 0 ||
-        proc_read_stat(program.pid, &stat) != 0 || stat.start_ticks != program.start_ticks ||
-        !proc_living(&stat))
-        return false;
-    *ret_program = program;
-    return true;
 }

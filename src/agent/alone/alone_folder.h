@@ -6,7 +6,7 @@
  *
  *              {folder}/.ckpt-run.lock      locked by the ckpt-run that writes here
  *              {folder}/.ckpt-run.line      the program's folder and command
- *              {folder}/.ckpt-run.program   its process: it may outlive its ckpt-run
+ *              {folder}/.ckpt-run.program   its process (alone_program.h)
  *              {folder}/standalone/checkpoints/{id}/part-0000/   as of a job of a cluster
  *              {folder}/standalone/checkpoints/{id}/.standalone  its note: label and instant, and
  *                                                                that a start found it damaged
@@ -20,15 +20,12 @@
 #ifndef CKPT_AGENT_ALONE_FOLDER_H
 #define CKPT_AGENT_ALONE_FOLDER_H
 
-#include <sys/types.h>
-
 #include "src/agent/alone/alone_step.h"
 #include "src/base/err.h"
 
-#define ALONE_LOCK    ".ckpt-run.lock"
-#define ALONE_NOTE    ".standalone"
-#define ALONE_LINE    ".ckpt-run.line"
-#define ALONE_PROGRAM ".ckpt-run.program"
+#define ALONE_LOCK ".ckpt-run.lock"
+#define ALONE_NOTE ".standalone"
+#define ALONE_LINE ".ckpt-run.line"
 
 /* The open file holds the lock until it is closed, or this process ends. -1 with err. */
 int alone_folder_lock(const char *folder, struct err *err);
@@ -39,20 +36,9 @@ struct alone_line {
     char *const *command;
 };
 /* The folder is this program's from here on. -1 with err: its checkpoints are of another one, and
- * it is not meant to go on from them. A folder that takes no file stays with the one before. */
+ * it is not meant to go on from them; or the folder takes no note of this one. */
 int alone_folder_claim(const char *folder, const struct alone_line *own, bool meant,
                        struct err *err);
-
-/* The process that was started last, and the work folder in which its ckpt-run finds it again. */
-struct alone_program {
-    pid_t pid;
-    uint64_t start_ticks;
-    char work_dir[PATH_MAX];
-};
-/* A folder that takes no file knows the process before. It may wait for the file system. */
-void alone_program_write(const char *folder, const struct alone_program *program);
-/* True: it lives, on this machine. */
-bool alone_program_lives(const char *folder, struct alone_program *ret_program);
 
 typedef void alone_damaged_fn(void *data, const char *text);
 /* The newest ALONE_CHECKPOINTS_MAX, by rising id. A folder with neither MANIFEST nor note is an

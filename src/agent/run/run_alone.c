@@ -16,6 +16,7 @@
 
 #include "src/agent/alone/alone_agent.h"
 #include "src/agent/alone/alone_folder.h"
+#include "src/agent/alone/alone_program.h"
 #include "src/agent/daemon/config.h"
 #include "src/agent/run/run_keeper.h"
 #include "src/agent/run/run_region.h"
@@ -242,15 +243,19 @@ static int program_refuse(const char *work_dir, struct err *err)
                    (int)program.pid, work_dir, goes_on, (int)program.pid);
 }
 
-void run_alone_started(pid_t pid, uint64_t start_ticks)
+int run_alone_started(pid_t pid, uint64_t start_ticks)
 {
     struct alone_program program = {.pid = pid, .start_ticks = start_ticks};
+    struct err err = {0};
 
     if (job.options == NULL)
-        return;
+        return 0;
     CHECK(job.work_dir != NULL);
     snprintf(program.work_dir, sizeof(program.work_dir), "%s", job.work_dir);
-    alone_program_write(job.folder, &program);
+    if (alone_program_write(job.folder, &program, &err) == 0)
+        return 0;
+    run_say_error("%s", err.text);
+    return -1;
 }
 
 int run_alone_open(uv_loop_t *loop, struct run_options *options, const char *work_dir,
@@ -262,7 +267,7 @@ int run_alone_open(uv_loop_t *loop, struct run_options *options, const char *wor
         return 0;
     CHECK(uv_timer_init(loop, &job.again) == 0);
     job.work_dir = work_dir;
-    if (program_refuse(work_dir, err) != 0)
+    if (program_refuse(work_dir, err) != 0 || alone_program_reserve(job.folder, work_dir, err) != 0)
         return -1;
     snprintf(job.state, sizeof(job.state), "%.*s/standalone", PATH_MAX - 16, work_dir);
     snprintf(job.socket, sizeof(job.socket), "%.*s/" ALONE_SOCKET, PATH_MAX - 16, job.state);

@@ -3,11 +3,11 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "src/agent/node/proc.h"
 #include "src/dest/posix/posix.h"
 #include "tests/support/test.h"
 
@@ -296,32 +296,28 @@ static void another_command_is_refused_until_it_is_meant(void **state)
     assert_int_equal(alone_folder_claim(root, &line, false, &err), -1);
 }
 
-/* By its pid, its start and its host. */
-static void the_process_that_was_started_last_is_known_while_it_lives(void **state)
+/* A later start of another program would go on from checkpoints that are not its own. */
+static void a_folder_that_takes_no_note_of_the_command_is_refused(void **state)
 {
-    struct alone_program own = {.pid = getpid(), .work_dir = "/tmp/my work"}, read;
-    struct proc_stat stat;
-    char path[NAME_BYTES + 32];
-    FILE *file;
+    char shell[] = "bash";
+    char *const command[] = {shell, NULL};
+    const struct alone_line line = {"/home/me", command};
+    const struct rlimit none = {0, RLIM_INFINITY};
+    struct rlimit before;
+    struct err err = {0};
+    int result;
 
     (void)state;
-    assert_int_equal(proc_read_stat(getpid(), &stat), 0);
-    own.start_ticks = stat.start_ticks;
-    assert_false(alone_program_lives(root, &read));
-    alone_program_write(root, &own);
-    assert_true(alone_program_lives(root, &read));
-    assert_int_equal(read.pid, getpid());
-    assert_string_equal(read.work_dir, "/tmp/my work");
-    own.start_ticks++;
-    alone_program_write(root, &own);
-    assert_false(alone_program_lives(root, &read));
-    snprintf(path, sizeof(path), "%s/" ALONE_PROGRAM, root);
-    file = fopen(path, "w");
-    assert_non_null(file);
-    fprintf(file, "pid=%d\nstart=%llu\nhost=another-machine\nwork=/tmp\n", (int)getpid(),
-            (unsigned long long)stat.start_ticks);
-    fclose(file);
-    assert_false(alone_program_lives(root, &read));
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    result = alone_folder_claim(root, &line, false, &err);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(result, -1);
+    assert_int_equal(err.code, ERR_IO);
+    assert_contains(err.text, "/" ALONE_LINE ": File too large; nothing is started without");
+    assert_contains(err.text, "--dir");
+    assert_int_equal(alone_folder_claim(root, &line, false, &err), 0);
 }
 
 static void a_folder_that_takes_no_lock_is_refused_with_its_name(void **state)
@@ -347,7 +343,7 @@ int main(void)
         TEST(a_torn_note_counts_as_none),
         TEST(a_second_writer_is_refused_with_the_pid_of_the_first),
         TEST(another_command_is_refused_until_it_is_meant),
-        TEST(the_process_that_was_started_last_is_known_while_it_lives),
+        TEST(a_folder_that_takes_no_note_of_the_command_is_refused),
         TEST(a_folder_that_takes_no_lock_is_refused_with_its_name),
     };
 
