@@ -128,6 +128,11 @@ class Alone:
                 found["application"].append(int(folder.name))
         return found
 
+    def own(self):
+        """ckpt-run in a container: the parent of its agent."""
+        agent, = self.below()["agent"]
+        return int(pathlib.Path(f"/proc/{agent}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
     def kill(self, *what):
         below = self.below()
         for pid in ([self.process.pid] if "ckpt-run" in what and self.process.poll() is None else []) + [pid for kind in what for pid in below.get(kind, [])]:
@@ -323,6 +328,70 @@ def a_full_folder_never_has_a_second_program_started(root):
         subprocess.run(["umount", "-l", str(small)], check=True)
 
 
+OWN_PIDS = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+
+
+def refused(line, root):
+    result = subprocess.run(line, capture_output=True, text=True, timeout=20, cwd=root, stdin=subprocess.DEVNULL)
+    assert result.returncode == 125, result
+    return result.stderr
+
+
+@needs("unshare")
+@in_folder
+def what_runs_in_another_pid_namespace_is_neither_followed_nor_started_beside(root):
+    """S4-007: its numbers mean other processes here. The line says what to do; the note is removed by whoever knows that the container has gone."""
+    alone = Alone(root, "boxed", ["/usr/bin/python3", "-c", SUMS, "100000", str(root / "out")], (), root / "input", (*OWN_PIDS, "sh", "-c", '"$@"; exec sleep 1000', "sh"))
+    outside = alone.line[alone.line.index(str(BIN / "ckpt-run")):]
+    beside = [word.replace(str(alone.work), str(root / "w2")) for word in outside]
+    note = alone.dir / ".ckpt-run.program"
+    (root / "input").write_text("1\n")
+    alone.start().says("is written and verified")
+    said = refused(beside, root)
+    pid = alone.own()
+    assert f"in another PID namespace (a container), pid {pid} here; wait until it has ended" in said, said
+    os.kill(pid, signal.SIGKILL)
+    wait_until("its agent went with it", lambda: not alone.below()["agent"], 10, 0.02)
+    program, = alone.below()["application"]
+    for line in (outside, beside):
+        said = refused(line, root)
+        assert "was started in another PID namespace (a container) of this machine and may still run there" in said and f"`rm {note}`" in said, said
+    note.unlink()
+    said = refused(outside, root)
+    assert f"runs in another PID namespace (a container), with its work folder {alone.work}" in said and "goes on with" not in said, said
+    assert alone.below()["application"] == [program]
+    alone.process.kill()
+    alone.process.wait()
+    wait_until("the container has gone", lambda: not alone.below()["application"], 10, 0.02)
+    alone.line = outside
+    alone.start().says("started pid", 2)
+    assert "from checkpoint" in alone.said(), alone.said()
+    alone.process.terminate()
+    alone.ends()
+
+
+@needs("unshare")
+@in_folder
+def a_container_that_ends_with_its_ckpt_run_is_begun_again_in_another_one(root):
+    """S4-007: the first process of a PID namespace takes all of it along, and a program that has ended under its ckpt-run is noted as gone."""
+    alone = Alone(root, "first", ["/usr/bin/python3", "-c", SUMS, "100000", str(root / "out")], (), root / "input", OWN_PIDS)
+    (root / "input").write_text("1\n")
+    alone.start().says("is written and verified")
+    alone.process.kill()
+    alone.process.wait()
+    wait_until("the container has gone", lambda: not any(alone.below().values()), 10, 0.02)
+    alone.line = [*OWN_PIDS, "sh", "-c", '"$@"; exec sleep 1000', "sh", *alone.line[len(OWN_PIDS):]]
+    alone.start().says("from checkpoint")
+    os.kill(alone.own(), signal.SIGTERM)
+    wait_until("it has ended, and its container has not", lambda: not any(alone.below().values()), 10, 0.02)
+    alone.process.kill()
+    alone.process.wait()
+    alone.line = alone.line[alone.line.index(str(BIN / "ckpt-run")):]
+    alone.start().says("from checkpoint", 2)
+    alone.process.terminate()
+    alone.ends()
+
+
 @in_folder
 def a_limit_of_the_length_of_files_is_told(root):
     """S4-007: its agent is not killed by it again and again."""
@@ -336,4 +405,6 @@ def a_limit_of_the_length_of_files_is_told(root):
 if __name__ == "__main__":
     sys.exit(main([each_way_is_killed_at_random_moments_and_ends_as_if_undisturbed, a_second_ckpt_run_is_refused_and_a_damaged_checkpoint_is_passed_over,
                    damaged_manifests_are_passed_over_until_none_is_left,
-                   a_full_folder_is_told_and_the_program_goes_on, a_full_folder_never_has_a_second_program_started, a_limit_of_the_length_of_files_is_told]))
+                   a_full_folder_is_told_and_the_program_goes_on, a_full_folder_never_has_a_second_program_started,
+                   what_runs_in_another_pid_namespace_is_neither_followed_nor_started_beside,
+                   a_container_that_ends_with_its_ckpt_run_is_begun_again_in_another_one, a_limit_of_the_length_of_files_is_told]))

@@ -11,41 +11,79 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/agent/alone/alone_place.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
 #include "src/dest/posix/shard.h"
 
-enum { HOST_BYTES = 65, NOTE_BYTES = 160, LINE_MAX_BYTES = 65536, SHOWN_BYTES = 80 };
+enum { LOCK_BYTES = 320, NOTE_BYTES = 160, LINE_MAX_BYTES = 65536, SHOWN_BYTES = 80 };
 
 #define NOTE_DAMAGED "\ndamaged=1"
 #define NOTE_LABEL   "\nlabel="
 
 /* ---- the lock ---- */
 
-/* The kernel knows the process of this node, the file that of another one. */
-static int refuse_locked(int fd, const char *folder, struct err *err)
+/* In numbers of here, where the kernel knows them: 0, it does not. */
+static pid_t lock_holder(int fd)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    char text[HOST_BYTES + 32] = "";
+
+    return fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK && lock.l_pid > 0 ? lock.l_pid
+                                                                                      : 0;
+}
+
+/* "pid N on HOST", and a number of another PID namespace as such. The kernel knows the process of
+ * this node, the file that of another one. */
+static void lock_name(int fd, char ret_name[LOCK_BYTES])
+{
+    char text[LOCK_BYTES] = "", here[32] = "";
+    struct alone_place theirs = {0}, own;
+    const pid_t holder = lock_holder(fd);
     ssize_t length = pread(fd, text, sizeof(text) - 1, 0);
+    size_t line;
 
     text[length > 0 ? length : 0] = '\0';
-    text[strcspn(text, "\n")] = '\0';
-    if (text[0] == '\0' && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK)
-        snprintf(text, sizeof(text), "pid %d", (int)lock.l_pid);
+    line = strcspn(text, "\n");
+    if (line > 0)
+        snprintf(ret_name, LOCK_BYTES, "%.*s", (int)line, text);
+    else if (holder > 0)
+        snprintf(ret_name, LOCK_BYTES, "pid %d", (int)holder);
+    else
+        snprintf(ret_name, LOCK_BYTES, "pid not known");
+    if (line == 0)
+        return;
+    alone_place_own(&own);
+    memcpy(theirs.host, own.host, sizeof(theirs.host)); /* without more it may be this one */
+    alone_place_parse(text + line + (text[line] == '\n'), &theirs);
+    if (alone_place_distance(&theirs, &own) != ALONE_UNSEEN)
+        return;
+    if (holder > 0)
+        snprintf(here, sizeof(here), ", pid %d here", (int)holder);
+    snprintf(ret_name, LOCK_BYTES, "%.*s, in another PID namespace (a container)%s", (int)line,
+             text, here);
+}
+
+static int refuse_locked(int fd, const char *folder, struct err *err)
+{
+    char name[LOCK_BYTES];
+
+    CHECK(fd >= 0);
+    lock_name(fd, name);
     return err_set(err, ERR_LOCKED,
                    "another ckpt-run writes its checkpoints to %s: %s; wait until it has ended, or "
                    "name another folder with --dir",
-                   folder, text[0] != '\0' ? text : "pid not known");
+                   folder, name);
 }
 
 static void lock_sign(int fd)
 {
-    char host[HOST_BYTES] = "", text[HOST_BYTES + 32];
+    char place[ALONE_PLACE_BYTES], text[LOCK_BYTES];
+    struct alone_place own;
     int length;
 
-    (void)gethostname(host, sizeof(host) - 1);
-    length = snprintf(text, sizeof(text), "pid %d on %s\n", (int)getpid(), host);
+    alone_place_own(&own);
+    alone_place_format(&own, place);
+    length = snprintf(text, sizeof(text), "pid %d on %s\n%s", (int)getpid(), own.host, place);
     if (ftruncate(fd, 0) == 0) /* a full disk takes no text, and the lock holds */
         (void)!pwrite(fd, text, (size_t)length, 0);
 }

@@ -9,16 +9,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/agent/alone/alone_place.h"
 #include "src/agent/node/proc.h"
 #include "src/base/check.h"
 
-enum { HOST_BYTES = 65, PATH_BYTES = PATH_MAX + 32, NOTE_BYTES = 8192, NOTE_STEP_BYTES = 1024 };
-_Static_assert(NOTE_BYTES % NOTE_STEP_BYTES == 0 && NOTE_BYTES > PATH_MAX + HOST_BYTES + 512,
+enum { PATH_BYTES = PATH_MAX + 32, NOTE_BYTES = 8192, NOTE_STEP_BYTES = 1024 };
+_Static_assert(NOTE_BYTES % NOTE_STEP_BYTES == 0 &&
+                   NOTE_BYTES > PATH_MAX + ALONE_HOST_BYTES + ALONE_PLACE_BYTES + 512,
                "a note of the longest work folder fits");
 
 struct note {
     struct alone_program program;
-    char host[HOST_BYTES];
+    struct alone_place place;
+    bool first; /* its ckpt-run was the first process of its PID namespace */
 };
 
 static const char *note_path(const char *folder, char path[PATH_BYTES])
@@ -31,19 +34,22 @@ static const char *note_path(const char *folder, char path[PATH_BYTES])
 
 static struct note note_of(const struct alone_program *program)
 {
-    struct note note = {.program = *program};
+    struct note note = {.program = *program, .first = getpid() == 1};
 
-    (void)gethostname(note.host, sizeof(note.host) - 1);
+    alone_place_own(&note.place);
     return note;
 }
 
 /* The first four lines are those of the releases before. Its length. */
 static size_t note_format(const struct note *note, char text[NOTE_BYTES])
 {
-    int length = snprintf(text, NOTE_BYTES, "pid=%d\nstart=%" PRIu64 "\nhost=%s\nwork=%s\n",
-                          (int)note->program.pid, note->program.start_ticks, note->host,
-                          note->program.work_dir);
+    char place[ALONE_PLACE_BYTES];
+    int length;
 
+    alone_place_format(&note->place, place);
+    length = snprintf(text, NOTE_BYTES, "pid=%d\nstart=%" PRIu64 "\nhost=%s\nwork=%s\n%sfirst=%d\n",
+                      (int)note->program.pid, note->program.start_ticks, note->place.host,
+                      note->program.work_dir, place, note->first);
     CHECK(length > 0 && length < NOTE_BYTES);
     return (size_t)length;
 }
@@ -51,15 +57,20 @@ static size_t note_format(const struct note *note, char text[NOTE_BYTES])
 static bool note_parse(const char *text, struct note *ret_note)
 {
     struct alone_program *program = &ret_note->program;
-    int pid = 0, work = 0, length;
+    int pid = 0, work = 0;
+    size_t length;
 
     if (sscanf(text, "pid=%d\nstart=%" SCNu64 "\nhost=%64[^\n]\nwork=%n", &pid,
-               &program->start_ticks, ret_note->host, &work) != 3 ||
+               &program->start_ticks, ret_note->place.host, &work) != 3 ||
         pid <= 1 || work == 0)
         return false;
+    text += work;
+    length = strcspn(text, "\n");
     program->pid = pid;
-    length = (int)strcspn(text + work, "\n");
-    snprintf(program->work_dir, PATH_MAX, "%.*s", length, text + work);
+    snprintf(program->work_dir, PATH_MAX, "%.*s", (int)length, text);
+    text += length + (text[length] == '\n');
+    alone_place_parse(text, &ret_note->place);
+    ret_note->first = strstr(text, "\nfirst=1\n") != NULL;
     return true;
 }
 
@@ -184,17 +195,58 @@ static bool note_read(const char *folder, struct note *ret_note)
     return note_parse(text, ret_note);
 }
 
-bool alone_program_lives(const char *folder, struct alone_program *ret_program)
+static enum alone_program_state note_judge(const struct note *note)
+{
+    struct alone_place own;
+    struct proc_stat stat;
+
+    alone_place_own(&own);
+    switch (alone_place_distance(&note->place, &own)) {
+    case ALONE_ELSEWHERE:
+        return ALONE_PROGRAM_GONE;
+    case ALONE_UNSEEN:
+        return note->first ? ALONE_PROGRAM_GONE : ALONE_PROGRAM_UNSEEN;
+    case ALONE_HERE:
+        break;
+    }
+    if (proc_read_stat(note->program.pid, &stat) != 0 ||
+        stat.start_ticks != note->program.start_ticks || !proc_living(&stat))
+        return ALONE_PROGRAM_GONE;
+    return ALONE_PROGRAM_LIVES;
+}
+
+enum alone_program_state alone_program_look(const char *folder, struct alone_program *ret_program)
 {
     struct note note = {0};
-    struct proc_stat stat;
-    char own[HOST_BYTES] = "";
+    enum alone_program_state state;
 
-    (void)gethostname(own, sizeof(own) - 1);
-    if (!note_read(folder, &note) || strcmp(note.host, own) != 0 ||
-        proc_read_stat(note.program.pid, &stat) != 0 ||
-        stat.start_ticks != note.program.start_ticks || !proc_living(&stat))
-        return false;
-    *ret_program = note.program;
-    return true;
+    if (!note_read(folder, &note))
+        return ALONE_PROGRAM_GONE;
+    state = note_judge(&note);
+    if (state != ALONE_PROGRAM_GONE)
+        *ret_program = note.program;
+    return state;
+}
+
+/* Its room stays. Nothing hangs on whether the disk has it: after the boot of a machine a note is
+ * of nobody. */
+void alone_program_clear(const char *folder)
+{
+    char path[PATH_BYTES], empty[NOTE_BYTES];
+    struct alone_place own;
+    struct note note = {0};
+    size_t room;
+    int fd;
+
+    alone_place_own(&own);
+    if (!note_read(folder, &note) || alone_place_distance(&note.place, &own) != ALONE_HERE ||
+        note_judge(&note) != ALONE_PROGRAM_GONE)
+        return;
+    room = note_room(note.program.work_dir);
+    memset(empty, '\n', sizeof(empty));
+    fd = open(note_path(folder, path), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return;
+    (void)fill_with(fd, empty, room, 0);
+    close(fd);
 }

@@ -223,6 +223,18 @@ static int agent_start(struct err *err)
     return result;
 }
 
+/* Its number says nothing here, and that a container has gone cannot be told. */
+static int unseen_refuse(const struct alone_program *program, struct err *err)
+{
+    CHECK(program->pid > 1);
+    return err_set(err, ERR_BUSY,
+                   "pid %d of this job was started in another PID namespace (a container) of this "
+                   "machine and may still run there: go on with it or end it there, or remove that "
+                   "container; once it has certainly gone, `rm %s/" ALONE_PROGRAM
+                   "` lets this line begin from the newest checkpoint",
+                   (int)program->pid, job.folder);
+}
+
 /* It outlived its ckpt-run, and is not found by this work folder: another copy would begin beside
  * it. */
 static int program_refuse(const char *work_dir, struct err *err)
@@ -230,8 +242,14 @@ static int program_refuse(const char *work_dir, struct err *err)
     struct alone_program program;
     char keeper[PATH_MAX + sizeof(KEEPER_SOCKET_NAME) + 1], goes_on[PATH_MAX + 64] = "";
 
-    if (!alone_program_lives(job.folder, &program))
+    switch (alone_program_look(job.folder, &program)) {
+    case ALONE_PROGRAM_GONE:
         return 0;
+    case ALONE_PROGRAM_UNSEEN:
+        return unseen_refuse(&program, err);
+    case ALONE_PROGRAM_LIVES:
+        break;
+    }
     snprintf(keeper, sizeof(keeper), "%s/" KEEPER_SOCKET_NAME, program.work_dir);
     if (access(keeper, F_OK) == 0 && strcmp(program.work_dir, work_dir) == 0)
         return 0;
@@ -324,6 +342,7 @@ void run_alone_close(bool ended)
 
     if (job.options == NULL || job.work_dir == NULL || !ended)
         return;
+    alone_program_clear(job.folder);
     ask_region_path(geteuid(), job.allocation_id, job.work_dir, path);
     run_region_drop(path);
 }

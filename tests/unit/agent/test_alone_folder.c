@@ -239,6 +239,49 @@ static void a_torn_note_counts_as_none(void **state)
     assert_string_equal(found[0].label, "");
 }
 
+static void lock_note(const char *text, char ret_before[TEXT_BYTES])
+{
+    char path[NAME_BYTES + 32];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/" ALONE_LOCK, root);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    ret_before[fread(ret_before, 1, TEXT_BYTES - 1, file)] = '\0';
+    fclose(file);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+/* Its number there is no process here; the kernel tells the number here, where it has one. */
+static void refused_as_of_a_container(pid_t child)
+{
+    char text[TEXT_BYTES], changed[TEXT_BYTES + 64], here[128];
+    struct err err = {0};
+    char *at;
+
+    lock_note("", text);
+    at = strstr(text, "\nnamespace=");
+    assert_non_null(at);
+    *at = '\0';
+    assert_non_null(strstr(text, "\nboot="));
+    snprintf(changed, sizeof(changed), "pid 1 on a-container%s\nnamespace=4026500000\n",
+             strstr(text, "\nboot="));
+    lock_note(changed, text);
+    assert_int_equal(alone_folder_lock(root, &err), -1);
+    snprintf(here, sizeof(here),
+             "pid 1 on a-container, in another PID namespace (a container), "
+             "pid %d here;",
+             (int)child);
+    assert_contains(err.text, here);
+    lock_note("", text);
+    assert_int_equal(alone_folder_lock(root, &err), -1);
+    snprintf(here, sizeof(here), ": pid %d; wait", (int)child);
+    assert_contains(err.text, here);
+}
+
 /* The other one is a process: the kernel's lock is of one. */
 static void a_second_writer_is_refused_with_the_pid_of_the_first(void **state)
 {
@@ -261,6 +304,7 @@ static void a_second_writer_is_refused_with_the_pid_of_the_first(void **state)
     snprintf(pid, sizeof(pid), "pid %d on ", (int)child);
     assert_contains(err.text, pid);
     assert_contains(err.text, "--dir");
+    refused_as_of_a_container(child);
     kill(child, SIGKILL);
     assert_int_equal(waitpid(child, NULL, 0), child);
     fd = alone_folder_lock(root, &err);
