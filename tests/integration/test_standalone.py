@@ -328,6 +328,28 @@ def a_full_folder_never_has_a_second_program_started(root):
         subprocess.run(["umount", "-l", str(small)], check=True)
 
 
+@in_folder
+def the_last_line_promises_what_the_same_line_does(root):
+    """S4-007: without a checkpoint it begins from scratch, as it does with --from-scratch."""
+    (root / "input").write_text("1\n")
+    alone = Alone(root, "none", ["/usr/bin/python3", "-c", SUMS, "100000", str(root / "out")], (), root / "input")
+    begun = list(alone.line)
+    alone.line[alone.line.index("1s")] = "1h"
+    alone.start().says("begins at")
+    alone.process.terminate()
+    assert alone.ends() == 143 and f"the same line begins from scratch: there is no checkpoint in {alone.dir}" in alone.said(), alone.said()
+    assert "goes on from the newest" not in alone.said(), alone.said()
+    alone.line = begun
+    alone.start().says("is written and verified")
+    alone.process.terminate()
+    assert alone.ends() == 143 and f"the same line goes on from the newest checkpoint in {alone.dir}" in alone.said(), alone.said()
+    alone.line = [*begun[:begun.index("--")], "--from-scratch", *begun[begun.index("--"):]]
+    alone.start().says("begins at", 3)
+    alone.process.terminate()
+    assert alone.ends() == 143 and f"the same line without --from-scratch goes on from the newest checkpoint in {alone.dir}" in alone.said(), alone.said()
+    assert alone.said().count("from the newest checkpoint") == 2, alone.said()
+
+
 OWN_PIDS = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
 
 
@@ -406,5 +428,6 @@ if __name__ == "__main__":
     sys.exit(main([each_way_is_killed_at_random_moments_and_ends_as_if_undisturbed, a_second_ckpt_run_is_refused_and_a_damaged_checkpoint_is_passed_over,
                    damaged_manifests_are_passed_over_until_none_is_left,
                    a_full_folder_is_told_and_the_program_goes_on, a_full_folder_never_has_a_second_program_started,
+                   the_last_line_promises_what_the_same_line_does,
                    what_runs_in_another_pid_namespace_is_neither_followed_nor_started_beside,
                    a_container_that_ends_with_its_ckpt_run_is_begun_again_in_another_one, a_limit_of_the_length_of_files_is_told]))

@@ -368,6 +368,21 @@ bool alone_folder_newest(const char *folder, char ret_part[ALONE_PATH_BYTES],
     return count > 0;
 }
 
+struct alone_count alone_folder_count(const char *folder)
+{
+    struct alone_checkpoint *found = check_calloc(ALONE_CHECKPOINTS_MAX, sizeof(*found));
+    struct alone_count count = {0};
+    size_t all = 0;
+
+    if (alone_folder_read(folder, found, &all, pass_over, NULL, NULL) != 0)
+        all = 0;
+    for (size_t i = 0; i < all; i++)
+        count.damaged += found[i].damaged;
+    count.whole = all - count.damaged;
+    free(found);
+    return count;
+}
+
 /* ---- whose they are ---- */
 
 static void add_text(struct buf *text, const char *word)

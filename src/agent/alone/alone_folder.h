@@ -58,6 +58,12 @@ int alone_folder_next_epoch(const char *folder, uint64_t heard, uint64_t *ret_ep
 bool alone_folder_newest(const char *folder, char ret_part[ALONE_PATH_BYTES],
                          char ret_label[LABEL_MAX_BYTES + 1]);
 
+/* How many of them are whole as far as their MANIFEST tells, and how many are not. */
+struct alone_count {
+    size_t whole, damaged;
+};
+struct alone_count alone_folder_count(const char *folder);
+
 /* Beside the checkpoint at `path`. It may wait for the file system. */
 int alone_note_write(const char *path, const struct alone_checkpoint *checkpoint, struct err *err);
 

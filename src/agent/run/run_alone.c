@@ -365,8 +365,19 @@ bool run_alone_lacks(uint32_t restart_count)
 
 bool run_alone_say_next(void)
 {
+    struct alone_count there;
+
     if (job.options == NULL)
         return false;
-    run_say("the same line goes on from the newest checkpoint in %s", job.folder);
+    there = alone_folder_count(job.folder);
+    if (there.whole > 0)
+        run_say("the same line %sgoes on from the newest checkpoint in %s",
+                job.options->from_scratch ? "without --from-scratch " : "", job.folder);
+    else if (there.damaged > 0 && !job.options->from_scratch)
+        run_say("the same line starts nothing, since all checkpoints in %s are damaged",
+                job.folder);
+    else
+        run_say("the same line begins from scratch: there is no %scheckpoint in %s",
+                there.damaged > 0 ? "whole " : "", job.folder);
     return true;
 }

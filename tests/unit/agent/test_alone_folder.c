@@ -93,6 +93,7 @@ static void a_new_folder_has_none(void **state)
     (void)state;
     folder_read();
     assert_uint_equal(count, 0);
+    assert_uint_equal(alone_folder_count(root).whole + alone_folder_count(root).damaged, 0);
     assert_uint_equal(alone_folder_epoch(root), 0);
     assert_false(alone_folder_newest(root, part, label));
 }
@@ -188,6 +189,8 @@ static void damaged_ones_are_known_as_such_and_failed_ones_are_none(void **state
     assert_contains(told, "1-2");
     assert_contains(told, "1-3");
     assert_null(strstr(told, "5-4"));
+    assert_uint_equal(alone_folder_count(root).whole, 1);
+    assert_uint_equal(alone_folder_count(root).damaged, 2);
     assert_uint_equal(alone_folder_epoch(root), 5); /* ids are above all that lies there */
     assert_true(alone_folder_newest(root, part, label));
     assert_string_equal(part, path_of("1-1", "/part-0000"));
