@@ -329,6 +329,28 @@ def a_full_folder_never_has_a_second_program_started(root):
 
 
 @in_folder
+def nothing_of_a_checkpoint_stays_in_the_work_folder_of_a_program_that_has_ended(root):
+    """S4-007: what it began from lies there as a whole copy while it runs, also under a ckpt-run that has come to it later."""
+    (root / "input").write_text("1\n")
+    alone = Alone(root, "copy", ["/usr/bin/python3", "-c", SUMS, "100000", str(root / "out")], (), root / "input")
+    alone.start().says("is written and verified")
+    alone.process.terminate()
+    assert alone.ends() == 143, alone.said()
+    for killed in (False, True):
+        alone.start().says("from checkpoint", 1 + killed)
+        copy, = (alone.work / "restore").glob("*-*")
+        if killed:
+            alone.kill("ckpt-run")
+            other = subprocess.run([*alone.line[:-1], str(root / "other")], capture_output=True, text=True, timeout=20, cwd=root)
+            assert other.returncode == 125 and (copy / "state").exists(), other
+            alone.start().says("goes on with pid")
+        assert (copy / "state").exists(), "a program that runs may read it"
+        alone.process.terminate()
+        assert alone.ends() == 143, alone.said()
+        assert not (alone.work / "restore").exists(), list(alone.work.rglob("*"))
+
+
+@in_folder
 def the_last_line_promises_what_the_same_line_does(root):
     """S4-007: without a checkpoint it begins from scratch, as it does with --from-scratch."""
     (root / "input").write_text("1\n")
@@ -428,6 +450,6 @@ if __name__ == "__main__":
     sys.exit(main([each_way_is_killed_at_random_moments_and_ends_as_if_undisturbed, a_second_ckpt_run_is_refused_and_a_damaged_checkpoint_is_passed_over,
                    damaged_manifests_are_passed_over_until_none_is_left,
                    a_full_folder_is_told_and_the_program_goes_on, a_full_folder_never_has_a_second_program_started,
-                   the_last_line_promises_what_the_same_line_does,
+                   nothing_of_a_checkpoint_stays_in_the_work_folder_of_a_program_that_has_ended, the_last_line_promises_what_the_same_line_does,
                    what_runs_in_another_pid_namespace_is_neither_followed_nor_started_beside,
                    a_container_that_ends_with_its_ckpt_run_is_begun_again_in_another_one, a_limit_of_the_length_of_files_is_told]))

@@ -18,6 +18,7 @@
 #include "src/agent/alone/alone_folder.h"
 #include "src/agent/alone/alone_program.h"
 #include "src/agent/daemon/config.h"
+#include "src/agent/node/proc.h"
 #include "src/agent/run/run_keeper.h"
 #include "src/agent/run/run_region.h"
 #include "src/agent/run/run_say.h"
@@ -26,13 +27,15 @@
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/dest/sha256.h"
+#include "src/dest/tree.h"
 
 enum { NAME_DIGITS = 12, LINE_BYTES = 1024, AGAIN_MS = 1000, SLOW_MS = 3000, NUMBER_BYTES = 24 };
 
 static struct run_alone_job {
     const struct run_options *options;
     uv_timer_t again;
-    pid_t pid; /* of the agent; 0: none runs */
+    pid_t pid;       /* of the agent; 0: none runs */
+    pid_t noted_pid; /* of the program that was started or found last; 0: none was */
     const char *work_dir;
     char folder[PATH_MAX], state[PATH_MAX], socket[PATH_MAX];
     char allocation_id[ID_MAX_BYTES + 1];
@@ -248,6 +251,7 @@ static int program_refuse(const char *work_dir, struct err *err)
     case ALONE_PROGRAM_UNSEEN:
         return unseen_refuse(&program, err);
     case ALONE_PROGRAM_LIVES:
+        job.noted_pid = program.pid;
         break;
     }
     snprintf(keeper, sizeof(keeper), "%s/" KEEPER_SOCKET_NAME, program.work_dir);
@@ -270,10 +274,12 @@ int run_alone_started(pid_t pid, uint64_t start_ticks)
         return 0;
     CHECK(job.work_dir != NULL);
     snprintf(program.work_dir, sizeof(program.work_dir), "%s", job.work_dir);
-    if (alone_program_write(job.folder, &program, &err) == 0)
-        return 0;
-    run_say_error("%s", err.text);
-    return -1;
+    if (alone_program_write(job.folder, &program, &err) != 0) {
+        run_say_error("%s", err.text);
+        return -1;
+    }
+    job.noted_pid = pid;
+    return 0;
 }
 
 int run_alone_open(uv_loop_t *loop, struct run_options *options, const char *work_dir,
@@ -335,13 +341,38 @@ bool run_alone_reaped(pid_t pid, int wait_status)
     return true;
 }
 
-/* A ckpt-run before this one may have made it, whose application ended under this one. */
+static bool stop_looking(void *data, const struct proc_stat *stat)
+{
+    (void)data, (void)stat;
+    return false;
+}
+
+/* The copy of the checkpoint that it began from; each start makes another one. Whoever is left of
+ * the program may read it, and so may one of which nothing is known. */
+static void restored_drop(void)
+{
+    struct alone_program program;
+    struct err err;
+    int folder;
+
+    if (job.noted_pid == 0 || alone_program_look(job.folder, &program) != ALONE_PROGRAM_GONE ||
+        proc_group(job.noted_pid, stop_looking, NULL) > 0)
+        return;
+    folder = open(job.work_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return;
+    (void)tree_remove(folder, "restore", &err); /* the next start removes what is left */
+    close(folder);
+}
+
+/* A ckpt-run before this one may have made the memory, whose application ended under this one. */
 void run_alone_close(bool ended)
 {
     char path[ASK_REGION_PATH_BYTES];
 
     if (job.options == NULL || job.work_dir == NULL || !ended)
         return;
+    restored_drop();
     alone_program_clear(job.folder);
     ask_region_path(geteuid(), job.allocation_id, job.work_dir, path);
     run_region_drop(path);

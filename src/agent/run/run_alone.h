@@ -31,7 +31,7 @@ int run_alone_started(pid_t pid, uint64_t start_ticks);
 /* True: it was that one. */
 bool run_alone_reaped(pid_t pid, int wait_status);
 /* This program leaves; ended: no application runs on, and the memory by which it was asked is
- * removed. */
+ * removed, as is the copy of the checkpoint from which it began. */
 void run_alone_close(bool ended);
 /* The agent would have it begin from scratch for this reason; "": for none. True: it does not, and
  * that was said: of what is damaged nothing else will come. */
