@@ -284,6 +284,20 @@ def damaged_manifests_are_passed_over_until_none_is_left(root):
     assert f"all checkpoints in {root} are damaged" in alone.said() and "--from-scratch does all of its work again" in alone.said(), alone.said()
 
 
+def refused(line, root):
+    result = subprocess.run(line, capture_output=True, text=True, timeout=20, cwd=root, stdin=subprocess.DEVNULL)
+    assert result.returncode == 125, result
+    return result.stderr
+
+
+@in_folder
+def a_file_is_no_folder_for_checkpoints(root):
+    """S4-007"""
+    (root / "file").write_text("")
+    said = refused([str(BIN / "ckpt-run"), "--standalone", "--every", "1s", "--dir", "file", "--", "true"], root)
+    assert f"--dir {root}/file is no folder; name one, or one to be made" in said, said
+
+
 @needs("mount")
 @in_folder
 def a_full_folder_is_told_and_the_program_goes_on(root):
@@ -296,6 +310,11 @@ def a_full_folder_is_told_and_the_program_goes_on(root):
         alone.says("was not taken (attempt 1): storage full")
         assert alone.ends() == 0 and (root / "out").exists(), alone.said()
         assert not alone.checkpoints()
+        failed = list((alone.dir / "standalone" / "checkpoints").iterdir())
+        alone.line[-1:] = [str(root / "out2")]
+        alone.line.insert(alone.line.index("--"), "--replace")
+        alone.start().says("standalone: a checkpoint every", 2)
+        assert alone.ends() == 0 and not any(place.exists() for place in failed), failed
     finally:
         subprocess.run(["umount", str(alone.dir)], check=True)
 
@@ -375,12 +394,6 @@ def the_last_line_promises_what_the_same_line_does(root):
 OWN_PIDS = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
 
 
-def refused(line, root):
-    result = subprocess.run(line, capture_output=True, text=True, timeout=20, cwd=root, stdin=subprocess.DEVNULL)
-    assert result.returncode == 125, result
-    return result.stderr
-
-
 @needs("unshare")
 @in_folder
 def what_runs_in_another_pid_namespace_is_neither_followed_nor_started_beside(root):
@@ -449,7 +462,7 @@ def a_limit_of_the_length_of_files_is_told(root):
 if __name__ == "__main__":
     sys.exit(main([each_way_is_killed_at_random_moments_and_ends_as_if_undisturbed, a_second_ckpt_run_is_refused_and_a_damaged_checkpoint_is_passed_over,
                    damaged_manifests_are_passed_over_until_none_is_left,
-                   a_full_folder_is_told_and_the_program_goes_on, a_full_folder_never_has_a_second_program_started,
+                   a_file_is_no_folder_for_checkpoints, a_full_folder_is_told_and_the_program_goes_on, a_full_folder_never_has_a_second_program_started,
                    nothing_of_a_checkpoint_stays_in_the_work_folder_of_a_program_that_has_ended, the_last_line_promises_what_the_same_line_does,
                    what_runs_in_another_pid_namespace_is_neither_followed_nor_started_beside,
                    a_container_that_ends_with_its_ckpt_run_is_begun_again_in_another_one, a_limit_of_the_length_of_files_is_told]))

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "src/agent/alone/alone_place.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
+#include "src/dest/mark.h"
 #include "src/dest/posix/shard.h"
 
 enum { LOCK_BYTES = 320, NOTE_BYTES = 160, LINE_MAX_BYTES = 65536, SHOWN_BYTES = 80 };
@@ -299,6 +301,54 @@ int alone_folder_read(const char *folder, struct alone_checkpoint *ret_checkpoin
     free(ids);
     *ret_count = count;
     return 0;
+}
+
+/* True: nothing but that, whose name is ret_mark; "": it is empty. */
+static bool has_mark_alone(int checkpoint, char ret_mark[NAME_MAX + 1])
+{
+    const size_t prefix = sizeof(MARK_NAME) - 1;
+    int copy = openat(checkpoint, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = copy < 0 ? NULL : fdopendir(copy);
+    bool alone = entries != NULL;
+    struct dirent *entry;
+
+    ret_mark[0] = '\0';
+    while (alone && (entry = readdir(entries)) != NULL) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        alone = ret_mark[0] == '\0' && strncmp(entry->d_name, MARK_NAME, prefix) == 0 &&
+                mark_valid(entry->d_name + prefix);
+        snprintf(ret_mark, NAME_MAX + 1, "%s", entry->d_name);
+    }
+    if (entries != NULL)
+        closedir(entries);
+    return alone;
+}
+
+void alone_folder_tidy(const char *folder)
+{
+    char all[ALONE_PATH_BYTES], name[CHECKPOINT_ID_TEXT_BYTES], mark[NAME_MAX + 1];
+    size_t count = 0;
+    uint64_t *ids;
+    int places;
+
+    snprintf(all, sizeof(all), "%.*s/" ALONE_PLACE, PATH_MAX - 1, folder);
+    ids = read_ids(all, true, &count);
+    places = open(all, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (size_t i = 0; ids != NULL && places >= 0 && i < count; i++) {
+        int checkpoint = openat(places, checkpoint_id_format(ids[i], name),
+                                O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+        if (checkpoint < 0)
+            continue;
+        if (has_mark_alone(checkpoint, mark) &&
+            (mark[0] == '\0' || unlinkat(checkpoint, mark, 0) == 0))
+            (void)unlinkat(places, name, AT_REMOVEDIR);
+        close(checkpoint);
+    }
+    if (places >= 0)
+        close(places);
+    free(ids);
 }
 
 /* 0: none lies there. */

@@ -46,6 +46,10 @@ typedef void alone_damaged_fn(void *data, const char *text);
 int alone_folder_read(const char *folder, struct alone_checkpoint *ret_checkpoints,
                       size_t *ret_count, alone_damaged_fn *damaged, void *data, struct err *err);
 
+/* Removes the folders of attempts that failed in which nothing but the mark is left. Others may be
+ * copies that somebody is bringing back. */
+void alone_folder_tidy(const char *folder);
+
 /* The highest epoch of all that lies there, also of attempts that failed. */
 uint64_t alone_folder_epoch(const char *folder);
 /* One above that and above `heard`, which the journal has. -1: there is none, since somebody has

@@ -47,6 +47,8 @@ static struct run_alone_job {
 /* Its last part may be made; what is above may be a file system that is not mounted. */
 static int folder_make(const char *wanted, struct err *err)
 {
+    struct stat status;
+
     if (mkdir(wanted, 0700) != 0 && errno != EEXIST)
         return err_set(err, ERR_INVALID,
                        "--dir %s: %s; name a folder that is there, or that can "
@@ -54,6 +56,9 @@ static int folder_make(const char *wanted, struct err *err)
                        wanted, strerror(errno));
     if (realpath(wanted, job.folder) == NULL)
         return err_set(err, ERR_INVALID, "--dir %s: %s", wanted, strerror(errno));
+    if (stat(job.folder, &status) == 0 && !S_ISDIR(status.st_mode))
+        return err_set(err, ERR_INVALID, "--dir %s is no folder; name one, or one to be made",
+                       job.folder);
     if (access(job.folder, R_OK | W_OK | X_OK) != 0)
         return err_set(err, errno == EROFS ? ERR_IO : ERR_INVALID,
                        "--dir %s: %s; name a folder that you can write to", job.folder,

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/base/check.h"
 #include "src/dest/posix/posix.h"
 #include "tests/support/test.h"
 
@@ -164,6 +165,43 @@ static void failed_attempts_hide_no_checkpoint(void **state)
     folder_read();
     assert_uint_equal(count, 1);
     assert_uint_equal(found[0].id, checkpoint_id_make(1, 1));
+    assert_false(found[0].damaged);
+}
+
+static void file_put(const char *path)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    fclose(file);
+}
+
+/* Whatever else is in one may be a copy that somebody is bringing back. */
+static void only_the_marks_of_failed_attempts_are_tidied_away(void **state)
+{
+    static const char *const kept[] = {"1-4", "1-5", "1-6", "not-one"};
+
+    (void)state;
+    alone_folder_tidy(root); /* of a job that has taken none yet */
+    (void)shard_put("1-1");
+    assert_int_equal(mkdir(path_of("1-2", ""), 0700), 0);
+    assert_int_equal(mkdir(path_of("1-3", ""), 0700), 0);
+    for (size_t i = 0; i < ARRAY_COUNT(kept); i++)
+        assert_int_equal(mkdir(path_of(kept[i], ""), 0700), 0);
+    file_put(path_of("1-3", "/.cluster.0123456789abcdef"));
+    file_put(path_of("1-4", "/.cluster.0123456789abcdef"));
+    file_put(path_of("1-4", "/state"));
+    file_put(path_of("1-5", "/.cluster.0123456789abcdef"));
+    assert_int_equal(mkdir(path_of("1-5", "/part-0000"), 0700), 0);
+    file_put(path_of("1-6", "/.cluster.other"));
+    alone_folder_tidy(root);
+    assert_int_equal(access(path_of("1-2", ""), F_OK), -1);
+    assert_int_equal(access(path_of("1-3", ""), F_OK), -1);
+    for (size_t i = 0; i < ARRAY_COUNT(kept); i++)
+        assert_int_equal(access(path_of(kept[i], ""), F_OK), 0);
+    assert_int_equal(access(path_of("1-4", "/.cluster.0123456789abcdef"), F_OK), 0);
+    folder_read();
+    assert_uint_equal(count, 1);
     assert_false(found[0].damaged);
 }
 
@@ -385,6 +423,7 @@ int main(void)
         TEST(what_was_put_is_found_by_rising_id_with_its_hash_and_note),
         TEST(the_last_epoch_is_refused_by_name),
         TEST(failed_attempts_hide_no_checkpoint),
+        TEST(only_the_marks_of_failed_attempts_are_tidied_away),
         TEST(damaged_ones_are_known_as_such_and_failed_ones_are_none),
         TEST(damage_that_a_start_found_is_remembered_with_label_and_instant),
         TEST(a_torn_note_counts_as_none),
