@@ -325,19 +325,20 @@ def a_full_folder_never_has_a_second_program_started(root):
     """S4-007: the room of the notes is there since the first start, and where it is not nothing starts."""
     small = root / "small"
     small.mkdir()
+    (root / "input").write_text("1\n")
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M", "none", str(small)], check=True)
     try:
-        alone = Alone(root, "full", [str(BIN / "heat"), "--size", "100", "--iterations", "100000", "--delay-us", "1000", "--output", str(root / "out")], ("--every", "1m"))
+        alone = Alone(root, "full", ["/usr/bin/python3", "-c", SUMS, "100000", str(root / "out")], ("--every", "1m"), root / "input")
         alone.dir = small / "full.d"
         alone.line[alone.line.index("--dir") + 1] = str(alone.dir)
-        alone.start().says("started pid")
+        alone.start().says("begins at")
         alone.process.terminate()
         assert alone.ends() != 125, alone.said()
         (small / "new.d").mkdir()
         subprocess.run(["dd", "if=/dev/zero", f"of={small / 'fill'}", "bs=4k"], capture_output=True)
         new = subprocess.run([word.replace(str(alone.dir), str(small / "new.d")) for word in alone.line], capture_output=True, text=True, timeout=20, cwd=root)
         assert new.returncode == 125 and f"{small / 'new.d'}/.ckpt-run." in new.stderr and "nothing is started without this note" in new.stderr and "--dir" in new.stderr, new
-        alone.start().says("started pid", 2)
+        alone.start().says("begins at", 2)
         pid, = alone.below()["application"]
         alone.kill("ckpt-run")
         beside = subprocess.run([word.replace(str(alone.work), str(root / "w2")) for word in alone.line], capture_output=True, text=True, timeout=20, cwd=root)
@@ -356,7 +357,7 @@ def nothing_of_a_checkpoint_stays_in_the_work_folder_of_a_program_that_has_ended
     alone.process.terminate()
     assert alone.ends() == 143, alone.said()
     for killed in (False, True):
-        alone.start().says("from checkpoint", 1 + killed)
+        alone.start().says("begins at", 2 + killed)
         copy, = (alone.work / "restore").glob("*-*")
         if killed:
             alone.kill("ckpt-run")
