@@ -1,8 +1,8 @@
 /* Folders walked by descriptor, so that nothing outside them can be reached: no path is ever
  * resolved through a symbolic link.
  *
- * What a job's user has written is walked here as that user or as root: names are the user's, so a
- * link or a device that was put there must lead nowhere.
+ * Files of a job's user are walked here as that user or as root: names are the user's, so a link or
+ * a device that was put there must lead nowhere.
  *
  * Flow     tree_open_beneath() opens one component after the other; list, remove and sync are built
  *          on it.
@@ -46,8 +46,8 @@ int tree_make_links(int base, const struct manifest *manifest, struct err *err);
 bool tree_is_empty(int fd);
 
 /* Another one when the file is written, renamed over or cut: by the kernel's clock of changes,
- * which ticks each 1 to 10 ms and which no program sets. What is written through a mapping ticks
- * when it is written back. Of a folder it changes with its names. */
+ * which ticks each 1 to 10 ms and which no program sets. A write through a mapping ticks when it is
+ * written back. Of a folder it changes with its names. */
 uint64_t tree_stamp(const struct stat *status);
 /* Every file, folder and link below base, sorted; with mode, size, stamp and no hashes. in_shard:
  * skips the MANIFEST at the top and takes what does not belong into a shard as ERR_CORRUPT. The
@@ -66,7 +66,7 @@ struct tree_use {
  * keeps: with relatime up to a day old, with noatime that of the first write. */
 bool tree_find_use(int base, struct tree_use *use);
 
-/* What a removal took away: files, and their bytes unless another name of them is left. */
+/* All that a removal took away: files, and their bytes unless another name of them is left. */
 struct tree_removed {
     uint64_t files, bytes;
     uint64_t wiped;   /* of these: overwritten before */
@@ -78,10 +78,10 @@ void tree_wipe(bool wipe);
 bool tree_wipes(void);
 /* tree_remove() adds to it from then on; NULL: no more. */
 void tree_count_removed(struct tree_removed *removed);
-/* Removes parent/name with all its contents, unwritable folders of the caller's too. What is
- * already gone counts as removed; symbolic links are removed, not followed. What cannot be removed
- * does not keep the rest. Of each folder the MANIFEST goes last: what a killed removal leaves can
- * be told. */
+/* Removes parent/name with all its contents, unwritable folders of the caller's too. An entry that
+ * is already gone counts as removed; symbolic links are removed, not followed. One that cannot be
+ * removed does not keep the rest. Of each folder the MANIFEST goes last: what a killed removal
+ * leaves can be told. */
 int tree_remove(int parent, const char *name, struct err *err);
 /* From now on all removals together take so long at most, and then fail with ERR_BUSY, for the next
  * one to go on with what is left; 0: as long as they need. */
@@ -99,7 +99,7 @@ bool tree_stamps_each(int folder);
 /* Whether large files are better written past the page cache (O_DIRECT) there: on local file
  * systems that write room taken beforehand by many threads at a time. */
 bool tree_bypasses(int folder);
-/* That syncfs(2). It flushes what others wrote to the file system, too. */
+/* Calls that syncfs(2). It flushes what others wrote to the file system, too. */
 int tree_settle(int folder, const char *label, struct err *err);
 enum tree_sync_how {
     TREE_SYNC_OWN,    /* made since base was opened, so that one syncfs(2) tells of all failures */

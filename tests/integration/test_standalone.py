@@ -128,6 +128,11 @@ class Alone:
                 found["application"].append(int(folder.name))
         return found
 
+    def own(self):
+        """ckpt-run in a container: the parent of its agent."""
+        agent, = self.below()["agent"]
+        return int(pathlib.Path(f"/proc/{agent}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
     def kill(self, *what):
         below = self.below()
         for pid in ([self.process.pid] if "ckpt-run" in what and self.process.poll() is None else []) + [pid for kind in what for pid in below.get(kind, [])]:
@@ -279,6 +284,20 @@ def damaged_manifests_are_passed_over_until_none_is_left(root):
     assert f"all checkpoints in {root} are damaged" in alone.said() and "--from-scratch does all of its work again" in alone.said(), alone.said()
 
 
+def refused(line, root):
+    result = subprocess.run(line, capture_output=True, text=True, timeout=20, cwd=root, stdin=subprocess.DEVNULL)
+    assert result.returncode == 125, result
+    return result.stderr
+
+
+@in_folder
+def a_file_is_no_folder_for_checkpoints(root):
+    """S4-007"""
+    (root / "file").write_text("")
+    said = refused([str(BIN / "ckpt-run"), "--standalone", "--every", "1s", "--dir", "file", "--", "true"], root)
+    assert f"--dir {root}/file is no folder; name one, or one to be made" in said, said
+
+
 @needs("mount")
 @in_folder
 def a_full_folder_is_told_and_the_program_goes_on(root):
@@ -291,8 +310,144 @@ def a_full_folder_is_told_and_the_program_goes_on(root):
         alone.says("was not taken (attempt 1): storage full")
         assert alone.ends() == 0 and (root / "out").exists(), alone.said()
         assert not alone.checkpoints()
+        failed = list((alone.dir / "standalone" / "checkpoints").iterdir())
+        alone.line[-1:] = [str(root / "out2")]
+        alone.line.insert(alone.line.index("--"), "--replace")
+        alone.start().says("standalone: a checkpoint every", 2)
+        assert alone.ends() == 0 and not any(place.exists() for place in failed), failed
     finally:
         subprocess.run(["umount", str(alone.dir)], check=True)
+
+
+@needs("mount", "dd")
+@in_folder
+def a_full_folder_never_has_a_second_program_started(root):
+    """S4-007: the room of the notes is there since the first start, and where it is not nothing starts."""
+    small = root / "small"
+    small.mkdir()
+    (root / "input").write_text("1\n")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M", "none", str(small)], check=True)
+    try:
+        alone = Alone(root, "full", ["/usr/bin/python3", "-c", SUMS, "100000", str(root / "out")], ("--every", "1m"), root / "input")
+        alone.dir = small / "full.d"
+        alone.line[alone.line.index("--dir") + 1] = str(alone.dir)
+        alone.start().says("begins at")
+        alone.process.terminate()
+        assert alone.ends() != 125, alone.said()
+        (small / "new.d").mkdir()
+        subprocess.run(["dd", "if=/dev/zero", f"of={small / 'fill'}", "bs=4k"], capture_output=True)
+        new = subprocess.run([word.replace(str(alone.dir), str(small / "new.d")) for word in alone.line], capture_output=True, text=True, timeout=20, cwd=root)
+        assert new.returncode == 125 and f"{small / 'new.d'}/.ckpt-run." in new.stderr and "nothing is started without this note" in new.stderr and "--dir" in new.stderr, new
+        alone.start().says("begins at", 2)
+        pid, = alone.below()["application"]
+        alone.kill("ckpt-run")
+        beside = subprocess.run([word.replace(str(alone.work), str(root / "w2")) for word in alone.line], capture_output=True, text=True, timeout=20, cwd=root)
+        assert beside.returncode == 125 and f"--work-dir {alone.work} goes on with it, and `kill -- -{pid}` ends it" in beside.stderr, beside
+        alone.kill("application")
+    finally:
+        subprocess.run(["umount", "-l", str(small)], check=True)
+
+
+@in_folder
+def nothing_of_a_checkpoint_stays_in_the_work_folder_of_a_program_that_has_ended(root):
+    """S4-007: what it began from lies there as a whole copy while it runs, also under a ckpt-run that has come to it later."""
+    (root / "input").write_text("1\n")
+    alone = Alone(root, "copy", ["/usr/bin/python3", "-c", SUMS, "100000", str(root / "out")], (), root / "input")
+    alone.start().says("is written and verified")
+    alone.process.terminate()
+    assert alone.ends() == 143, alone.said()
+    for killed in (False, True):
+        alone.start().says("begins at", 2 + killed)
+        copy, = (alone.work / "restore").glob("*-*")
+        if killed:
+            alone.kill("ckpt-run")
+            other = subprocess.run([*alone.line[:-1], str(root / "other")], capture_output=True, text=True, timeout=20, cwd=root)
+            assert other.returncode == 125 and (copy / "state").exists(), other
+            alone.start().says("goes on with pid")
+        assert (copy / "state").exists(), "a program that runs may read it"
+        alone.process.terminate()
+        assert alone.ends() == 143, alone.said()
+        assert not (alone.work / "restore").exists(), list(alone.work.rglob("*"))
+
+
+@in_folder
+def the_last_line_promises_what_the_same_line_does(root):
+    """S4-007: without a checkpoint it begins from scratch, as it does with --from-scratch."""
+    (root / "input").write_text("1\n")
+    alone = Alone(root, "none", ["/usr/bin/python3", "-c", SUMS, "100000", str(root / "out")], (), root / "input")
+    begun = list(alone.line)
+    alone.line[alone.line.index("1s")] = "1h"
+    alone.start().says("begins at")
+    alone.process.terminate()
+    assert alone.ends() == 143 and f"the same line begins from scratch: there is no checkpoint in {alone.dir}" in alone.said(), alone.said()
+    assert "goes on from the newest" not in alone.said(), alone.said()
+    alone.line = begun
+    alone.start().says("is written and verified")
+    alone.process.terminate()
+    assert alone.ends() == 143 and f"the same line goes on from the newest checkpoint in {alone.dir}" in alone.said(), alone.said()
+    alone.line = [*begun[:begun.index("--")], "--from-scratch", *begun[begun.index("--"):]]
+    alone.start().says("begins at", 3)
+    alone.process.terminate()
+    assert alone.ends() == 143 and f"the same line without --from-scratch goes on from the newest checkpoint in {alone.dir}" in alone.said(), alone.said()
+    assert alone.said().count("from the newest checkpoint") == 2, alone.said()
+
+
+OWN_PIDS = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+
+
+@needs("unshare")
+@in_folder
+def what_runs_in_another_pid_namespace_is_neither_followed_nor_started_beside(root):
+    """S4-007: its numbers mean other processes here. The line says what to do; the note is removed by whoever knows that the container has gone."""
+    alone = Alone(root, "boxed", ["/usr/bin/python3", "-c", SUMS, "100000", str(root / "out")], (), root / "input", (*OWN_PIDS, "sh", "-c", '"$@"; exec sleep 1000', "sh"))
+    outside = alone.line[alone.line.index(str(BIN / "ckpt-run")):]
+    beside = [word.replace(str(alone.work), str(root / "w2")) for word in outside]
+    note = alone.dir / ".ckpt-run.program"
+    (root / "input").write_text("1\n")
+    alone.start().says("is written and verified")
+    said = refused(beside, root)
+    pid = alone.own()
+    assert f"in another PID namespace (a container), pid {pid} here; wait until it has ended" in said, said
+    os.kill(pid, signal.SIGKILL)
+    wait_until("its agent went with it", lambda: not alone.below()["agent"], 10, 0.02)
+    program, = alone.below()["application"]
+    for line in (outside, beside):
+        said = refused(line, root)
+        assert "was started in another PID namespace (a container) of this machine and may still run there" in said and f"`rm {note}`" in said, said
+    note.unlink()
+    said = refused(outside, root)
+    assert f"runs in another PID namespace (a container), with its work folder {alone.work}" in said and "goes on with" not in said, said
+    assert alone.below()["application"] == [program]
+    alone.process.kill()
+    alone.process.wait()
+    wait_until("the container has gone", lambda: not alone.below()["application"], 10, 0.02)
+    alone.line = outside
+    alone.start().says("started pid", 2)
+    assert "from checkpoint" in alone.said(), alone.said()
+    alone.process.terminate()
+    alone.ends()
+
+
+@needs("unshare")
+@in_folder
+def a_container_that_ends_with_its_ckpt_run_is_begun_again_in_another_one(root):
+    """S4-007: the first process of a PID namespace takes all of it along, and a program that has ended under its ckpt-run is noted as gone."""
+    alone = Alone(root, "first", ["/usr/bin/python3", "-c", SUMS, "100000", str(root / "out")], (), root / "input", OWN_PIDS)
+    (root / "input").write_text("1\n")
+    alone.start().says("is written and verified")
+    alone.process.kill()
+    alone.process.wait()
+    wait_until("the container has gone", lambda: not any(alone.below().values()), 10, 0.02)
+    alone.line = [*OWN_PIDS, "sh", "-c", '"$@"; exec sleep 1000', "sh", *alone.line[len(OWN_PIDS):]]
+    alone.start().says("from checkpoint")
+    os.kill(alone.own(), signal.SIGTERM)
+    wait_until("it has ended, and its container has not", lambda: not any(alone.below().values()), 10, 0.02)
+    alone.process.kill()
+    alone.process.wait()
+    alone.line = alone.line[alone.line.index(str(BIN / "ckpt-run")):]
+    alone.start().says("from checkpoint", 2)
+    alone.process.terminate()
+    alone.ends()
 
 
 @in_folder
@@ -308,4 +463,7 @@ def a_limit_of_the_length_of_files_is_told(root):
 if __name__ == "__main__":
     sys.exit(main([each_way_is_killed_at_random_moments_and_ends_as_if_undisturbed, a_second_ckpt_run_is_refused_and_a_damaged_checkpoint_is_passed_over,
                    damaged_manifests_are_passed_over_until_none_is_left,
-                   a_full_folder_is_told_and_the_program_goes_on, a_limit_of_the_length_of_files_is_told]))
+                   a_file_is_no_folder_for_checkpoints, a_full_folder_is_told_and_the_program_goes_on, a_full_folder_never_has_a_second_program_started,
+                   nothing_of_a_checkpoint_stays_in_the_work_folder_of_a_program_that_has_ended, the_last_line_promises_what_the_same_line_does,
+                   what_runs_in_another_pid_namespace_is_neither_followed_nor_started_beside,
+                   a_container_that_ends_with_its_ckpt_run_is_begun_again_in_another_one, a_limit_of_the_length_of_files_is_told]))

@@ -103,6 +103,7 @@ static int orders_begin(const struct ledger *ledger, struct err *err)
     if (alone_folder_next_epoch(process.settings.folder, ledger_fence(ledger).epoch, &epoch, err) !=
         0)
         return -1;
+    alone_folder_tidy(process.settings.folder); /* the epoch is above them */
     alone_begin(&process.alone, &process.settings, epoch, &found, uv_hrtime() / 1000000);
     for (size_t i = 0; i < process.found_count; i++)
         alone_know(&process.alone, &process.found[i]);

@@ -5,48 +5,87 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/agent/node/proc.h"
+#include "src/agent/alone/alone_place.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
+#include "src/dest/mark.h"
 #include "src/dest/posix/shard.h"
 
-enum { HOST_BYTES = 65, NOTE_BYTES = 160, LINE_MAX_BYTES = 65536, SHOWN_BYTES = 80 };
+enum { LOCK_BYTES = 320, NOTE_BYTES = 160, LINE_MAX_BYTES = 65536, SHOWN_BYTES = 80 };
 
 #define NOTE_DAMAGED "\ndamaged=1"
 #define NOTE_LABEL   "\nlabel="
 
 /* ---- the lock ---- */
 
-/* The kernel knows the process of this node, the file that of another one. */
-static int refuse_locked(int fd, const char *folder, struct err *err)
+/* In numbers of here, where the kernel knows them: 0, it does not. */
+static pid_t lock_holder(int fd)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    char text[HOST_BYTES + 32] = "";
+
+    return fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK && lock.l_pid > 0 ? lock.l_pid
+                                                                                      : 0;
+}
+
+/* "pid N on HOST", and a number of another PID namespace as such. The kernel knows the process of
+ * this node, the file that of another one. */
+static void lock_name(int fd, char ret_name[LOCK_BYTES])
+{
+    char text[LOCK_BYTES] = "", here[32] = "";
+    struct alone_place theirs = {0}, own;
+    const pid_t holder = lock_holder(fd);
     ssize_t length = pread(fd, text, sizeof(text) - 1, 0);
+    size_t line;
 
     text[length > 0 ? length : 0] = '\0';
-    text[strcspn(text, "\n")] = '\0';
-    if (text[0] == '\0' && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK)
-        snprintf(text, sizeof(text), "pid %d", (int)lock.l_pid);
+    line = strcspn(text, "\n");
+    if (line > 0)
+        snprintf(ret_name, LOCK_BYTES, "%.*s", (int)line, text);
+    else if (holder > 0)
+        snprintf(ret_name, LOCK_BYTES, "pid %d", (int)holder);
+    else
+        snprintf(ret_name, LOCK_BYTES, "pid not known");
+    if (line == 0)
+        return;
+    alone_place_own(&own);
+    memcpy(theirs.host, own.host, sizeof(theirs.host)); /* without more it may be this one */
+    alone_place_parse(text + line + (text[line] == '\n'), &theirs);
+    if (alone_place_distance(&theirs, &own) != ALONE_UNSEEN)
+        return;
+    if (holder > 0)
+        snprintf(here, sizeof(here), ", pid %d here", (int)holder);
+    snprintf(ret_name, LOCK_BYTES, "%.*s, in another PID namespace (a container)%s", (int)line,
+             text, here);
+}
+
+static int refuse_locked(int fd, const char *folder, struct err *err)
+{
+    char name[LOCK_BYTES];
+
+    CHECK(fd >= 0);
+    lock_name(fd, name);
     return err_set(err, ERR_LOCKED,
                    "another ckpt-run writes its checkpoints to %s: %s; wait until it has ended, or "
                    "name another folder with --dir",
-                   folder, text[0] != '\0' ? text : "pid not known");
+                   folder, name);
 }
 
 static void lock_sign(int fd)
 {
-    char host[HOST_BYTES] = "", text[HOST_BYTES + 32];
+    char place[ALONE_PLACE_BYTES], text[LOCK_BYTES];
+    struct alone_place own;
     int length;
 
-    (void)gethostname(host, sizeof(host) - 1);
-    length = snprintf(text, sizeof(text), "pid %d on %s\n", (int)getpid(), host);
+    alone_place_own(&own);
+    alone_place_format(&own, place);
+    length = snprintf(text, sizeof(text), "pid %d on %s\n%s", (int)getpid(), own.host, place);
     if (ftruncate(fd, 0) == 0) /* a full disk takes no text, and the lock holds */
         (void)!pwrite(fd, text, (size_t)length, 0);
 }
@@ -81,12 +120,20 @@ int alone_folder_lock(const char *folder, struct err *err)
 static int note_store(const char *path, const char *text, size_t length)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    bool written;
+    ssize_t written;
+    int failure;
 
     if (fd < 0)
         return -1;
-    written = write(fd, text, length) == (ssize_t)length && fsync(fd) == 0;
-    return close(fd) == 0 && written ? 0 : -1;
+    written = write(fd, text, length);
+    failure = written < 0 ? errno : ENOSPC;
+    if (written == (ssize_t)length && fsync(fd) == 0)
+        return close(fd);
+    if (written == (ssize_t)length)
+        failure = errno;
+    close(fd);
+    errno = failure;
+    return -1;
 }
 
 int alone_note_write(const char *path, const struct alone_checkpoint *checkpoint, struct err *err)
@@ -256,6 +303,54 @@ int alone_folder_read(const char *folder, struct alone_checkpoint *ret_checkpoin
     return 0;
 }
 
+/* True: nothing but that, whose name is ret_mark; "": it is empty. */
+static bool has_mark_alone(int checkpoint, char ret_mark[NAME_MAX + 1])
+{
+    const size_t prefix = sizeof(MARK_NAME) - 1;
+    int copy = openat(checkpoint, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = copy < 0 ? NULL : fdopendir(copy);
+    bool alone = entries != NULL;
+    struct dirent *entry;
+
+    ret_mark[0] = '\0';
+    while (alone && (entry = readdir(entries)) != NULL) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        alone = ret_mark[0] == '\0' && strncmp(entry->d_name, MARK_NAME, prefix) == 0 &&
+                mark_valid(entry->d_name + prefix);
+        snprintf(ret_mark, NAME_MAX + 1, "%s", entry->d_name);
+    }
+    if (entries != NULL)
+        closedir(entries);
+    return alone;
+}
+
+void alone_folder_tidy(const char *folder)
+{
+    char all[ALONE_PATH_BYTES], name[CHECKPOINT_ID_TEXT_BYTES], mark[NAME_MAX + 1];
+    size_t count = 0;
+    uint64_t *ids;
+    int places;
+
+    snprintf(all, sizeof(all), "%.*s/" ALONE_PLACE, PATH_MAX - 1, folder);
+    ids = read_ids(all, true, &count);
+    places = open(all, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (size_t i = 0; ids != NULL && places >= 0 && i < count; i++) {
+        int checkpoint = openat(places, checkpoint_id_format(ids[i], name),
+                                O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+        if (checkpoint < 0)
+            continue;
+        if (has_mark_alone(checkpoint, mark) &&
+            (mark[0] == '\0' || unlinkat(checkpoint, mark, 0) == 0))
+            (void)unlinkat(places, name, AT_REMOVEDIR);
+        close(checkpoint);
+    }
+    if (places >= 0)
+        close(places);
+    free(ids);
+}
+
 /* 0: none lies there. */
 static uint64_t highest_id(const char *folder)
 {
@@ -323,6 +418,21 @@ bool alone_folder_newest(const char *folder, char ret_part[ALONE_PATH_BYTES],
     return count > 0;
 }
 
+struct alone_count alone_folder_count(const char *folder)
+{
+    struct alone_checkpoint *found = check_calloc(ALONE_CHECKPOINTS_MAX, sizeof(*found));
+    struct alone_count count = {0};
+    size_t all = 0;
+
+    if (alone_folder_read(folder, found, &all, pass_over, NULL, NULL) != 0)
+        all = 0;
+    for (size_t i = 0; i < all; i++)
+        count.damaged += found[i].damaged;
+    count.whole = all - count.damaged;
+    free(found);
+    return count;
+}
+
 /* ---- whose they are ---- */
 
 static void add_text(struct buf *text, const char *word)
@@ -380,14 +490,22 @@ static int line_refuse(const char *folder, const char *found, size_t length, con
                    folder, theirs, found, ours, (const char *)own->bytes);
 }
 
-static void text_replace(const char *path, const char *text, size_t length)
+/* Without it the next line could not be told from another program's. */
+static int line_replace(const char *path, const struct buf *text, struct err *err)
 {
     char hidden[ALONE_PATH_BYTES + 8];
 
-    CHECK(length > 0);
+    CHECK(text->length > 0);
     snprintf(hidden, sizeof(hidden), "%s.new", path);
-    if (note_store(hidden, text, length) != 0 || rename(hidden, path) != 0)
-        (void)unlink(hidden);
+    if (note_store(hidden, (const char *)text->bytes, text->length) == 0 &&
+        rename(hidden, path) == 0)
+        return 0;
+    err_set(err, ERR_IO,
+            "%.300s: %s; nothing is started without this note of the command (%zu bytes): make "
+            "room there, or name another folder with --dir",
+            path, strerror(errno), text->length);
+    (void)unlink(hidden);
+    return -1;
 }
 
 int alone_folder_claim(const char *folder, const struct alone_line *own, bool meant,
@@ -407,59 +525,8 @@ int alone_folder_claim(const char *folder, const struct alone_line *own, bool me
     if (!same && !meant && length > 0 && alone_folder_epoch(folder) > 0)
         result = line_refuse(folder, found, length, &text, err);
     else if (!same)
-        text_replace(path, (const char *)text.bytes, text.length);
+        result = line_replace(path, &text, err);
     buf_close(&text);
     free(found);
     return result;
-}
-
-/* ---- its process ---- */
-
-void alone_program_write(const char *folder, const struct alone_program *program)
-{
-    char path[ALONE_PATH_BYTES], host[HOST_BYTES] = "", text[PATH_MAX + HOST_BYTES + 64];
-    int length;
-
-    CHECK(program->pid > 1);
-    (void)gethostname(host, sizeof(host) - 1);
-    length = snprintf(text, sizeof(text), "pid=%d\nstart=%" PRIu64 "\nhost=%s\nwork=%s\n",
-                      (int)program->pid, program->start_ticks, host, program->work_dir);
-    snprintf(path, sizeof(path), "%.*s/" ALONE_PROGRAM, PATH_MAX - 1, folder);
-    text_replace(path, text, (size_t)length);
-}
-
-static bool program_read(const char *folder, char host[HOST_BYTES], struct alone_program *program)
-{
-    char path[ALONE_PATH_BYTES], text[PATH_MAX + HOST_BYTES + 64];
-    int fd, pid = 0, work = 0;
-    ssize_t length;
-
-    snprintf(path, sizeof(path), "%.*s/" ALONE_PROGRAM, PATH_MAX - 1, folder);
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    length = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
-    if (fd >= 0)
-        close(fd);
-    text[length > 0 ? length : 0] = '\0';
-    if (sscanf(text, "pid=%d\nstart=%" SCNu64 "\nhost=%64[^\n]\nwork=%n", &pid,
-               &program->start_ticks, host, &work) != 3 ||
-        pid <= 1 || work == 0)
-        return false;
-    program->pid = pid;
-    snprintf(program->work_dir, PATH_MAX, "%.*s", (int)strcspn(text + work, "\n"), text + work);
-    return true;
-}
-
-bool alone_program_lives(const char *folder, struct alone_program *ret_program)
-{
-    char noted[HOST_BYTES] = "", own[HOST_BYTES] = "";
-    struct alone_program program = {0};
-    struct proc_stat stat;
-
-    (void)gethostname(own, sizeof(own) - 1);
-    if (!program_read(folder, noted, &program) || strcmp(noted, own) != 0 ||
-        proc_read_stat(program.pid, &stat) != 0 || stat.start_ticks != program.start_ticks ||
-        !proc_living(&stat))
-        return false;
-    *ret_program = program;
-    return true;
 }

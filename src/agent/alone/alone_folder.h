@@ -6,7 +6,7 @@
  *
  *              {folder}/.ckpt-run.lock      locked by the ckpt-run that writes here
  *              {folder}/.ckpt-run.line      the program's folder and command
- *              {folder}/.ckpt-run.program   its process: it may outlive its ckpt-run
+ *              {folder}/.ckpt-run.program   its process (alone_program.h)
  *              {folder}/standalone/checkpoints/{id}/part-0000/   as of a job of a cluster
  *              {folder}/standalone/checkpoints/{id}/.standalone  its note: label and instant, and
  *                                                                that a start found it damaged
@@ -20,15 +20,12 @@
 #ifndef CKPT_AGENT_ALONE_FOLDER_H
 #define CKPT_AGENT_ALONE_FOLDER_H
 
-#include <sys/types.h>
-
 #include "src/agent/alone/alone_step.h"
 #include "src/base/err.h"
 
-#define ALONE_LOCK    ".ckpt-run.lock"
-#define ALONE_NOTE    ".standalone"
-#define ALONE_LINE    ".ckpt-run.line"
-#define ALONE_PROGRAM ".ckpt-run.program"
+#define ALONE_LOCK ".ckpt-run.lock"
+#define ALONE_NOTE ".standalone"
+#define ALONE_LINE ".ckpt-run.line"
 
 /* The open file holds the lock until it is closed, or this process ends. -1 with err. */
 int alone_folder_lock(const char *folder, struct err *err);
@@ -39,26 +36,19 @@ struct alone_line {
     char *const *command;
 };
 /* The folder is this program's from here on. -1 with err: its checkpoints are of another one, and
- * it is not meant to go on from them. A folder that takes no file stays with the one before. */
+ * it is not meant to go on from them; or the folder takes no note of this one. */
 int alone_folder_claim(const char *folder, const struct alone_line *own, bool meant,
                        struct err *err);
-
-/* The process that was started last, and the work folder in which its ckpt-run finds it again. */
-struct alone_program {
-    pid_t pid;
-    uint64_t start_ticks;
-    char work_dir[PATH_MAX];
-};
-/* A folder that takes no file knows the process before. It may wait for the file system. */
-void alone_program_write(const char *folder, const struct alone_program *program);
-/* True: it lives, on this machine. */
-bool alone_program_lives(const char *folder, struct alone_program *ret_program);
 
 typedef void alone_damaged_fn(void *data, const char *text);
 /* The newest ALONE_CHECKPOINTS_MAX, by rising id. A folder with neither MANIFEST nor note is an
  * attempt that failed, and no checkpoint. A folder without any is none: 0. */
 int alone_folder_read(const char *folder, struct alone_checkpoint *ret_checkpoints,
                       size_t *ret_count, alone_damaged_fn *damaged, void *data, struct err *err);
+
+/* Removes the folders of attempts that failed in which nothing but the mark is left. Others may be
+ * copies that somebody is bringing back. */
+void alone_folder_tidy(const char *folder);
 
 /* The highest epoch of all that lies there, also of attempts that failed. */
 uint64_t alone_folder_epoch(const char *folder);
@@ -71,6 +61,12 @@ int alone_folder_next_epoch(const char *folder, uint64_t heard, uint64_t *ret_ep
  * is one. */
 bool alone_folder_newest(const char *folder, char ret_part[ALONE_PATH_BYTES],
                          char ret_label[LABEL_MAX_BYTES + 1]);
+
+/* How many of them are whole as far as their MANIFEST tells, and how many are not. */
+struct alone_count {
+    size_t whole, damaged;
+};
+struct alone_count alone_folder_count(const char *folder);
 
 /* Beside the checkpoint at `path`. It may wait for the file system. */
 int alone_note_write(const char *path, const struct alone_checkpoint *checkpoint, struct err *err);

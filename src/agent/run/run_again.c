@@ -42,6 +42,12 @@ bool run_again_find(const char *work_dir, const struct run_options *options,
                          &reply);
     if (fd < 0 || reply.answer == KEEPER_ATTENDED)
         return true; /* the agent refuses a second one */
+    if (reply.answer == KEEPER_UNSEEN) {
+        run_say_error("the application of %s runs in another PID namespace (a container), with its "
+                      "work folder %s: go on with it or end it there, or remove that container",
+                      options->allocation_id, work_dir);
+        return false;
+    }
     words_clock(reply.card.started_at_ms, clock);
     words_duration(now > reply.card.started_at_ms ? now - reply.card.started_at_ms : 0, ago);
     if (reply.answer == KEEPER_OTHER) {

@@ -16,7 +16,9 @@
 
 #include "src/agent/alone/alone_agent.h"
 #include "src/agent/alone/alone_folder.h"
+#include "src/agent/alone/alone_program.h"
 #include "src/agent/daemon/config.h"
+#include "src/agent/node/proc.h"
 #include "src/agent/run/run_keeper.h"
 #include "src/agent/run/run_region.h"
 #include "src/agent/run/run_say.h"
@@ -25,13 +27,15 @@
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/dest/sha256.h"
+#include "src/dest/tree.h"
 
 enum { NAME_DIGITS = 12, LINE_BYTES = 1024, AGAIN_MS = 1000, SLOW_MS = 3000, NUMBER_BYTES = 24 };
 
 static struct run_alone_job {
     const struct run_options *options;
     uv_timer_t again;
-    pid_t pid; /* of the agent; 0: none runs */
+    pid_t pid;       /* of the agent; 0: none runs */
+    pid_t noted_pid; /* of the program that was started or found last; 0: none was */
     const char *work_dir;
     char folder[PATH_MAX], state[PATH_MAX], socket[PATH_MAX];
     char allocation_id[ID_MAX_BYTES + 1];
@@ -43,6 +47,8 @@ static struct run_alone_job {
 /* Its last part may be made; what is above may be a file system that is not mounted. */
 static int folder_make(const char *wanted, struct err *err)
 {
+    struct stat status;
+
     if (mkdir(wanted, 0700) != 0 && errno != EEXIST)
         return err_set(err, ERR_INVALID,
                        "--dir %s: %s; name a folder that is there, or that can "
@@ -50,6 +56,9 @@ static int folder_make(const char *wanted, struct err *err)
                        wanted, strerror(errno));
     if (realpath(wanted, job.folder) == NULL)
         return err_set(err, ERR_INVALID, "--dir %s: %s", wanted, strerror(errno));
+    if (stat(job.folder, &status) == 0 && !S_ISDIR(status.st_mode))
+        return err_set(err, ERR_INVALID, "--dir %s is no folder; name one, or one to be made",
+                       job.folder);
     if (access(job.folder, R_OK | W_OK | X_OK) != 0)
         return err_set(err, errno == EROFS ? ERR_IO : ERR_INVALID,
                        "--dir %s: %s; name a folder that you can write to", job.folder,
@@ -222,6 +231,18 @@ static int agent_start(struct err *err)
     return result;
 }
 
+/* Its number says nothing here, and that a container has gone cannot be told. */
+static int unseen_refuse(const struct alone_program *program, struct err *err)
+{
+    CHECK(program->pid > 1);
+    return err_set(err, ERR_BUSY,
+                   "pid %d of this job was started in another PID namespace (a container) of this "
+                   "machine and may still run there: go on with it or end it there, or remove that "
+                   "container; once it has certainly gone, `rm %s/" ALONE_PROGRAM
+                   "` lets this line begin from the newest checkpoint",
+                   (int)program->pid, job.folder);
+}
+
 /* It outlived its ckpt-run, and is not found by this work folder: another copy would begin beside
  * it. */
 static int program_refuse(const char *work_dir, struct err *err)
@@ -229,8 +250,15 @@ static int program_refuse(const char *work_dir, struct err *err)
     struct alone_program program;
     char keeper[PATH_MAX + sizeof(KEEPER_SOCKET_NAME) + 1], goes_on[PATH_MAX + 64] = "";
 
-    if (!alone_program_lives(job.folder, &program))
+    switch (alone_program_look(job.folder, &program)) {
+    case ALONE_PROGRAM_GONE:
         return 0;
+    case ALONE_PROGRAM_UNSEEN:
+        return unseen_refuse(&program, err);
+    case ALONE_PROGRAM_LIVES:
+        job.noted_pid = program.pid;
+        break;
+    }
     snprintf(keeper, sizeof(keeper), "%s/" KEEPER_SOCKET_NAME, program.work_dir);
     if (access(keeper, F_OK) == 0 && strcmp(program.work_dir, work_dir) == 0)
         return 0;
@@ -242,15 +270,21 @@ static int program_refuse(const char *work_dir, struct err *err)
                    (int)program.pid, work_dir, goes_on, (int)program.pid);
 }
 
-void run_alone_started(pid_t pid, uint64_t start_ticks)
+int run_alone_started(pid_t pid, uint64_t start_ticks)
 {
     struct alone_program program = {.pid = pid, .start_ticks = start_ticks};
+    struct err err = {0};
 
     if (job.options == NULL)
-        return;
+        return 0;
     CHECK(job.work_dir != NULL);
     snprintf(program.work_dir, sizeof(program.work_dir), "%s", job.work_dir);
-    alone_program_write(job.folder, &program);
+    if (alone_program_write(job.folder, &program, &err) != 0) {
+        run_say_error("%s", err.text);
+        return -1;
+    }
+    job.noted_pid = pid;
+    return 0;
 }
 
 int run_alone_open(uv_loop_t *loop, struct run_options *options, const char *work_dir,
@@ -262,7 +296,7 @@ int run_alone_open(uv_loop_t *loop, struct run_options *options, const char *wor
         return 0;
     CHECK(uv_timer_init(loop, &job.again) == 0);
     job.work_dir = work_dir;
-    if (program_refuse(work_dir, err) != 0)
+    if (program_refuse(work_dir, err) != 0 || alone_program_reserve(job.folder, work_dir, err) != 0)
         return -1;
     snprintf(job.state, sizeof(job.state), "%.*s/standalone", PATH_MAX - 16, work_dir);
     snprintf(job.socket, sizeof(job.socket), "%.*s/" ALONE_SOCKET, PATH_MAX - 16, job.state);
@@ -312,13 +346,39 @@ bool run_alone_reaped(pid_t pid, int wait_status)
     return true;
 }
 
-/* A ckpt-run before this one may have made it, whose application ended under this one. */
+static bool stop_looking(void *data, const struct proc_stat *stat)
+{
+    (void)data, (void)stat;
+    return false;
+}
+
+/* The copy of the checkpoint that it began from; each start makes another one. Whoever is left of
+ * the program may read it, and so may one of which nothing is known. */
+static void restored_drop(void)
+{
+    struct alone_program program;
+    struct err err;
+    int folder;
+
+    if (job.noted_pid == 0 || alone_program_look(job.folder, &program) != ALONE_PROGRAM_GONE ||
+        proc_group(job.noted_pid, stop_looking, NULL) > 0)
+        return;
+    folder = open(job.work_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return;
+    (void)tree_remove(folder, "restore", &err); /* the next start removes what is left */
+    close(folder);
+}
+
+/* A ckpt-run before this one may have made the memory, whose application ended under this one. */
 void run_alone_close(bool ended)
 {
     char path[ASK_REGION_PATH_BYTES];
 
     if (job.options == NULL || job.work_dir == NULL || !ended)
         return;
+    restored_drop();
+    alone_program_clear(job.folder);
     ask_region_path(geteuid(), job.allocation_id, job.work_dir, path);
     run_region_drop(path);
 }
@@ -341,8 +401,19 @@ bool run_alone_lacks(uint32_t restart_count)
 
 bool run_alone_say_next(void)
 {
+    struct alone_count there;
+
     if (job.options == NULL)
         return false;
-    run_say("the same line goes on from the newest checkpoint in %s", job.folder);
+    there = alone_folder_count(job.folder);
+    if (there.whole > 0)
+        run_say("the same line %sgoes on from the newest checkpoint in %s",
+                job.options->from_scratch ? "without --from-scratch " : "", job.folder);
+    else if (there.damaged > 0 && !job.options->from_scratch)
+        run_say("the same line starts nothing, since all checkpoints in %s are damaged",
+                job.folder);
+    else
+        run_say("the same line begins from scratch: there is no %scheckpoint in %s",
+                there.damaged > 0 ? "whole " : "", job.folder);
     return true;
 }

@@ -25,12 +25,13 @@ int run_alone_prepare(struct run_options *options, struct err *err);
 /* work_dir: the caller's, as all that options point to, until the program ends. */
 int run_alone_open(uv_loop_t *loop, struct run_options *options, const char *work_dir,
                    struct err *err);
-/* The application was started. */
-void run_alone_started(pid_t pid, uint64_t start_ticks);
+/* The application was started, and is held. -1: the folder takes no note of it, so that it must not
+ * be released, and that was said. */
+int run_alone_started(pid_t pid, uint64_t start_ticks);
 /* True: it was that one. */
 bool run_alone_reaped(pid_t pid, int wait_status);
 /* This program leaves; ended: no application runs on, and the memory by which it was asked is
- * removed. */
+ * removed, as is the copy of the checkpoint from which it began. */
 void run_alone_close(bool ended);
 /* The agent would have it begin from scratch for this reason; "": for none. True: it does not, and
  * that was said: of what is damaged nothing else will come. */

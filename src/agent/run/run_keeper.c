@@ -171,6 +171,19 @@ static bool may_believe(int fd, enum keeper_request request)
            (peer.uid == geteuid() || (request == KEEPER_END && geteuid() == 0));
 }
 
+/* By the kernel's word on who listens there. */
+static bool is_unseen(int fd)
+{
+    struct proc_status own, its;
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
+        proc_read_status(getpid(), &own) != 0 || own.nested == 0)
+        return false; /* nobody tells */
+    return peer.pid <= 0 || (proc_read_status(peer.pid, &its) == 0 && own.nested != its.nested);
+}
+
 int run_keeper_call(const char *work_dir, const struct keeper_call *call,
                     struct keeper_reply *ret_reply)
 {
@@ -187,7 +200,11 @@ int run_keeper_call(const char *work_dir, const struct keeper_call *call,
         put_line(&call->line, &question);
     limit_waits(fd);
     answered = folder >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
-               may_believe(fd, call->request) && ask_keeper(fd, &question, ret_reply);
+               may_believe(fd, call->request);
+    if (answered && call->request == KEEPER_ATTACH && is_unseen(fd))
+        *ret_reply = (struct keeper_reply){.answer = KEEPER_UNSEEN};
+    else
+        answered = answered && ask_keeper(fd, &question, ret_reply);
     close(folder);
     if (answered && call->request == KEEPER_ATTACH && ret_reply->answer == KEEPER_YES)
         return fd;

@@ -73,9 +73,11 @@ struct keeper_start {
 enum keeper_request { KEEPER_ATTACH, KEEPER_END };
 enum keeper_answer {
     KEEPER_YES,
-    KEEPER_OTHER,    /* of ATTACH: it keeps another command, or allocation */
-    KEEPER_ATTENDED, /* of ATTACH: it has a ckpt-run */
-    KEEPER_ELSEWHERE /* of ATTACH: it keeps the same command, started in another folder */
+    KEEPER_OTHER,     /* of ATTACH: it keeps another command, or allocation */
+    KEEPER_ATTENDED,  /* of ATTACH: it has a ckpt-run */
+    KEEPER_ELSEWHERE, /* of ATTACH: it keeps the same command, started in another folder */
+    KEEPER_UNSEEN     /* of ATTACH, never sent: it is in another PID namespace, and so is all that
+                       * its numbers mean; nothing else of the reply is known */
 };
 /* Members are added at the end: a keeper may be of the release before its caller's, or after. */
 struct keeper_reply {
@@ -98,7 +100,8 @@ __attribute__((noreturn)) void run_keeper_main(const struct keeper_start *start,
                                                void (*application)(void *data), void *data);
 /* The folder of this process as the kernel names it, also when it has been removed. */
 void run_keeper_folder(char ret_folder[PATH_MAX]);
-/* A socket for the news, which KEEPER_END and answers other than YES close again (0). */
+/* A socket for the news, which KEEPER_END and answers other than YES close again (0). A keeper of
+ * another PID namespace is not asked by ATTACH. */
 int run_keeper_call(const char *work_dir, const struct keeper_call *call,
                     struct keeper_reply *ret_reply);
 

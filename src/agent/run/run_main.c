@@ -245,11 +245,12 @@ static void application_ended(int wait_status)
 
 /* It is not started again: whichever agent comes back must not wait for that. The note says so, and
  * how it ended. */
-static void leave_ended(void)
+static void leave_ended(uv_timer_t *timer)
 {
     struct end_note note;
     struct err err = {0};
 
+    (void)timer;
     CHECK(run.state == RUN_ENDED || run.state == RUN_TOLD);
     if (run.will_restart) {
         run.will_restart = false;
@@ -258,12 +259,6 @@ static void leave_ended(void)
                              &err); /* that it cannot be left was said when it ended */
     }
     leave(run_exit_code(run.wait_status));
-}
-
-static void leave_ended_fire(uv_timer_t *timer)
-{
-    (void)timer;
-    leave_ended();
 }
 
 static void application_changed(int wait_status)
@@ -351,9 +346,9 @@ static void forward(uv_signal_t *handle, int number)
     } else if (run.state == RUN_ATTACHING) {
         leave(run.failed ? run_exit_code(run.wait_status) : 128 + number);
     } else if (run.state == RUN_ENDED) {
-        leave_ended(); /* an agent that is away may stay away, and finds the note */
+        leave_ended(NULL); /* an agent that is away may stay away, and finds the note */
     } else {
-        uv_timer_start(&run.last_word, leave_ended_fire, TOLD_WAIT_MS, 0);
+        uv_timer_start(&run.last_word, leave_ended, TOLD_WAIT_MS, 0);
     }
 }
 
@@ -414,6 +409,10 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
     /* our child, not reaped: its entry in /proc is there even if it ended already */
     CHECK(proc_read_stat(run.pid, &stat) == 0);
     run.start_ticks = stat.start_ticks;
+    if (run_alone_started(run.pid, run.start_ticks) != 0) {
+        run_child_drop(&run.child);
+        leave(RUN_EXIT_SELF);
+    }
     run.run_number = ready->run;
     if (!run.options.once)
         run_say_started(ready, &(struct run_started){.pid = run.pid,
@@ -713,7 +712,7 @@ static void give_up(uv_timer_t *timer)
                   run_say_cause()[0] != '\0' ? run_say_cause()
                                              : "the agent had not said yet what is waited for");
     if (run.state == RUN_ENDED || run.state == RUN_TOLD)
-        leave_ended();
+        leave_ended(NULL);
     leave_waiting();
 }
 

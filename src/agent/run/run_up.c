@@ -1,7 +1,6 @@
 /* The words of ckpt-run to the agent. See run_up.h. */
 #include "src/agent/run/run_up.h"
 
-#include "src/agent/run/run_alone.h"
 #include "src/agent/run/run_command.h"
 #include "src/agent/run/run_transparent.h"
 #include "src/base/buf.h"
@@ -67,7 +66,6 @@ void run_up_started(struct rpc_client_call *call, pid_t pid, uint64_t start_tick
     Ckpt__V1__AttachStarted started = CKPT__V1__ATTACH_STARTED__INIT;
 
     CHECK(pid > 1);
-    run_alone_started(pid, start_ticks);
     started.pid = (uint32_t)pid;
     started.start_time_ticks = start_ticks;
     started.restored_checkpoint_id = restored_id;

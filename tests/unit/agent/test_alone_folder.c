@@ -3,11 +3,12 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "src/agent/node/proc.h"
+#include "src/base/check.h"
 #include "src/dest/posix/posix.h"
 #include "tests/support/test.h"
 
@@ -93,6 +94,7 @@ static void a_new_folder_has_none(void **state)
     (void)state;
     folder_read();
     assert_uint_equal(count, 0);
+    assert_uint_equal(alone_folder_count(root).whole + alone_folder_count(root).damaged, 0);
     assert_uint_equal(alone_folder_epoch(root), 0);
     assert_false(alone_folder_newest(root, part, label));
 }
@@ -166,6 +168,43 @@ static void failed_attempts_hide_no_checkpoint(void **state)
     assert_false(found[0].damaged);
 }
 
+static void file_put(const char *path)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    fclose(file);
+}
+
+/* Whatever else is in one may be a copy that somebody is bringing back. */
+static void only_the_marks_of_failed_attempts_are_tidied_away(void **state)
+{
+    static const char *const kept[] = {"1-4", "1-5", "1-6", "not-one"};
+
+    (void)state;
+    alone_folder_tidy(root); /* of a job that has taken none yet */
+    (void)shard_put("1-1");
+    assert_int_equal(mkdir(path_of("1-2", ""), 0700), 0);
+    assert_int_equal(mkdir(path_of("1-3", ""), 0700), 0);
+    for (size_t i = 0; i < ARRAY_COUNT(kept); i++)
+        assert_int_equal(mkdir(path_of(kept[i], ""), 0700), 0);
+    file_put(path_of("1-3", "/.cluster.0123456789abcdef"));
+    file_put(path_of("1-4", "/.cluster.0123456789abcdef"));
+    file_put(path_of("1-4", "/state"));
+    file_put(path_of("1-5", "/.cluster.0123456789abcdef"));
+    assert_int_equal(mkdir(path_of("1-5", "/part-0000"), 0700), 0);
+    file_put(path_of("1-6", "/.cluster.other"));
+    alone_folder_tidy(root);
+    assert_int_equal(access(path_of("1-2", ""), F_OK), -1);
+    assert_int_equal(access(path_of("1-3", ""), F_OK), -1);
+    for (size_t i = 0; i < ARRAY_COUNT(kept); i++)
+        assert_int_equal(access(path_of(kept[i], ""), F_OK), 0);
+    assert_int_equal(access(path_of("1-4", "/.cluster.0123456789abcdef"), F_OK), 0);
+    folder_read();
+    assert_uint_equal(count, 1);
+    assert_false(found[0].damaged);
+}
+
 static void damaged_ones_are_known_as_such_and_failed_ones_are_none(void **state)
 {
     const struct alone_checkpoint noted = {.taken_ms = 7};
@@ -188,6 +227,8 @@ static void damaged_ones_are_known_as_such_and_failed_ones_are_none(void **state
     assert_contains(told, "1-2");
     assert_contains(told, "1-3");
     assert_null(strstr(told, "5-4"));
+    assert_uint_equal(alone_folder_count(root).whole, 1);
+    assert_uint_equal(alone_folder_count(root).damaged, 2);
     assert_uint_equal(alone_folder_epoch(root), 5); /* ids are above all that lies there */
     assert_true(alone_folder_newest(root, part, label));
     assert_string_equal(part, path_of("1-1", "/part-0000"));
@@ -239,6 +280,49 @@ static void a_torn_note_counts_as_none(void **state)
     assert_string_equal(found[0].label, "");
 }
 
+static void lock_note(const char *text, char ret_before[TEXT_BYTES])
+{
+    char path[NAME_BYTES + 32];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/" ALONE_LOCK, root);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    ret_before[fread(ret_before, 1, TEXT_BYTES - 1, file)] = '\0';
+    fclose(file);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+/* Its number there is no process here; the kernel tells the number here, where it has one. */
+static void refused_as_of_a_container(pid_t child)
+{
+    char text[TEXT_BYTES], changed[TEXT_BYTES + 64], here[128];
+    struct err err = {0};
+    char *at;
+
+    lock_note("", text);
+    at = strstr(text, "\nnamespace=");
+    assert_non_null(at);
+    *at = '\0';
+    assert_non_null(strstr(text, "\nboot="));
+    snprintf(changed, sizeof(changed), "pid 1 on a-container%s\nnamespace=4026500000\n",
+             strstr(text, "\nboot="));
+    lock_note(changed, text);
+    assert_int_equal(alone_folder_lock(root, &err), -1);
+    snprintf(here, sizeof(here),
+             "pid 1 on a-container, in another PID namespace (a container), "
+             "pid %d here;",
+             (int)child);
+    assert_contains(err.text, here);
+    lock_note("", text);
+    assert_int_equal(alone_folder_lock(root, &err), -1);
+    snprintf(here, sizeof(here), ": pid %d; wait", (int)child);
+    assert_contains(err.text, here);
+}
+
 /* The other one is a process: the kernel's lock is of one. */
 static void a_second_writer_is_refused_with_the_pid_of_the_first(void **state)
 {
@@ -261,6 +345,7 @@ static void a_second_writer_is_refused_with_the_pid_of_the_first(void **state)
     snprintf(pid, sizeof(pid), "pid %d on ", (int)child);
     assert_contains(err.text, pid);
     assert_contains(err.text, "--dir");
+    refused_as_of_a_container(child);
     kill(child, SIGKILL);
     assert_int_equal(waitpid(child, NULL, 0), child);
     fd = alone_folder_lock(root, &err);
@@ -296,32 +381,28 @@ static void another_command_is_refused_until_it_is_meant(void **state)
     assert_int_equal(alone_folder_claim(root, &line, false, &err), -1);
 }
 
-/* By its pid, its start and its host. */
-static void the_process_that_was_started_last_is_known_while_it_lives(void **state)
+/* A later start of another program would go on from checkpoints that are not its own. */
+static void a_folder_that_takes_no_note_of_the_command_is_refused(void **state)
 {
-    struct alone_program own = {.pid = getpid(), .work_dir = "/tmp/my work"}, read;
-    struct proc_stat stat;
-    char path[NAME_BYTES + 32];
-    FILE *file;
+    char shell[] = "bash";
+    char *const command[] = {shell, NULL};
+    const struct alone_line line = {"/home/me", command};
+    const struct rlimit none = {0, RLIM_INFINITY};
+    struct rlimit before;
+    struct err err = {0};
+    int result;
 
     (void)state;
-    assert_int_equal(proc_read_stat(getpid(), &stat), 0);
-    own.start_ticks = stat.start_ticks;
-    assert_false(alone_program_lives(root, &read));
-    alone_program_write(root, &own);
-    assert_true(alone_program_lives(root, &read));
-    assert_int_equal(read.pid, getpid());
-    assert_string_equal(read.work_dir, "/tmp/my work");
-    own.start_ticks++;
-    alone_program_write(root, &own);
-    assert_false(alone_program_lives(root, &read));
-    snprintf(path, sizeof(path), "%s/" ALONE_PROGRAM, root);
-    file = fopen(path, "w");
-    assert_non_null(file);
-    fprintf(file, "pid=%d\nstart=%llu\nhost=another-machine\nwork=/tmp\n", (int)getpid(),
-            (unsigned long long)stat.start_ticks);
-    fclose(file);
-    assert_false(alone_program_lives(root, &read));
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    result = alone_folder_claim(root, &line, false, &err);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(result, -1);
+    assert_int_equal(err.code, ERR_IO);
+    assert_contains(err.text, "/" ALONE_LINE ": File too large; nothing is started without");
+    assert_contains(err.text, "--dir");
+    assert_int_equal(alone_folder_claim(root, &line, false, &err), 0);
 }
 
 static void a_folder_that_takes_no_lock_is_refused_with_its_name(void **state)
@@ -342,12 +423,13 @@ int main(void)
         TEST(what_was_put_is_found_by_rising_id_with_its_hash_and_note),
         TEST(the_last_epoch_is_refused_by_name),
         TEST(failed_attempts_hide_no_checkpoint),
+        TEST(only_the_marks_of_failed_attempts_are_tidied_away),
         TEST(damaged_ones_are_known_as_such_and_failed_ones_are_none),
         TEST(damage_that_a_start_found_is_remembered_with_label_and_instant),
         TEST(a_torn_note_counts_as_none),
         TEST(a_second_writer_is_refused_with_the_pid_of_the_first),
         TEST(another_command_is_refused_until_it_is_meant),
-        TEST(the_process_that_was_started_last_is_known_while_it_lives),
+        TEST(a_folder_that_takes_no_note_of_the_command_is_refused),
         TEST(a_folder_that_takes_no_lock_is_refused_with_its_name),
     };
 
