@@ -250,6 +250,7 @@ static const struct option_spec try_options[] = {
 
 static const struct option_spec dev_options[] = {
     TEXT("dir", "DIR", "its folder, made now and removed at the end; without: one below /tmp"),
+    FLAG("keep", "a cluster that cannot be started leaves its folder, for the logs in it"),
     {0}};
 
 static const struct option_spec member_add_options[] = {
