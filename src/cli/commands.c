@@ -68,8 +68,8 @@ static const struct option_spec jobs_options[] = {
     STALE,
     {0}};
 
-static const struct option_spec top_options[] = {COUNT("count", "N", "so many jobs (20)", 1, 200),
-                                                 {0}};
+static const struct option_spec top_options[] = {
+    COUNT("count", "N", "so many jobs (20)", 1, 200), STALE, {0}};
 
 static const struct option_spec checkpoints_options[] = {
     CHOICE("state", "STATE", "only those in this state", checkpoint_state), STALE, {0}};
