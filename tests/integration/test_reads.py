@@ -219,6 +219,9 @@ def a_hung_member_and_a_lost_quorum_cost_an_operator_no_seconds():
         assert "a1" in cluster.ctl("jobs", "--stale").stdout and "a1" in cluster.ctl("events", "--stale").stdout
         assert "scratch" in cluster.ctl("targets", "--stale").stdout
         assert re.search(r"^n +\S+ +- +-", cluster.ctl("nodes", "--stale").stdout, re.MULTILINE), cluster.ctl("nodes", "--stale").stdout
+        for change in (("add", "n9", "--raft", "127.0.0.1:1", "--api", "127.0.0.1:2"), ("remove", hung.name, "--yes")):
+            took, result = timed(cluster, 7, "member", *change)
+            assert result.returncode == 5 and took < 7, (change, took, result)  # the 5 s of all changes
         assert cluster.ctl("top", "--stale").returncode == 0
         bundle = cluster.dir / "bundle.tar"
         told = cluster.ctl("debug", "bundle", str(bundle), check=False)
