@@ -94,29 +94,34 @@ static enum cli_exit exit_of(int status, int catalogue)
     }
 }
 
-/* How many members answer and whether one of them has a quorum and a leader. */
-static size_t count_members(struct cli *cli, bool *ret_quorum, size_t *ret_asked)
+struct count {
+    size_t asked, answered;
+    bool quorum;  /* one of them has a quorum and a leader */
+    bool reaches; /* one of them reaches a majority: it is about to elect */
+};
+
+static struct count count_members(struct cli *cli)
 {
     struct call_answer answers[CALL_ENDPOINTS_MAX];
     Ckpt__V1__StatusRequest request = CKPT__V1__STATUS_REQUEST__INIT;
-    size_t count = call_endpoints(cli, answers);
-    size_t answered = 0;
+    struct count count = {.asked = call_endpoints(cli, answers)};
 
-    *ret_asked = count;
-    *ret_quorum = false;
     call_each(cli,
               &(struct client_request){.method = "OperatorService/Status",
                                        .message = &request.base,
                                        .reply_type = &ckpt__v1__status_reply__descriptor},
-              CALL_QUICK, answers, count);
-    for (size_t i = 0; i < count; i++) {
+              CALL_QUICK, answers, count.asked);
+    for (size_t i = 0; i < count.asked; i++) {
         const Ckpt__V1__StatusReply *reply = (const Ckpt__V1__StatusReply *)answers[i].reply;
 
-        answered += reply != NULL;
-        *ret_quorum = *ret_quorum || (reply != NULL && reply->quorum && reply->leader_id != 0);
+        if (reply == NULL)
+            continue;
+        count.answered++;
+        count.quorum |= reply->quorum && reply->leader_id != 0;
+        count.reaches |= reply->reachable_count > reply->voter_count / 2;
     }
-    call_each_free(answers, count);
-    return answered;
+    call_each_free(answers, count.asked);
+    return count;
 }
 
 /* What may be read all the same. */
@@ -129,23 +134,24 @@ static const char *stale_or_status(const struct cli *cli)
 
 static enum cli_exit fail_no_leader(struct cli *cli, const char *what, const char *text)
 {
-    size_t asked;
-    bool quorum;
-    size_t answered = count_members(cli, &quorum, &asked);
+    const struct count count = count_members(cli);
 
-    if (answered == 0 && call_is_about_tls(text)) {
+    if (count.answered == 0 && call_is_about_tls(text)) {
         return cli_fail(cli, CLI_AUTH, "--ca, --cert and --key; ckptctl tls show FILE",
                         "cannot %s: no member at %s lets us in: %s", what, cli->endpoints, text);
     }
-    if (answered == 0) {
-        return cli_fail(
-            cli, CLI_NO_LEADER, "systemctl status ckptd on the members, or correct --endpoints",
-            "cannot %s: none of %zu members at %s answers (%s)", what, asked, cli->endpoints, text);
+    if (count.answered == 0) {
+        return cli_fail(cli, CLI_NO_LEADER,
+                        "systemctl status ckptd on the members, or correct --endpoints",
+                        "cannot %s: none of %zu members at %s answers (%s)", what, count.asked,
+                        cli->endpoints, text);
     }
-    return cli_fail(cli, CLI_NO_LEADER, quorum ? "ckptctl status" : stale_or_status(cli),
+    return cli_fail(cli, CLI_NO_LEADER, count.quorum ? "ckptctl status" : stale_or_status(cli),
                     "cannot %s: %s (%zu of %zu members answer): %s", what,
-                    quorum ? "the leader did not take the request" : "no leader, no quorum",
-                    answered, asked, text);
+                    count.quorum    ? "the leader did not take the request"
+                    : count.reaches ? "no leader, an election is under way"
+                                    : "no leader, no quorum",
+                    count.answered, count.asked, text);
 }
 
 /* Where a member knows of one, the others may only be far away or busy. */
@@ -177,10 +183,8 @@ static enum cli_exit fail_timeout(struct cli *cli, const char *what, const char 
                                   bool mutation)
 {
     char duration[HUMAN_BYTES], next[400];
-    size_t asked;
-    bool quorum;
 
-    if (call_is_about_tls(text) && count_members(cli, &quorum, &asked) == 0)
+    if (call_is_about_tls(text) && count_members(cli).answered == 0)
         return fail_no_leader(cli, what, text);
     human_duration(cli->timeout_ms, duration);
     if (mutation) {
@@ -195,8 +199,7 @@ static enum cli_exit fail_timeout(struct cli *cli, const char *what, const char 
             "cannot tell whether to %s took effect: no answer in %s (%s); request id %s", what,
             duration, text, cli->request_id);
     }
-    count_members(cli, &quorum, &asked);
-    if (!quorum)
+    if (!count_members(cli).quorum)
         return fail_no_leader(cli, what, text);
     return cli_fail(cli, CLI_TIMEOUT, "a longer --timeout, or ckptctl status",
                     "cannot %s: no answer in %s (%s)", what, duration, text);

@@ -188,6 +188,7 @@ static bool parse_filter(struct cli *cli, struct filter *ret_filter, struct err 
 struct print {
     const struct filter *filter;
     bool as_table;
+    uint64_t count; /* of those that are wanted */
     struct output_table table;
     json_t *items;
 };
@@ -199,6 +200,7 @@ static void print_record(void *context, const char *line, size_t length)
 
     CHECK(record != NULL);
     if (is_wanted(print->filter, record)) {
+        print->count++;
         if (print->as_table)
             add_row(&print->table, record);
         else
@@ -228,8 +230,10 @@ static bool print_links(struct cli *cli, const struct trail *trail, const struct
         output_table_print(&print.table);
         json_decref(print.items);
     } else {
-        output_json(cli, "records", print.items);
+        output_json_list(cli, "records", "record", print.items);
     }
+    if (print.count == 0)
+        cli_note(cli, "no records");
     return whole && left == 0;
 }
 

@@ -56,7 +56,7 @@ static void print_members(struct cli *cli, const Ckpt__V1__BackupHeader *header)
 
 static void print_header(struct cli *cli, const Ckpt__V1__BackupHeader *header, const char *sha256)
 {
-    char text[256], human[HUMAN_BYTES];
+    char text[320], human[HUMAN_BYTES];
 
     print_line(cli, "cluster", header->cluster_id);
     snprintf(text, sizeof(text), "epoch %" PRIu64 "  index %" PRIu64 "  term %" PRIu64,
@@ -64,7 +64,7 @@ static void print_header(struct cli *cli, const Ckpt__V1__BackupHeader *header, 
     print_line(cli, "state", text);
     snprintf(text, sizeof(text), "%016" PRIx64, header->state_hash);
     print_line(cli, "state hash", text);
-    snprintf(text, sizeof(text), "%s by %.100s, version %.20s",
+    snprintf(text, sizeof(text), "%s by %.100s, version %.95s",
              human_instant(header->taken_at_ms, human), header->member_name, header->version);
     print_line(cli, "taken", text);
     if (header->linearizable)

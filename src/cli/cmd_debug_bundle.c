@@ -1,8 +1,8 @@
 /* ckptctl debug bundle: one file for those who are asked for help. See bundle/bundle.h.
  *
  * Flow     each row of the table is a command of ckptctl, which this program runs as itself once
- *          more. Then comes what this machine has: configuration and log of the daemons, and the
- *          metrics that they answer with on loopback.
+ *          more, with --stale where no leader answers. Then comes what this machine has:
+ *          configuration and log of the daemons, and the metrics that they answer with on loopback.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,24 +28,26 @@ struct bundle {
     FILE *index; /* a line for each entry */
     uint64_t now_s;
     size_t asked, missing;
+    bool stale; /* no leader answers: any member does */
 };
 
 static const struct {
     const char *name;
     const char *words[4];
-} asked[] = {{"status.json", {"status", "-ojson"}},
-             {"members.json", {"member", "list", "-ojson"}},
-             {"nodes.json", {"nodes", "-ojson"}},
-             {"jobs.json", {"jobs", "--all", "-ojson"}},
-             {"checkpoints.json", {"checkpoints", "-ojson"}},
-             {"preemptions.json", {"preemptions", "-ojson"}},
-             {"targets.json", {"targets", "-ojson"}},
-             {"tenants.json", {"tenants", "-ojson"}},
-             {"policy.json", {"policy", "get", "-ojson"}},
-             {"events.json", {"events", "-ojson"}},
-             {"undeleted.json", {"undeleted", "-ojson"}},
-             {"losses.json", {"losses", "-ojson"}},
-             {"debug-check.json", {"debug", "check", "-ojson"}}};
+    bool stale; /* it takes --stale */
+} asked[] = {{"status.json", {"status", "-ojson"}, false},
+             {"members.json", {"member", "list", "-ojson"}, false},
+             {"nodes.json", {"nodes", "-ojson"}, true},
+             {"jobs.json", {"jobs", "--all", "-ojson"}, true},
+             {"checkpoints.json", {"checkpoints", "-ojson"}, true},
+             {"preemptions.json", {"preemptions", "-ojson"}, true},
+             {"targets.json", {"targets", "-ojson"}, true},
+             {"tenants.json", {"tenants", "-ojson"}, true},
+             {"policy.json", {"policy", "get", "-ojson"}, false},
+             {"events.json", {"events", "-ojson"}, true},
+             {"undeleted.json", {"undeleted", "-ojson"}, true},
+             {"losses.json", {"losses", "-ojson"}, true},
+             {"debug-check.json", {"debug", "check", "-ojson"}, false}};
 
 /* On this machine: exits with an error where its daemon does not run. */
 static const struct {
@@ -64,7 +66,8 @@ static const struct {
 
 /* ---- entries ---- */
 
-static void add_entry(struct bundle *bundle, const char *name, char *text, size_t length, int code)
+static void add_entry(struct bundle *bundle, const char *name, char *text, size_t length, int code,
+                      const char *remark)
 {
     char entry[64];
 
@@ -72,7 +75,7 @@ static void add_entry(struct bundle *bundle, const char *name, char *text, size_
     bundle_redact(text);
     snprintf(entry, sizeof(entry), "%s%s", name, code == 0 ? "" : ".error");
     bundle_add(bundle->file, entry, text, length, bundle->now_s);
-    fprintf(bundle->index, "%-28s %zu bytes, exit code %d\n", entry, length, code);
+    fprintf(bundle->index, "%-28s %zu bytes, exit code %d%s\n", entry, length, code, remark);
     bundle->asked++;
     bundle->missing += code != 0;
 }
@@ -98,10 +101,9 @@ static char *read_all(int fd, size_t *ret_length)
     return text;
 }
 
-/* An entry of what the program says on both streams. */
-static void add_output(struct bundle *bundle, const char *name, const char *program, char **words)
+/* The program's words on both streams; the caller frees them. */
+static char *read_output(const char *program, char **words, size_t *ret_length, int *ret_code)
 {
-    size_t length;
     int ends[2], status;
     char *text;
     pid_t pid;
@@ -118,11 +120,11 @@ static void add_output(struct bundle *bundle, const char *name, const char *prog
         _exit(127);
     }
     close(ends[1]);
-    text = read_all(ends[0], &length);
+    text = read_all(ends[0], ret_length);
     close(ends[0]);
     CHECK(waitpid(pid, &status, 0) == pid);
-    add_entry(bundle, name, text, length, WIFEXITED(status) ? WEXITSTATUS(status) : 128);
-    free(text);
+    *ret_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+    return text;
 }
 
 /* ---- the cluster ---- */
@@ -138,7 +140,8 @@ static size_t add_option(const struct cli *cli, const char *name, const char *wo
     return count;
 }
 
-static void ask_cluster(struct bundle *bundle, const char *name, const char *const given[4])
+static char *ask_once(struct bundle *bundle, const char *const given[4], bool stale,
+                      size_t *ret_length, int *ret_code)
 {
     const struct cli *cli = bundle->cli;
     char *words[WORDS_MAX] = {(char *)(uintptr_t) "ckptctl", (char *)(uintptr_t) "-q"};
@@ -150,19 +153,45 @@ static void ask_cluster(struct bundle *bundle, const char *name, const char *con
     count = add_option(cli, "ca", "--ca", words, count);
     count = add_option(cli, "cert", "--cert", words, count);
     count = add_option(cli, "key", "--key", words, count);
-    (void)add_option(cli, "timeout", "--timeout", words, count);
-    add_output(bundle, name, "/proc/self/exe", words);
+    count = add_option(cli, "timeout", "--timeout", words, count);
+    if (stale)
+        words[count++] = (char *)(uintptr_t) "--stale";
+    CHECK(count < WORDS_MAX);
+    return read_output("/proc/self/exe", words, ret_length, ret_code);
+}
+
+/* A bundle is wanted most when nobody leads: any member is asked then, from the first refusal on at
+ * once. */
+static void ask_cluster(struct bundle *bundle, size_t row)
+{
+    bool stale = bundle->stale && asked[row].stale;
+    size_t length;
+    int code;
+    char *text = ask_once(bundle, asked[row].words, stale, &length, &code);
+
+    if (!stale && asked[row].stale && (code == CLI_NO_LEADER || code == CLI_TIMEOUT)) {
+        free(text);
+        stale = bundle->stale = true;
+        text = ask_once(bundle, asked[row].words, true, &length, &code);
+    }
+    add_entry(bundle, asked[row].name, text, length, code,
+              stale ? ", a stale read: no leader answered" : "");
+    free(text);
 }
 
 /* ---- this machine ---- */
 
 static void run_program(struct bundle *bundle, const char *name, const char *const given[10])
 {
-    char *words[WORDS_MAX] = {NULL};
+    char *words[WORDS_MAX] = {NULL}, *text;
+    size_t length;
+    int code;
 
     for (size_t i = 0; i < 10 && given[i] != NULL; i++)
         words[i] = (char *)(uintptr_t)given[i];
-    add_output(bundle, name, words[0], words);
+    text = read_output(words[0], words, &length, &code);
+    add_entry(bundle, name, text, length, code, "");
+    free(text);
 }
 
 static void get_metrics(struct bundle *bundle, const char *name, uint16_t port)
@@ -182,10 +211,10 @@ static void get_metrics(struct bundle *bundle, const char *name, uint16_t port)
     if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0 ||
         send(fd, request, sizeof(request) - 1, MSG_NOSIGNAL) < 0) {
         snprintf(refused, sizeof(refused), "127.0.0.1:%u: %s\n", port, strerror(errno));
-        add_entry(bundle, name, refused, strlen(refused), 1);
+        add_entry(bundle, name, refused, strlen(refused), 1, "");
     } else {
         text = read_all(fd, &length);
-        add_entry(bundle, name, text, length, length == 0);
+        add_entry(bundle, name, text, length, length == 0, "");
         free(text);
     }
     close(fd);
@@ -205,7 +234,7 @@ static void fill_bundle(struct bundle *bundle)
             "Secrets are written over with *. Names of users, jobs, nodes and folders are not.\n\n",
             build_text, bundle->now_s, bundle->cli->endpoints);
     for (size_t i = 0; i < ARRAY_COUNT(asked); i++)
-        ask_cluster(bundle, asked[i].name, asked[i].words);
+        ask_cluster(bundle, i);
     for (size_t i = 0; i < ARRAY_COUNT(programs); i++)
         run_program(bundle, programs[i].name, programs[i].words);
     for (size_t i = 0; i < ARRAY_COUNT(pages); i++)

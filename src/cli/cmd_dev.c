@@ -1,6 +1,7 @@
 /* ckptctl dev: a cluster on this machine until Ctrl-C. See dev/dev.h. */
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -19,6 +20,28 @@ static void find_own_folder(struct dev *dev)
     slash = strrchr(dev->programs, '/');
     if (slash != NULL)
         *slash = '\0';
+}
+
+/* Of another cluster, as the pages for operators have them exported: certificates would be used
+ * with the clear text of this one. */
+static void forget_environment(struct dev *dev)
+{
+    static const char prefix[] = "CKPT_";
+    char name[128];
+
+    dev->other_tls =
+        getenv("CKPT_CA") != NULL || getenv("CKPT_CERT") != NULL || getenv("CKPT_KEY") != NULL;
+    for (char **at = environ; *at != NULL;) {
+        const size_t length = strcspn(*at, "=");
+
+        if (strncmp(*at, prefix, strlen(prefix)) != 0 || length >= sizeof(name)) {
+            at++;
+            continue;
+        }
+        snprintf(name, sizeof(name), "%.*s", (int)length, *at);
+        CHECK(unsetenv(name) == 0);
+        at = environ; /* it has moved */
+    }
 }
 
 static int prepare_files(struct cli *cli, struct dev *dev, struct err *err)
@@ -57,12 +80,13 @@ static int wait_for_keeper(pid_t keeper, const sigset_t *wanted, int alive_fd)
 
 enum cli_exit command_dev(struct cli *cli)
 {
-    struct dev dev = {.started_ms = dev_now_ms()};
+    struct dev dev = {.started_ms = dev_now_ms(), .keep = cli_flag(cli, "keep")};
     sigset_t wanted, found;
     struct err err = {0};
     int ends[2];
     pid_t keeper;
 
+    forget_environment(&dev);
     if (prepare_files(cli, &dev, &err) != 0)
         return cli_fail(cli, CLI_FAILED, NULL, "%s", err.text);
     CHECK(pipe2(ends, O_CLOEXEC) == 0);

@@ -124,6 +124,18 @@ static void set_member(struct cli *cli, Ckpt__V1__MemberRequest *request, char *
     members_free(&members);
 }
 
+/* A leader alone has addresses to ask, and is waited for longer than others. */
+static bool somebody_leads(struct cli *cli)
+{
+    struct members members;
+    bool leads;
+
+    members_ask(cli, CALL_QUICK, &members);
+    leads = members.best != NULL && members.best->quorum && members.best->leader_id != 0;
+    members_free(&members);
+    return leads;
+}
+
 /* Each step of a longer command is a request of its own. */
 static enum cli_exit request_change(struct cli *cli, const char *what, const char *method,
                                     Ckpt__V1__MemberRequest *request)
@@ -131,7 +143,7 @@ static enum cli_exit request_change(struct cli *cli, const char *what, const cha
     char method_path[64];
 
     cli->attempt_ms = MEMBER_ATTEMPT_MS;
-    if (!cli->timeout_set)
+    if (!cli->timeout_set && somebody_leads(cli))
         cli->timeout_ms = 3 * MEMBER_ATTEMPT_MS;
     snprintf(method_path, sizeof(method_path), "OperatorService/%s", method);
     return call_mutate_simple(cli, what, method_path, &request->base);

@@ -94,7 +94,7 @@ enum cli_exit command_profile_list(struct cli *cli)
     }
     if (cli_is_json(cli)) {
         output_table_drop(&table);
-        output_json(cli, "profiles", items);
+        output_json_list(cli, "profiles", "profile", items);
         return code;
     }
     json_decref(items);

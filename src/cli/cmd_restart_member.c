@@ -267,7 +267,7 @@ enum cli_exit command_restart_member(struct cli *cli)
         for (size_t i = 0; i < count; i++)
             json_array_append_new(names, json_pack("{s:s, s:s}", "name", restarts[i].name, "build",
                                                    restarts[i].build));
-        output_json(cli, "restarted", names);
+        output_json_list(cli, "restarted", "restarted", names);
     }
     return code;
 }

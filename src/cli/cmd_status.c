@@ -41,10 +41,14 @@ static void print_warning_head(struct cli *cli, const char *text)
     fprintf(cli->out, cli->colour ? "\033[1;31m%s\033[0m\n" : "%s\n", text);
 }
 
-static void print_head(struct cli *cli, const struct members *members)
+/* Nobody serves: a majority that reaches each other elects, and starting members helps the others
+ * alone. */
+static void print_why_nobody_serves(struct cli *cli, const struct members *members)
 {
     const Ckpt__V1__StatusReply *best = members->best;
-    char since[HUMAN_BYTES], head[256], commit[64];
+    const uint64_t reachable =
+        best->reachable_count > 0 ? best->reachable_count : members->answered;
+    char head[256], commit[64];
 
     if (best->last_commit_age_ms == UINT64_MAX) {
         snprintf(commit, sizeof(commit), "no commit since its start");
@@ -53,18 +57,29 @@ static void print_head(struct cli *cli, const struct members *members)
                  best->last_commit_age_ms / 1000);
     }
 
-    if (!best->quorum) {
-        uint64_t reachable = best->reachable_count > 0 ? best->reachable_count : members->answered;
-
+    if (strcmp(best->role, "founding") == 0)
+        snprintf(head, sizeof(head),
+                 "NOT FOUNDED YET (%zu members answer) — it begins when all its founders run",
+                 members->answered);
+    else if (best->voter_count == 0)
+        snprintf(head, sizeof(head), "NO QUORUM (no voters are known) — %s", commit);
+    else if (!best->quorum && reachable <= best->voter_count / 2)
         snprintf(head, sizeof(head),
                  "NO QUORUM (%" PRIu64 " of %u reachable) — data below may be stale, %s", reachable,
                  best->voter_count, commit);
-        print_warning_head(cli, head);
-    } else if (best->leader_id == 0) {
+    else
         snprintf(head, sizeof(head),
                  "NO LEADER (an election is under way) — data below may be stale, %s", commit);
-        print_warning_head(cli, head);
-    }
+    print_warning_head(cli, head);
+}
+
+static void print_head(struct cli *cli, const struct members *members)
+{
+    const Ckpt__V1__StatusReply *best = members->best;
+    char since[HUMAN_BYTES];
+
+    if (!cluster_serves(best))
+        print_why_nobody_serves(cli, members);
     fprintf(cli->out, "cluster ");
     output_safe(cli->out, best->cluster_id);
     fprintf(cli->out, "  epoch %" PRIu64 "  term %" PRIu64 "  commit %" PRIu64 "  leader ",

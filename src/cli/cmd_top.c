@@ -105,6 +105,7 @@ static void explain_row(struct cli *cli, struct row *row)
     size_t length;
 
     request.allocation_id = row->job;
+    request.stale = cli_flag(cli, "stale");
     cli->error = open_memstream(&told, &length);
     CHECK(cli->error != NULL);
     if (call_read(cli, "explain a job", "BrokerService/Explain", &request.base,
@@ -158,6 +159,8 @@ static void print_table(struct cli *cli, const struct top *top)
     for (size_t i = 0; i < top->count; i++)
         print_cells(&table, &top->rows[i]);
     output_table_print(&table);
+    if (top->running == 0)
+        cli_note(cli, "no running jobs");
     pause_note(cli);
     if (top->running > top->count)
         cli_note(cli, "remark: %" PRIu64 " more jobs run and would lose less: --count N",
@@ -187,7 +190,7 @@ static void print_json(struct cli *cli, const struct top *top)
 
     for (size_t i = 0; i < top->count; i++)
         CHECK(json_array_append_new(items, row_json(&top->rows[i])) == 0);
-    output_json(cli, "top", items);
+    output_json_list(cli, "top", "top", items);
 }
 
 enum cli_exit command_top(struct cli *cli)
@@ -197,6 +200,7 @@ enum cli_exit command_top(struct cli *cli)
     enum cli_exit code;
 
     request.state = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
+    request.stale = cli_flag(cli, "stale");
     top->most = (size_t)cli_number(cli, "count", TOP_ROWS);
     top->now_ms = wall_ms();
     CHECK(top->most <= TOP_ROWS_MAX);

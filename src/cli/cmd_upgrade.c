@@ -181,6 +181,21 @@ static json_t *status_json(const struct upgrade *upgrade)
                      "agents_known", (int)upgrade->agents_known, "finalize_brings", brings);
 }
 
+/* For scripts: whom to upgrade. */
+static void name_behind(struct cli *cli, const struct upgrade *upgrade)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < upgrade->count; i++) {
+        if (!upgrade_behind(upgrade, upgrade->rows[i].build))
+            continue;
+        output_name(cli, upgrade->rows[i].status->name);
+        count++;
+    }
+    if (count == 0)
+        cli_note(cli, "no member is behind: names are of those that are");
+}
+
 enum cli_exit command_upgrade_status(struct cli *cli)
 {
     struct upgrade upgrade;
@@ -191,9 +206,7 @@ enum cli_exit command_upgrade_status(struct cli *cli)
     if (cli_is_json(cli)) {
         output_json(cli, "upgrade", status_json(&upgrade));
     } else if (cli->format == OUTPUT_NAME) {
-        for (size_t i = 0; i < upgrade.count; i++)
-            if (upgrade_behind(&upgrade, upgrade.rows[i].build))
-                output_name(cli, upgrade.rows[i].status->name);
+        name_behind(cli, &upgrade);
     } else {
         fprintf(cli->out, "cluster level %u   newest build ", upgrade.cluster_level);
         output_safe(cli->out, upgrade.target);

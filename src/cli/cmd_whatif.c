@@ -33,7 +33,7 @@ static enum cli_exit list_numbers(struct cli *cli)
                                                "usual", number.usual, "lowest", number.low,
                                                "highest", number.high, "what", number.unit));
     if (cli_is_json(cli)) {
-        output_json(cli, "numbers", items);
+        output_json_list(cli, "numbers", "number", items);
         return CLI_OK;
     }
     json_decref(items);
@@ -114,7 +114,7 @@ static void print_rows(struct cli *cli, const struct whatif_row *rows, size_t co
     items = json_array();
     for (size_t i = 0; i < count; i++)
         json_array_append_new(items, row_json(&rows[i]));
-    output_json(cli, "rules", items);
+    output_json_list(cli, "rules", "rule", items);
 }
 
 /* In words: a title is read far from the command that made it. */

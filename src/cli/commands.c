@@ -68,8 +68,8 @@ static const struct option_spec jobs_options[] = {
     STALE,
     {0}};
 
-static const struct option_spec top_options[] = {COUNT("count", "N", "so many jobs (20)", 1, 200),
-                                                 {0}};
+static const struct option_spec top_options[] = {
+    COUNT("count", "N", "so many jobs (20)", 1, 200), STALE, {0}};
 
 static const struct option_spec checkpoints_options[] = {
     CHOICE("state", "STATE", "only those in this state", checkpoint_state), STALE, {0}};
@@ -254,6 +254,7 @@ static const struct option_spec try_options[] = {
 
 static const struct option_spec dev_options[] = {
     TEXT("dir", "DIR", "its folder, made now and removed at the end; without: one below /tmp"),
+    FLAG("keep", "a cluster that cannot be started leaves its folder, for the logs in it"),
     {0}};
 
 static const struct option_spec member_add_options[] = {

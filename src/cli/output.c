@@ -195,6 +195,19 @@ void output_json(struct cli *cli, const char *key, json_t *json)
     json_decref(envelope);
 }
 
+void output_json_list(struct cli *cli, const char *plural, const char *singular, json_t *items)
+{
+    json_t *item;
+    size_t i;
+
+    if (cli->format != OUTPUT_JSONL) {
+        output_json(cli, plural, items);
+        return;
+    }
+    json_array_foreach(items, i, item) output_json(cli, singular, json_incref(item));
+    json_decref(items);
+}
+
 bool output_json_message(struct cli *cli, const char *key, const ProtobufCMessage *message)
 {
     if (!cli_is_json(cli))

@@ -73,6 +73,9 @@ void output_list_end(struct output_list *list, bool complete);
 
 /* {"version":1,"KEY":json}; takes json. On one line for jsonl, a document of its own for YAML. */
 void output_json(struct cli *cli, const char *key, json_t *json);
+/* The same of a list: a line {"version":1,"SINGULAR":item} for each item for jsonl. Takes items, an
+ * array. */
+void output_json_list(struct cli *cli, const char *plural, const char *singular, json_t *items);
 /* Prints the message when the format is JSON; false: the caller prints for people. */
 bool output_json_message(struct cli *cli, const char *key, const ProtobufCMessage *message);
 

@@ -81,6 +81,9 @@ def the_trail_is_told_written_by_all_and_proved():
         assert [r["method"] for r in of_job] == ["RegisterAllocation", "EndAllocation"], of_job
         assert "SetPolicy" in cluster.ctl("audit", "list", "--method", "SetPolicy").stdout
         assert json.loads(cluster.ctl("audit", "list", "--caller", "nobody", "-o", "json").stdout)["records"] == []
+        assert "no records" in cluster.ctl("audit", "list", "--caller", "nobody").stderr
+        lines = cluster.ctl("audit", "list", "-o", "jsonl").stdout.splitlines()
+        assert [json.loads(line)["record"] for line in lines] == json.loads(cluster.ctl("audit", "list", "-o", "json").stdout)["records"]
         assert cluster.ctl("audit", "list", "--since", "soon", check=False).returncode == 2
 
         sequence, digest = head(cluster)

@@ -28,6 +28,7 @@ def a_backup_holds_what_was_acknowledged_and_verifies():
         fill(cluster, 300)
         file = cluster.dir / "one.ckptbackup"
         saved = cluster.ctl("backup", "save", str(file)).stdout
+        assert f", version {inspect(cluster, file)['version']}\n" in saved, saved
         header = inspect(cluster, file)
         assert header["allocation_count"] == 300 and header["linearizable"], header
         assert header["state_hash"] in saved, saved

@@ -17,11 +17,11 @@ from cluster import BIN, tap, wait_until  # noqa: E402
 
 
 class Dev:
-    def __init__(self, folder):
+    def __init__(self, folder, **environment):
         self.folder = folder / "dev"
         self.told = folder / "told"
         self.process = subprocess.Popen([BIN / "ckptctl", "dev", "--dir", self.folder], stdout=self.told.open("w"), stderr=subprocess.STDOUT,
-                                        start_new_session=True)
+                                        start_new_session=True, env={**os.environ, **environment})
 
     def text(self):
         return self.told.read_text()
@@ -93,6 +93,64 @@ def two_clusters_are_there_and_leave_nothing():
         shutil.rmtree(folder)
 
 
+def another_clusters_exports_do_not_reach_it():
+    """As the pages for operators have them: certificates, a key, endpoints."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="dev-"))
+    dev = Dev(folder, CKPT_CA="/nonexistent/ca.crt", CKPT_CERT="/nonexistent/o.crt", CKPT_KEY="/nonexistent/o.key", CKPT_ENDPOINTS="127.0.0.1:1")
+    try:
+        dev.wait()
+        assert "; unset CKPT_CA CKPT_CERT CKPT_KEY\n" in dev.text(), dev.text()  # for the other terminal
+        assert dev.run("ckptctl status").returncode == 0
+    finally:
+        dev.process.kill()
+        dev.process.wait()
+        dev.wait_gone()
+        shutil.rmtree(folder)
+
+
+def a_job_of_ones_own_runs_there_and_ends_with_it():
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="dev-"))
+    dev = Dev(folder)
+    own = None
+    try:
+        dev.wait()
+        lines = dev.text().split("A job of your own")[1].split(":\n", 1)[1].split("\n\n")[0]
+        assert "-- sleep 60" in lines, lines
+        own = subprocess.Popen(lines.replace("-- sleep 60", f"-- {shutil.which('sleep')} 7654"), shell=True, text=True, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, start_new_session=True, env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"})
+        wait_until("it runs", lambda: "mine" in dev.run("ckptctl jobs --state=RUNNING -oname").stdout or own.poll() is not None, 20)
+        assert own.poll() is None, own.communicate()
+        dev.process.send_signal(signal.SIGINT)
+        assert dev.process.wait(20) == 0, dev.text()
+        assert re.search(r"job mine \(pid \d+\) ran at an agent of this cluster: it is ended", dev.text()), dev.text()
+        dev.wait_gone()
+        own.communicate(timeout=10)
+        own = None
+    finally:
+        dev.process.kill()
+        dev.process.wait()
+        dev.wait_gone()
+        if own is not None:
+            os.killpg(own.pid, signal.SIGKILL)
+        shutil.rmtree(folder)
+
+
+def a_failed_start_leaves_no_folder():
+    """A ckptd beside it that ends at once; --keep leaves its logs."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="dev-"))
+    try:
+        for name in ("ckptctl", "ckpt-agentd", "ckpt-run", "ckpt-worker"):
+            shutil.copy(BIN / name, folder)
+        (folder / "ckptd").write_text("#!/bin/sh\necho nothing goes here\nexit 1\n")
+        (folder / "ckptd").chmod(0o755)
+        for keep in ([], ["--keep"]):
+            failed = subprocess.run([folder / "ckptctl", "dev", "--dir", folder / "dev", *keep], capture_output=True, text=True, timeout=60)
+            assert failed.returncode == 1 and "ckptd n1 has ended" in failed.stderr and "nothing goes here" in failed.stderr, failed.stderr
+            assert (folder / "dev" / "n1.log").exists() == bool(keep), failed.stderr
+    finally:
+        shutil.rmtree(folder)
+
+
 def what_cannot_be_is_said():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="dev-"))
     try:
@@ -110,4 +168,5 @@ def what_cannot_be_is_said():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([two_clusters_are_there_and_leave_nothing, what_cannot_be_is_said]))
+    sys.exit(tap([two_clusters_are_there_and_leave_nothing, another_clusters_exports_do_not_reach_it, a_job_of_ones_own_runs_there_and_ends_with_it,
+                  a_failed_start_leaves_no_folder, what_cannot_be_is_said]))

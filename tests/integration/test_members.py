@@ -285,7 +285,8 @@ def a_first_start_waits_for_all_founders_and_says_so():
         second.start()
         wait_until("it says who is missing", lambda: f"the first start of {first.name} waits for {late.name}" in cluster.ctl(
             "status", endpoints=first.api, check=False).stdout, 10)
-        assert re.search(rf"{first.name} .*founding ", cluster.ctl("status", endpoints=first.api, check=False).stdout)
+        shown = cluster.ctl("status", endpoints=first.api, check=False).stdout
+        assert re.search(rf"{first.name} .*founding ", shown) and "NOT FOUNDED YET" in shown and " of 0" not in shown, shown
         assert metric(first.http, "ckpt_raft_founding") == 1 and "event=founding" in first.log.read_text()
         second.kill()
         second.start()  # it goes on without the flag

@@ -156,6 +156,9 @@ def a_command_is_tried_without_a_cluster():
             tried = subprocess.run([str(BIN / "ckptctl"), "try", "--after", "300ms", "--profile", "auto", "--", *command], cwd=folder, capture_output=True, text=True, check=False,
                                    timeout=120)
             assert tried.returncode == 1 and why in tried.stdout + tried.stderr, (command, tried)
+        short = subprocess.run([str(BIN / "ckpt-run"), "try", "--after", "300ms", "--checkpoint-cmd", "sleep 20; echo > {dir}/n", "--", "sleep", "2"],
+                               cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+        assert short.returncode == 1 and "the command ended before the checkpoint was complete; try it with a longer case" in short.stderr, short
         # its first registration is applied, and looks as if it were not: a slow machine ends a try that takes too long
         for name in ("ckptd", "ckpt-agentd", "ckpt-worker"):
             (folder / name).symlink_to(BIN / name)

@@ -9,6 +9,7 @@ import pathlib
 import re
 import signal
 import sys
+import tarfile
 import threading
 import time
 import uuid
@@ -218,6 +219,18 @@ def a_hung_member_and_a_lost_quorum_cost_an_operator_no_seconds():
         assert "a1" in cluster.ctl("jobs", "--stale").stdout and "a1" in cluster.ctl("events", "--stale").stdout
         assert "scratch" in cluster.ctl("targets", "--stale").stdout
         assert re.search(r"^n +\S+ +- +-", cluster.ctl("nodes", "--stale").stdout, re.MULTILINE), cluster.ctl("nodes", "--stale").stdout
+        for change in (("add", "n9", "--raft", "127.0.0.1:1", "--api", "127.0.0.1:2"), ("remove", hung.name, "--yes")):
+            took, result = timed(cluster, 7, "member", *change)
+            assert result.returncode == 5 and took < 7, (change, took, result)  # the 5 s of all changes
+        assert cluster.ctl("top", "--stale").returncode == 0
+        bundle = cluster.dir / "bundle.tar"
+        told = cluster.ctl("debug", "bundle", str(bundle), check=False)
+        assert told.returncode == 8, told  # the policy, and what only installed daemons have
+        with tarfile.open(bundle) as tar:
+            index = tar.extractfile("ckpt-bundle/INDEX").read().decode()
+            for name in ("nodes", "jobs", "checkpoints", "preemptions", "targets", "tenants", "events", "undeleted", "losses"):
+                assert re.search(rf"^{name}.json +\d+ bytes, exit code 0, a stale read", index, re.M), index
+            assert "a1" in tar.extractfile("ckpt-bundle/jobs.json").read().decode()
         refused = cluster.ctl("events", "--stale", "-f", check=False)
         assert refused.returncode == 2 and "--follow" in refused.stderr, refused
 

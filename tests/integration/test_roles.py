@@ -103,6 +103,43 @@ def a_scheduler_of_a_tenant_sees_and_stops_its_jobs_alone():
         assert states["physics"] == common_pb2.ALLOCATION_STATE_COMPLETED and states["biology"] == common_pb2.ALLOCATION_STATE_STARTING, states
 
 
+def a_scheduler_of_a_tenant_registers_its_jobs_and_reads_their_events_and_losses():
+    """K-005: with the commands of a scheduler's prolog and epilog; of nodes it learns how they are, and nothing of others' jobs."""
+    with Cluster(members=1, agents=("a",), tls=True) as cluster:
+        cluster.start()
+        cluster.wait_leader()
+        cluster.register("other", [("a", 1, 1 << 30)], tenant="biology")
+        tls = cluster.site.arguments(cluster.site.issue("scheduler", "lab", "--tenant", "physics"))
+
+        def lab(*words):
+            return cluster.ctl(*words, check=False, tls=tls)
+
+        wait_until("the agent is known", lambda: '"ready"' in cluster.ctl("nodes", "-ojson").stdout, 20)
+        own = ("--tenant", "physics", "--project", "p")
+        typo = lab("register", "--alloc", "own", *own, "--node", "aa:1:1GiB")
+        assert typo.returncode == 4 and "no agent has ever spoken from node aa" in typo.stderr, typo
+        taken = lab("register", "--alloc", "own", *own, "--node", "a:1:1GiB")
+        assert taken.returncode == 0, taken
+        node, = json.loads(lab("nodes", "-ojson").stdout)["nodes"]
+        assert node["state"] == "ready" and node["allocation_count"] == 1, node  # its own, of two
+        assert lab("node", "show", "a").returncode != 0
+        losses = lab("losses", "--tenant", "physics", "-ojson")
+        assert losses.returncode == 0 and [item["name"] for item in json.loads(losses.stdout)["losses"]] == ["physics"], losses
+        for words in (("losses",), ("losses", "--tenant", "biology")):
+            refused = lab(*words)
+            assert refused.returncode != 0 and "for tenant physics alone" in refused.stderr, refused
+        events = lab("events", "own", "-ojson")
+        assert events.returncode == 0, events
+        assert {event["allocation_id"] for event in json.loads(events.stdout)["events"]} == {"own"}, events.stdout
+        assert lab("events", "own", "--current", "-ojson").returncode == 0
+        for words in (("events", "other"), ("events", "none"), ("events", "other", "--current")):
+            refused = lab(*words)
+            assert refused.returncode == 3 and "NOT_YOURS: tenant physics has no such job" in refused.stderr and refused.stdout == "", refused
+        refused = lab("events")
+        assert refused.returncode != 0 and "name a job of tenant physics" in refused.stderr, refused
+        cluster.ctl("end", "own", "--yes")
+
+
 def end_of(stream):
     try:
         for _ in stream:
@@ -211,4 +248,5 @@ def an_agent_refuses_a_member_whose_certificate_was_revoked():
 
 
 if __name__ == "__main__":
-    tap([an_agent_refuses_a_member_whose_certificate_was_revoked, twenty_pairs_are_as_the_table_says, a_scheduler_of_a_tenant_sees_and_stops_its_jobs_alone, a_revoked_certificate_is_put_out])
+    tap([an_agent_refuses_a_member_whose_certificate_was_revoked, twenty_pairs_are_as_the_table_says, a_scheduler_of_a_tenant_sees_and_stops_its_jobs_alone,
+         a_scheduler_of_a_tenant_registers_its_jobs_and_reads_their_events_and_losses, a_revoked_certificate_is_put_out])

@@ -47,6 +47,7 @@ enum {
     WITHIN_MS = 600000,
     BEGIN_MS = 30000, /* until its processes are there */
     END_MS = 15000,
+    END_SEEN_MS = 2000, /* by then a ckpt-run whose job has ended has ended as well */
     HINT_LOOK_MS = 1000,
     REFUSED_TRIES = 20,
     REFUSED_PAUSE_MS = 500
@@ -342,10 +343,13 @@ static bool saves_by_command(const struct trial *trial)
 }
 
 /* The lines before say why, if its agent got as far as asking. */
-static int fail_checkpoint(const struct trial *trial)
+static int fail_checkpoint(struct trial *trial)
 {
     char what[TRY_SAID_BYTES + 64], said[TRY_SAID_BYTES];
 
+    if (!job_runs_for(trial, END_SEEN_MS) && trial->run_status == 0)
+        return fail_trial("the command ended before the checkpoint was complete",
+                          "try it with a longer case");
     (void)try_site_said(&trial->site, "hint", said);
     snprintf(what, sizeof(what), "no checkpoint was taken%s%s", said[0] == '\0' ? "" : ": ", said);
     if (saves_by_command(trial))

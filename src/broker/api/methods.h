@@ -42,6 +42,7 @@ enum method_scope {
     SCOPE_OPEN,    /* it tells nothing of a job */
     SCOPE_JOB,     /* of the job, or the checkpoint, that the request names */
     SCOPE_TENANT,  /* the request names the tenant itself */
+    SCOPE_ACCOUNT, /* of the job that the request names, else of the tenant */
     SCOPE_SPEC     /* ... in its spec */
 };
 

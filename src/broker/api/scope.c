@@ -41,6 +41,13 @@ static const char *tenant_in(const struct method *method, const ProtobufCMessage
     return message == NULL ? NULL : access_text_field(message, "tenant");
 }
 
+/* The request is about one job, and scope_is_theirs() is asked. */
+static bool is_about_job(const struct method *method, const ProtobufCMessage *message)
+{
+    return method->scope == SCOPE_JOB || (method->scope == SCOPE_ACCOUNT &&
+                                          access_text_field(message, "allocation_id")[0] != '\0');
+}
+
 bool scope_may_ask(const struct method *method, const struct rpc_peer *peer,
                    const ProtobufCMessage *message, char *text, size_t size)
 {
@@ -49,7 +56,7 @@ bool scope_may_ask(const struct method *method, const struct rpc_peer *peer,
     const char *tenant;
 
     CHECK(method->scope != SCOPE_NOTHING);
-    if (!tenant_of(peer, &identity) || method->scope == SCOPE_OPEN || method->scope == SCOPE_JOB)
+    if (!tenant_of(peer, &identity) || method->scope == SCOPE_OPEN || is_about_job(method, message))
         return true;
     tenant = tenant_in(method, message);
     if (tenant != NULL && strcmp(tenant, identity.tenant) == 0)
@@ -65,6 +72,13 @@ bool scope_may_ask(const struct method *method, const struct rpc_peer *peer,
 static bool is_of(const struct fsm_allocation *allocation, const char *tenant)
 {
     return allocation != NULL && strcmp(allocation->tenant, tenant) == 0;
+}
+
+bool scope_sees(const struct rpc_peer *peer, const struct fsm_allocation *allocation)
+{
+    struct tls_identity identity;
+
+    return !tenant_of(peer, &identity) || is_of(allocation, identity.tenant);
 }
 
 /* Each job that the request names, by itself or by a checkpoint, and one at least. */
@@ -83,22 +97,34 @@ static bool names_theirs(const struct fsm *fsm, const ProtobufCMessage *message,
            is_of(fsm_allocation_find_slot(fsm, checkpoint->allocation_slot), tenant);
 }
 
+void scope_refusal(const struct rpc_peer *peer, const char *allocation_id, char *text, size_t size)
+{
+    struct tls_identity identity;
+    char shown[SHOWN_BYTES];
+
+    CHECK(tenant_of(peer, &identity));
+    text_shown(allocation_id, shown, sizeof(shown));
+    if (shown[0] == '\0')
+        snprintf(text, size,
+                 "NOT_YOURS: name a job of tenant %s, since %s is for its jobs alone; ckptctl jobs "
+                 "--tenant %s lists them",
+                 identity.tenant, peer->identity, identity.tenant);
+    else
+        snprintf(text, size,
+                 "NOT_YOURS: tenant %s has no such job (%s), and %s is for its jobs alone; ckptctl "
+                 "jobs --tenant %s lists them",
+                 identity.tenant, shown, peer->identity, identity.tenant);
+}
+
 bool scope_is_theirs(const struct method *method, const struct fsm *fsm,
                      const struct rpc_peer *peer, const ProtobufCMessage *message, char *text,
                      size_t size)
 {
     struct tls_identity identity;
-    char shown[SHOWN_BYTES];
 
-    if (method->scope != SCOPE_JOB || !tenant_of(peer, &identity) ||
+    if (!is_about_job(method, message) || !tenant_of(peer, &identity) ||
         names_theirs(fsm, message, identity.tenant))
         return true;
-    text_shown(access_text_field(message, "allocation_id"), shown, sizeof(shown));
-    snprintf(
-        text, size,
-        "NOT_YOURS: tenant %s has no such job (%s), and %s is for its jobs alone; ckptctl jobs "
-        "--tenant %s lists them",
-        identity.tenant, shown[0] == '\0' ? "none is named" : shown, peer->identity,
-        identity.tenant);
+    scope_refusal(peer, access_text_field(message, "allocation_id"), text, size);
     return false;
 }

@@ -578,7 +578,10 @@ static void service_add(struct service *service, const struct method *method)
 /* What does not go the way of a request through this file. */
 static const struct method stream_methods[] = {
     {.path = "/ckpt.v1.AgentService/Session", .roles = ROLE_AGENT, .kind = METHOD_STREAM},
-    {.path = "/ckpt.v1.BrokerService/Watch", .roles = ROLE_READER, .kind = METHOD_STREAM},
+    {.path = "/ckpt.v1.BrokerService/Watch",
+     .roles = ROLE_READER,
+     .kind = METHOD_STREAM,
+     .scope = SCOPE_JOB},
     {.path = "/ckpt.v1.OperatorService/Backup",
      .roles = ROLE_OPERATOR | ROLE_AUDITOR,
      .kind = METHOD_STREAM},

@@ -10,6 +10,7 @@
 #include "src/base/check.h"
 #include "src/broker/api/answer.h"
 #include "src/broker/api/measures.h"
+#include "src/broker/api/scope.h"
 #include "src/broker/broker.h"
 #include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/explain/translate.h"
@@ -70,6 +71,20 @@ void nodes_fill(const struct broker *broker, const struct fsm_node *node, struct
     ret_item->last_heartbeat_age_ms = age_ms;
     fill_tools(broker, node->slot, scratch, ret_item);
     telemetry_fill_node(broker, node->slot, scratch, ret_item);
+}
+
+void nodes_narrow(const struct request *request, const struct fsm_node *node,
+                  struct scratch *scratch, Ckpt__V1__NodeStatus *item)
+{
+    const struct fsm *fsm = replica_fsm(request->broker->replica);
+    uint32_t *slots = scratch_take(scratch, node->allocation_count + 1, sizeof(*slots));
+    size_t count = fsm_allocations_on_node(fsm, node->slot, slots, node->allocation_count);
+
+    item->allocation_count = 0;
+    for (size_t i = 0; i < count; i++)
+        item->allocation_count +=
+            scope_sees(rpc_call_peer(request->call), fsm_allocation_at(fsm, slots[i]));
+    item->evidence = translate_text("");
 }
 
 /* READY, empty, and fit for the part by platform and domain. */

@@ -22,6 +22,10 @@ enum { NODES_NAMED_MAX = 4 }; /* of each state, in Status */
 /* Everything of NodeStatus. */
 void nodes_fill(const struct broker *broker, const struct fsm_node *node, struct scratch *scratch,
                 Ckpt__V1__NodeStatus *ret_item);
+/* Of a filled item for a scheduler of one tenant: the jobs of others are not counted, and what
+ * people wrote of the node is not told. */
+void nodes_narrow(const struct request *request, const struct fsm_node *node,
+                  struct scratch *scratch, Ckpt__V1__NodeStatus *item);
 /* For Status: how many nodes are in which state, with the first NODES_NAMED_MAX, and how many
  * agents are connected. Returns a warning:
  * of how many nodes the agent alone is silent, and how many stopped jobs are not begun elsewhere

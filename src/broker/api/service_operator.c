@@ -8,6 +8,7 @@
 #include "src/broker/api/access.h"
 #include "src/broker/api/measures.h"
 #include "src/broker/api/methods.h"
+#include "src/broker/api/scope.h"
 #include "src/broker/api/service_nodes.h"
 #include "src/broker/api/target_kinds.h"
 #include "src/broker/health/storage_watch.h"
@@ -283,6 +284,8 @@ static void list_nodes(struct request *request, struct scratch *scratch)
             continue;
         item = scratch_take(scratch, 1, sizeof(*item));
         nodes_fill(broker, node, scratch, item);
+        if (scope_asks(rpc_call_peer(request->call)))
+            nodes_narrow(request, node, scratch, item);
         bytes += ckpt__v1__node_status__get_packed_size(item);
         reply.nodes[reply.n_nodes++] = item;
     }
@@ -314,9 +317,10 @@ const struct method service_operator_methods[] = {
     METHOD(METHOD_READ, "ListTargets", ROLE_READER, list_targets_request, list_targets,
            .scope = SCOPE_OPEN),
     METHOD(METHOD_READ, "GetLosses", ROLE_READER | ROLE_OWNER, get_losses_request, losses_answer,
-           OWN("allocation_id", "stale"), .scope = SCOPE_JOB),
+           OWN("allocation_id", "stale"), .scope = SCOPE_ACCOUNT),
     METHOD(METHOD_READ, "GetCalibration", ROLE_READER, get_calibration_request, calibration_answer),
-    METHOD(METHOD_READ, "ListNodes", ROLE_READER, list_nodes_request, list_nodes),
+    METHOD(METHOD_READ, "ListNodes", ROLE_READER, list_nodes_request, list_nodes,
+           .scope = SCOPE_OPEN),
     METHOD(METHOD_READ, "GetNode", ROLE_READER, get_node_request, nodes_answer),
     MUTATION("SetPolicy", ROLE_OPERATOR, set_policy_request, SET_POLICY, fill_set_policy),
     MUTATION("PutTarget", ROLE_OPERATOR, put_target_request, PUT_TARGET, fill_put_target),

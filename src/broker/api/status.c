@@ -248,6 +248,10 @@ static void status_warn_members(struct status *status)
                            " --raft %s --api %s",
                            status->broker->config->self->name, status->broker->config->self->id,
                            status->broker->config->self->raft, status->broker->config->self->api));
+    else if (!reply->quorum && reply->reachable_count > reply->voter_count / 2)
+        status_warn(status, scratch_printf(status->scratch,
+                                           "NO LEADER (an election is under way): nothing can be "
+                                           "changed until a member leads; that takes seconds"));
     else if (!reply->quorum)
         status_warn(status, scratch_printf(status->scratch,
                                            "NO QUORUM (%" PRIu32 " of %" PRIu32

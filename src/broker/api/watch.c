@@ -10,6 +10,7 @@
 #include "src/base/check.h"
 #include "src/broker/api/answer.h"
 #include "src/broker/api/measures.h"
+#include "src/broker/api/scope.h"
 #include "src/broker/api/watch_current.h"
 
 /* All open calls, and the timer that sends to them: woken by each applied entry. */
@@ -26,8 +27,11 @@ struct watch_call {
     struct rpc_call *call; /* NULL: the client gave up while the read was on its way */
     uint64_t after;
     bool follow;
-    bool reading; /* replica_read() will come back */
-    bool blocked; /* until on_writable */
+    bool reading;        /* replica_read() will come back */
+    bool blocked;        /* until on_writable */
+    bool narrow;         /* its peer is of one tenant, and is told of a job of this alone */
+    bool gap;            /* narrow: events are missing, and no event has said so yet */
+    uint64_t registered; /* narrow: the event of the job's registration; 0: not kept any more */
     struct watch_current current;
     char allocation_id[FSM_ID_BYTES];
 };
@@ -77,6 +81,52 @@ static bool watch_pump_current(struct watch_call *call, const struct fsm *fsm)
     return true;
 }
 
+/* An id may have been another tenant's earlier: what came before its registration is not told. */
+static uint64_t watch_registered(const struct fsm *fsm, const char *allocation_id)
+{
+    const Ckpt__V1__Event *event;
+    uint64_t found = 0;
+    bool gap;
+
+    for (uint64_t after = 0; (event = fsm_event_after(fsm, after, &gap)) != NULL;
+         after = event->sequence)
+        if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_REGISTERED &&
+            strcmp(event->allocation_id, allocation_id) == 0)
+            found = event->sequence;
+    return found;
+}
+
+/* False: it has ended, since its job is not the tenant's (any more), and is freed. */
+static bool watch_may_go_on(struct watch_call *call, const struct fsm *fsm)
+{
+    const struct rpc_peer *peer = rpc_call_peer(call->call);
+    char text[ANSWER_TEXT_BYTES];
+
+    if (!call->narrow || scope_sees(peer, fsm_allocation_find(fsm, call->allocation_id)))
+        return true;
+    scope_refusal(peer, call->allocation_id, text, sizeof(text));
+    rpc_call_finish(call->call, RPC_NOT_FOUND, text);
+    watch_call_free(call);
+    return false;
+}
+
+/* Whether the call is told of this event. *gap: it is the first after some that are missing. A
+ * narrow call gets this with an event of its own job, each other one with whichever is next. */
+static bool watch_tells(struct watch_call *call, const Ckpt__V1__Event *event, bool *gap)
+{
+    const bool its =
+        call->allocation_id[0] == '\0' || strcmp(call->allocation_id, event->allocation_id) == 0;
+
+    if (!call->narrow)
+        return its || *gap;
+    *gap |= call->gap;
+    call->gap = *gap;
+    if (!its || event->sequence < call->registered)
+        return false;
+    call->gap = false;
+    return true;
+}
+
 /* Sends what there is and what the buffer takes. true: there is more for the next turn. May free
  * the call. */
 static bool watch_pump(struct watch_call *call)
@@ -84,6 +134,8 @@ static bool watch_pump(struct watch_call *call)
     const struct fsm *fsm = replica_fsm(call->watch->broker->replica);
     char path[WATCH_PATH_BYTES];
 
+    if (!watch_may_go_on(call, fsm))
+        return false;
     if (watch_current_left(&call->current))
         return watch_pump_current(call, fsm);
     for (size_t i = 0; i < WATCH_TURN_EVENTS; i++) {
@@ -100,8 +152,7 @@ static bool watch_pump(struct watch_call *call)
         }
         CHECK(event->sequence > call->after);
         call->after = event->sequence;
-        if (!gap && call->allocation_id[0] != '\0' &&
-            strcmp(call->allocation_id, event->allocation_id) != 0)
+        if (!watch_tells(call, event, &gap))
             continue;
         copy = *event;
         copy.gap = gap;
@@ -141,6 +192,16 @@ static void watch_wake(struct watch *watch)
         watch->broker->clock.timer_start(watch->timer, 0);
 }
 
+/* From the next turn on it is told of events. */
+static void watch_join(struct watch_call *call)
+{
+    if (call->narrow)
+        call->registered =
+            watch_registered(replica_fsm(call->watch->broker->replica), call->allocation_id);
+    list_push_back(&call->watch->calls, &call->node);
+    watch_wake(call->watch);
+}
+
 /* What was acknowledged before the call is in the state now. */
 static void watch_confirmed(void *data, const struct err *failed, const struct fsm_outcome *outcome)
 {
@@ -151,8 +212,7 @@ static void watch_confirmed(void *data, const struct err *failed, const struct f
     CHECK(outcome == NULL && call->reading);
     call->reading = false;
     if (rpc != NULL && failed == NULL && replica_serving(watch->broker->replica)) {
-        list_push_back(&watch->calls, &call->node);
-        watch_wake(watch);
+        watch_join(call);
         return;
     }
     watch_call_free(call);
@@ -176,6 +236,7 @@ static void watch_begin(struct watch *watch, struct rpc_call *rpc,
     call->call = rpc;
     call->after = asked->after_sequence;
     call->follow = asked->follow != 0;
+    call->narrow = scope_asks(rpc_call_peer(rpc));
     if (asked->current)
         watch_current_begin(&call->current);
     memcpy(call->allocation_id, asked->allocation_id, strlen(asked->allocation_id) + 1);
@@ -183,8 +244,7 @@ static void watch_begin(struct watch *watch, struct rpc_call *rpc,
     rpc_call_set_data(rpc, call);
     if (asked->stale) {
         broker->counters.stale_reads_total++;
-        list_push_back(&watch->calls, &call->node);
-        watch_wake(watch);
+        watch_join(call);
         return;
     }
     call->reading = true;

@@ -2,12 +2,15 @@
  *
  * Flow     ckptctl forks the keeper (dev_keeper.c), and this the stage (dev_stage.c), which starts
  *          three members, two agents and two jobs. The keeper sees by a pipe that ckptctl has
- *          ended, however it ended; it then kills all below itself and removes the folder. The
- *          stage tells what to type, and starts a program again that was killed.
+ *          ended, however it ended; it then ends the jobs that people started at its agents, kills
+ *          all below itself and removes the folder. The stage tells what to type, and starts a
+ *          program again that was killed.
  * Shapes   one struct dev; the keeper and the stage have copies from their forks on. Everything
  *          that is written lies in its folder.
- * Errors   in struct err of what is prepared; later the stage prints them and ends with 1, and the
- *          folder stays, for its logs.
+ *          No variable of another cluster reaches its programs: all that begin with CKPT_ are
+ *          unset.
+ * Errors   in struct err of what is prepared; later the stage prints them with the end of a log,
+ *          and ends with 1. The folder goes then too, but for --keep.
  */
 #ifndef CKPT_CLI_DEV_DEV_H
 #define CKPT_CLI_DEV_DEV_H
@@ -31,6 +34,8 @@ struct dev {
     char programs[PATH_MAX];             /* where ckptctl lies */
     char endpoints[DEV_ENDPOINTS_BYTES]; /* of the members' API */
     uint64_t started_ms;
+    bool keep;      /* the folder, when the cluster cannot be started */
+    bool other_tls; /* the environment names certificates of another cluster */
 };
 
 extern const char *const dev_node_names[DEV_NODES];
@@ -50,6 +55,12 @@ int dev_stage(struct dev *dev);
 /* dev_keeper.c: runs the stage until it ends or alive_fd has no writer any more. Returns the exit
  * code of the keeper. */
 int dev_keep(struct dev *dev, int alive_fd);
+
+/* dev_own.c: ends the jobs that people started at the cluster's agents, and says which. Called by
+ * the keeper: what runs below this is not theirs. */
+void dev_own_end(const struct dev *dev);
+/* The parent of a process by /proc; 0: it is gone. */
+pid_t dev_parent_of(pid_t pid);
 
 uint64_t dev_now_ms(void);
 

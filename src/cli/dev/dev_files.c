@@ -155,7 +155,10 @@ static void print_members(struct dev *dev, FILE *file, const uint16_t ports[PORT
 static void print_agents(struct dev *dev, FILE *file, const uint16_t ports[PORTS])
 {
     (void)ports;
-    fprintf(file, "brokers: \"%s\"\nheartbeat: 1s\ncgroup: off\n", dev->endpoints);
+    fprintf(file,
+            "brokers: \"%s\"\nheartbeat: 1s\ncgroup: off\nowners_register: yes\nowners_tenants: "
+            "\"dev=*\"\n",
+            dev->endpoints);
 }
 
 /* deploy/JOBS.md explains its lines. */

@@ -2,7 +2,8 @@
  *
  * Flow     the stage runs as its child. Every process whose parent ends becomes its child too
  *          (PR_SET_CHILD_SUBREAPER), so that what it kills in a round are all processes that are
- *          left, in whatever session, and the next round has their children.
+ *          left, in whatever session, and the next round has their children. Jobs that people
+ *          started are no children, and end before (dev_own.c).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -22,31 +23,8 @@
 enum {
     LOOK_MS = 100,
     ROUND_MS = 10,
-    ROUNDS_MAX = 1000, /* a process may be in a call that does not end */
-    STAT_BYTES = 512
+    ROUNDS_MAX = 1000 /* a process may be in a call that does not end */
 };
-
-/* The parent of a process by /proc; 0: it is gone. */
-static pid_t parent_of(const char *pid)
-{
-    char path[64], text[STAT_BYTES + 1];
-    const char *behind;
-    size_t length;
-    FILE *file;
-    int parent = 0;
-
-    snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
-    file = fopen(path, "re");
-    if (file == NULL)
-        return 0;
-    length = fread(text, 1, STAT_BYTES, file);
-    fclose(file);
-    text[length] = '\0';
-    behind = strrchr(text, ')'); /* the name before it may have any letters */
-    if (behind == NULL || sscanf(behind, ") %*c %d", &parent) != 1)
-        return 0;
-    return parent;
-}
 
 /* How many there were. */
 static size_t kill_children(void)
@@ -57,9 +35,11 @@ static size_t kill_children(void)
 
     CHECK(folder != NULL);
     while ((entry = readdir(folder)) != NULL) {
-        if (!id_is_number(entry->d_name) || parent_of(entry->d_name) != getpid())
+        const pid_t pid = id_is_number(entry->d_name) ? (pid_t)strtol(entry->d_name, NULL, 10) : 0;
+
+        if (pid == 0 || dev_parent_of(pid) != getpid())
             continue;
-        (void)kill((pid_t)strtol(entry->d_name, NULL, 10), SIGKILL);
+        (void)kill(pid, SIGKILL);
         count++;
     }
     closedir(folder);
@@ -110,10 +90,13 @@ int dev_keep(struct dev *dev, int alive_fd)
     while (!stage_ended(stage, &code))
         if (poll(&alive, 1, LOOK_MS) > 0)
             break;
+    dev_own_end(dev);
     end_all();
-    if (code == EXIT_SUCCESS)
+    if (code == EXIT_SUCCESS || !dev->keep)
         dev_folder_remove(dev);
     else
         fprintf(stderr, "  the logs stay in %s\n", dev->folder);
+    if (code != EXIT_SUCCESS && !dev->keep)
+        fprintf(stderr, "  try: ckptctl dev --keep   its folder and the logs in it stay then\n");
     return code;
 }

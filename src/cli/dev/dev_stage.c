@@ -23,6 +23,7 @@ enum {
     LOOK_MS = 50,
     AGAIN_MS = 2000, /* a killed program is away for so long, as under systemd after some time */
     ANSWER_BYTES = 65536,
+    LOG_BYTES = 2000,
     PROGRAMS = DEV_MEMBERS + 2 * DEV_NODES
 };
 
@@ -204,6 +205,25 @@ static int ask_ctl(const char *const *words, char answer[ANSWER_BYTES])
     return WIFEXITED(status) ? WEXITSTATUS(status) : 127;
 }
 
+/* The end of a program's log. */
+static void print_log(const struct program *program)
+{
+    char path[PATH_MAX], text[LOG_BYTES + 1];
+    size_t length = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/%s.log", stage.dev->folder, program->name);
+    file = fopen(path, "re");
+    if (file == NULL)
+        return;
+    if (fseek(file, -LOG_BYTES, SEEK_END) != 0)
+        rewind(file);
+    length = fread(text, 1, LOG_BYTES, file);
+    fclose(file);
+    text[length] = '\0';
+    fputs(text, stderr);
+}
+
 static int fail_with(const char *what, const char *told)
 {
     fprintf(stderr, "error: ckptctl dev: %s\n%s", what, told);
@@ -226,29 +246,36 @@ static int fail_ended(const struct program *program)
 {
     char text[128];
 
-    snprintf(text, sizeof(text), "%s has ended; the last lines of %s.log say why",
-             program->words[0], program->name);
-    return fail_with(text, "");
+    snprintf(text, sizeof(text), "%.32s %s has ended; its last lines say why:", program->words[0],
+             program->name);
+    (void)fail_with(text, "");
+    print_log(program);
+    return EXIT_FAILURE;
 }
 
+/* Asked again until there is a leader: its request has one name. */
 static int register_job(const char *node, char answer[ANSWER_BYTES])
 {
-    char job[32], on[48], owner[32];
-    const char *const words[] = {"register",  "--alloc", job_of(node, job), "--tenant", "dev",
-                                 "--project", "dev",     "--owner",         owner,      "--node",
-                                 on,          NULL};
-    const char *const options[] = {"--new-node", "--period=20s", "--timeout=20s", NULL};
-    const char *all[WORDS_MAX] = {NULL};
-    size_t count = 0;
+    char job[32], on[48], owner[32], request[64];
+    const char *const words[] = {
+        "register",  "--alloc", job_of(node, job), "--tenant",     "dev",
+        "--project", "dev",     "--owner",         owner,          "--node",
+        on,          request,   "--new-node",      "--period=20s", "--timeout=2s",
+        NULL};
+    const uint64_t until = dev_now_ms() + READY_MS;
+    const struct program *ended;
 
     snprintf(on, sizeof(on), "%s:8:1GiB", node);
     snprintf(owner, sizeof(owner), "%u", (unsigned)getuid());
-    for (size_t i = 0; words[i] != NULL; i++)
-        all[count++] = words[i];
-    for (size_t i = 0; options[i] != NULL; i++)
-        all[count++] = options[i];
-    CHECK(count < WORDS_MAX);
-    return ask_ctl(all, answer);
+    snprintf(request, sizeof(request), "--request-id=dev-%s", job);
+    while (ask_ctl(words, answer) != 0) {
+        if ((ended = first_ended()) != NULL)
+            return fail_ended(ended);
+        if (dev_now_ms() > until)
+            return fail_with("a job is not taken:", answer);
+        (void)poll(NULL, 0, LOOK_MS);
+    }
+    return 0;
 }
 
 static size_t lines_of(const char *text)
@@ -321,14 +348,19 @@ static void tell_all(char answer[ANSWER_BYTES])
     printf("\nNext, in another terminal:\n");
     if (path == NULL || strstr(path, dev->programs) == NULL)
         printf("  export PATH=\"%s:$PATH\"\n", dev->programs);
-    printf("  export CKPT_ENDPOINTS=%s\n"
+    printf("  export CKPT_ENDPOINTS=%s%s\n"
            "  ckptctl status\n"
            "  ckptctl hint count-a --wait\n"
            "  ckptctl checkpoints\n"
            "  ckptctl explain count-a\n"
-           "  kill -9 %d; ckptctl jobs   # the leader dies, the next one answers\n\n"
-           "Ctrl-C ends all of it and removes the folder.\n",
-           dev->endpoints, (int)program_named(leader)->pid);
+           "  kill -9 %d; ckptctl jobs   # the leader dies, the next one answers\n\n",
+           dev->endpoints, dev->other_tls ? "; unset CKPT_CA CKPT_CERT CKPT_KEY" : "",
+           (int)program_named(leader)->pid);
+    printf("A job of your own there (instead of sleep 60):\n"
+           "  ckpt-run register --alloc mine --tenant dev --project dev --socket %s/%s.sock &&\n"
+           "      ckpt-run --alloc mine --socket %s/%s.sock --work-dir %s/work-mine -- sleep 60\n\n"
+           "Ctrl-C ends all of it, such jobs as well, and removes the folder.\n",
+           dev->folder, dev_node_names[0], dev->folder, dev_node_names[0], dev->folder);
     fflush(stdout);
 }
 
@@ -388,7 +420,7 @@ int dev_stage(struct dev *dev)
         agent_start(dev_node_names[i]);
     for (size_t i = 0; i < DEV_NODES; i++)
         if (register_job(dev_node_names[i], answer) != 0)
-            return fail_with("a job is not taken:", answer);
+            return EXIT_FAILURE;
     for (size_t i = 0; i < DEV_NODES; i++)
         job_start(dev_node_names[i]);
     if (wait_for_jobs(answer) != 0)

@@ -90,7 +90,7 @@ static void the_matrix_is_what_the_readme_says(void **state)
         {"/ckpt.v1.BrokerService/GetRestartPoint", "astou"},
         {"/ckpt.v1.BrokerService/RegisterAllocation", "sto"},
         {"/ckpt.v1.BrokerService/RegisterOwnAllocation", "a"},
-        {"/ckpt.v1.BrokerService/Watch", "sou"},
+        {"/ckpt.v1.BrokerService/Watch", "stou"},
         {"/ckpt.v1.OperatorService/Status", "rsou"},
         {"/ckpt.v1.OperatorService/GetPolicy", "stou"},
         {"/ckpt.v1.OperatorService/ListTargets", "stou"},
@@ -102,7 +102,7 @@ static void the_matrix_is_what_the_readme_says(void **state)
         {"/ckpt.v1.OperatorService/ListTenants", "sou"},
         {"/ckpt.v1.OperatorService/PutTenant", "o"},
         {"/ckpt.v1.OperatorService/GetCalibration", "sou"},
-        {"/ckpt.v1.OperatorService/ListNodes", "sou"},
+        {"/ckpt.v1.OperatorService/ListNodes", "stou"},
         {"/ckpt.v1.OperatorService/GetNode", "sou"},
         {"/ckpt.v1.OperatorService/MarkNodeOff", "so"},
         {"/ckpt.v1.OperatorService/DrainNode", "o"},
@@ -216,10 +216,12 @@ static void a_scheduler_of_a_tenant_names_it_in_what_it_asks(void **state)
 {
     static char physics[] = "physics", biology[] = "biology";
     const struct method as_spec = {.scope = SCOPE_SPEC}, as_tenant = {.scope = SCOPE_TENANT};
+    const struct method as_account = {.scope = SCOPE_ACCOUNT};
     const struct rpc_peer narrow = peer_of("ckpt://demo/scheduler/slurm/physics");
     const struct rpc_peer wide = peer_of("ckpt://demo/scheduler/slurm");
     Ckpt__V1__RegisterAllocationRequest asked = CKPT__V1__REGISTER_ALLOCATION_REQUEST__INIT;
     Ckpt__V1__ListAllocationsRequest list = CKPT__V1__LIST_ALLOCATIONS_REQUEST__INIT;
+    Ckpt__V1__GetLossesRequest losses = CKPT__V1__GET_LOSSES_REQUEST__INIT;
     Ckpt__V1__AllocationSpec spec = CKPT__V1__ALLOCATION_SPEC__INIT;
     char text[512];
 
@@ -239,6 +241,11 @@ static void a_scheduler_of_a_tenant_names_it_in_what_it_asks(void **state)
     assert_false(scope_may_ask(&as_tenant, &narrow, &list.base, text, sizeof(text)));
     list.tenant = physics;
     assert_true(scope_may_ask(&as_tenant, &narrow, &list.base, text, sizeof(text)));
+    assert_false(scope_may_ask(&as_account, &narrow, &losses.base, text, sizeof(text)));
+    losses.tenant = biology;
+    assert_false(scope_may_ask(&as_account, &narrow, &losses.base, text, sizeof(text)));
+    losses.tenant = physics;
+    assert_true(scope_may_ask(&as_account, &narrow, &losses.base, text, sizeof(text)));
     assert_false(may("ckpt://demo/scheduler/slurm/physics",
                      "/ckpt.v1.BrokerService/RequestPreemption", text));
     assert_contains(text, "for the jobs of tenant physics alone");

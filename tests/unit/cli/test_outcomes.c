@@ -212,6 +212,11 @@ static void a_read_without_quorum_says_so_and_not_timeout(void **state)
     assert_int_equal(harness_run(&h, "--endpoints a:1,b:1 jobs"), CLI_NO_LEADER);
     assert_contains(h.error, "no leader, no quorum (1 of 2 members answer)");
     assert_contains(h.error, "try: ckptctl status");
+    status.voter_count = 3; /* two of them hear each other: nothing is to be started */
+    status.reachable_count = 2;
+    harness_answer(&h, "b:1", "OperatorService/Status", RPC_OK, NULL, &status.base);
+    assert_int_equal(harness_run(&h, "--endpoints a:1,b:1 jobs"), CLI_NO_LEADER);
+    assert_contains(h.error, "no leader, an election is under way (2 of 2 members answer)");
     status.quorum = true;
     status.leader_id = 1;
     assert_int_equal(harness_run(&h, "--endpoints a:1,b:1 jobs"), CLI_TIMEOUT);

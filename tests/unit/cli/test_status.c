@@ -235,6 +235,35 @@ static void an_election_is_named_as_such(void **state)
     harness_close(&c.h);
 }
 
+/* As after a start of all members: nobody has led yet, and none has to be started. */
+static void a_majority_that_has_not_elected_yet_is_no_lost_quorum(void **state)
+{
+    static char founding[] = "founding";
+    struct cluster c;
+
+    (void)state;
+    cluster_init(&c);
+    for (size_t i = 0; i < 3; i++) {
+        c.status[i].quorum = false;
+        c.status[i].leader_id = 0;
+        c.status[i].last_commit_age_ms = UINT64_MAX;
+        member_answers(&c, i);
+    }
+    assert_int_equal(harness_run(&c.h, ENDPOINTS "status"), CLI_NO_LEADER);
+    assert_contains(c.h.out, "NO LEADER (an election is under way)");
+    assert_lacks(c.h.out, "NO QUORUM");
+    for (size_t i = 0; i < 3; i++) {
+        c.status[i].role = founding;
+        c.status[i].voter_count = 0;
+        c.status[i].reachable_count = 0;
+        member_answers(&c, i);
+    }
+    assert_int_equal(harness_run(&c.h, ENDPOINTS "status"), CLI_NO_LEADER);
+    assert_contains(c.h.out, "NOT FOUNDED YET (3 members answer)");
+    assert_lacks(c.h.out, " of 0");
+    harness_close(&c.h);
+}
+
 /* An old leader that was cut off still believes in itself: the member with a quorum is believed. */
 static void the_member_with_a_quorum_is_believed(void **state)
 {
@@ -412,6 +441,7 @@ int main(void)
         cmocka_unit_test(what_only_a_follower_knows_of_itself_is_told_too),
         cmocka_unit_test(any_single_member_answers_without_a_quorum),
         cmocka_unit_test(an_election_is_named_as_such),
+        cmocka_unit_test(a_majority_that_has_not_elected_yet_is_no_lost_quorum),
         cmocka_unit_test(a_member_that_does_not_answer_is_named_with_the_reason),
         cmocka_unit_test(the_member_with_a_quorum_is_believed),
         cmocka_unit_test(members_beyond_the_given_endpoint_are_found),

@@ -32,6 +32,15 @@ static const Ckpt__V1__ListAllocationsReply *three_jobs(void)
     return &reply;
 }
 
+static size_t lines_of(const char *text)
+{
+    size_t count = 0;
+
+    for (; *text != '\0'; text++)
+        count += *text == '\n';
+    return count;
+}
+
 static void the_heaviest_come_first_with_value_and_cost(void **state)
 {
     Ckpt__V1__ExplainReply explain = CKPT__V1__EXPLAIN_REPLY__INIT;
@@ -58,6 +67,9 @@ static void the_heaviest_come_first_with_value_and_cost(void **state)
     assert_contains(h.error, "1 more jobs run");
     assert_int_equal(harness_run(&h, "top -o json"), CLI_OK);
     assert_contains(h.out, "\"value_gpu_ms\": 5000000");
+    assert_int_equal(harness_run(&h, "top -o jsonl -q"), CLI_OK);
+    assert_int_equal(lines_of(h.out), 3); /* an item each */
+    assert_contains(h.out, "\n{\"version\":1,\"top\":{\"allocation_id\":\"middle\"");
     assert_int_equal(harness_run(&h, "top -o name -q"), CLI_OK);
     assert_string_equal(h.out, "large\nmiddle\nsmall\n");
     harness_close(&h);

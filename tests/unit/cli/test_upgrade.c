@@ -122,6 +122,11 @@ static void the_status_names_who_is_behind_and_what_comes(void **state)
     assert_contains(scene.h.out, "\"newest_level\": 2");
     expect_run(CLI_OK, "upgrade status -o name"); /* those behind */
     assert_string_equal(scene.h.out, "n1\n");
+    is_of_build(0, NEW, 0);
+    members_answer();
+    expect_run(CLI_OK, "upgrade status -o name");
+    assert_string_equal(scene.h.out, "");
+    assert_contains(scene.h.error, "no member is behind");
 }
 
 static void the_plan_has_the_leader_last_and_finalize_after_it(void **state)
