@@ -1,10 +1,11 @@
 /* The folder of a job without a cluster: its checkpoints, their notes, and its one writer.
  *
  * Flow     alone_folder_lock() by ckpt-run for its life, and alone_folder_claim();
- *          alone_folder_read() once for each life of the agent below it; alone_note_write() beside
- *          each checkpoint that was verified, or found damaged.
+ *          alone_folder_read() and alone_folder_tidy() once for each life of the agent below it;
+ *          alone_note_write() beside each checkpoint that was verified, or found damaged.
  *
- *              {folder}/.ckpt-run.lock      locked by the ckpt-run that writes here
+ *              {folder}/.ckpt-run.lock      locked by the ckpt-run that writes here: its pid,
+ *                                           and where it has that number (alone_place.h)
  *              {folder}/.ckpt-run.line      the program's folder and command
  *              {folder}/.ckpt-run.program   its process (alone_program.h)
  *              {folder}/standalone/checkpoints/{id}/part-0000/   as of a job of a cluster
