@@ -224,15 +224,15 @@ class Run:
             thread.join()
 
     def next(self, queue):
-        """The next program, or None. One after the other is let in of those that wait, so that each is seen in the crowd before the next."""
-        with self.door if queue and waits(queue[0]) else contextlib.nullcontext():
-            while queue and waits(queue[0]) and self.crowd.is_full() and not stopping.is_set():
-                time.sleep(CROWD_SAMPLE_S)
-            with lock:
-                program = queue.pop(0) if queue else None
-            if program is not None and waits(program):
-                time.sleep(BEGIN_S)
-            return program
+        """The next program, or None. One after the other is let in of those that wait, so that each is seen in the crowd when the next is."""
+        with lock:
+            program = queue.pop(0) if queue else None
+        if program is not None and waits(program):
+            with self.door:
+                time.sleep(BEGIN_S)  # the one before has begun by now
+                while self.crowd.is_full() and not stopping.is_set():
+                    time.sleep(CROWD_SAMPLE_S)
+        return program
 
     def take(self, queue, at_once):
         while (program := self.next(queue)) is not None:

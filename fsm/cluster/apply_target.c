@@ -179,8 +179,10 @@ static enum fsm_status target_pool_check(const struct fsm *fsm, const struct tar
     bool of_pool = spec->pool == CKPT__V1__POOL__POOL_SENSITIVE;
 
     CHECK(spec->target_id != NULL);
+    /* of a target that named none only jobs that keep to none have taken anything */
     if (target != NULL &&
-        (!of_pool || strcmp(spec->jurisdiction, target->view.jurisdiction) != 0)) {
+        (!of_pool || (target->view.jurisdiction[0] != '\0' &&
+                      strcmp(spec->jurisdiction, target->view.jurisdiction) != 0))) {
         outcome->current = fsm_pool_users(fsm, target, true);
         if (outcome->current > 0)
             return FSM_POOL_NEEDED;
@@ -213,6 +215,10 @@ enum fsm_status fsm_apply_put_target(struct fsm *fsm, const fsm_command *command
         target_fill(&spec, target, put->zeros);
     else
         target_defaults(fsm, &spec, put->zeros);
+    if (fsm_level(fsm) < 2 && (put->zeros >> JURISDICTION & 1) != 0) {
+        outcome->subject = "zeros"; /* unknown to members of the release before */
+        return FSM_INVALID_ARGUMENT;
+    }
     status = target_pool_check(fsm, target, &spec, outcome);
     if (status != FSM_OK)
         return status;

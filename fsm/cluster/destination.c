@@ -9,6 +9,14 @@
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
 
+bool fsm_pool_assured(Ckpt__V1__Assured encrypted, Ckpt__V1__Assured hot_only)
+{
+    CHECK((unsigned)encrypted <= CKPT__V1__ASSURED__ASSURED_YES);
+    CHECK((unsigned)hot_only <= CKPT__V1__ASSURED__ASSURED_YES);
+    return encrypted == CKPT__V1__ASSURED__ASSURED_YES &&
+           hot_only == CKPT__V1__ASSURED__ASSURED_YES;
+}
+
 /* N-003: what a sensitive job writes lies in its pool and its jurisdiction, and follows no node, no
  * operator and no outage out of them. */
 bool fsm_pool_takes(const struct target *target, const char *jurisdiction)
@@ -23,20 +31,26 @@ static bool pool_takes(const struct target *target, const struct fsm_allocation 
     return !allocation->sensitive || fsm_pool_takes(target, allocation->jurisdiction);
 }
 
-/* The oldest of the pool that is in use, beside that one. By slot, so that all members choose the
- * same one. */
+/* The oldest of the pool that is in use, beside that one; an assured one goes before, and none is
+ * assured below level 2. By slot, so that all members choose the same one. */
 const struct target *fsm_target_sensitive(const struct fsm *fsm, const struct target *beside,
                                           const char *jurisdiction)
 {
+    const struct target *oldest = NULL;
+
     CHECK(fsm->targets.used <= FSM_TARGETS_MAX);
     for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
         const struct target *target = target_find_slot(fsm, slot);
 
-        if (target != NULL && target != beside && !target->removed && !target->view.draining &&
-            fsm_pool_takes(target, jurisdiction))
+        if (target == NULL || target == beside || target->removed || target->view.draining ||
+            !fsm_pool_takes(target, jurisdiction))
+            continue;
+        if (fsm_pool_assured(target->view.encrypted, target->view.hot_only))
             return target;
+        if (oldest == NULL)
+            oldest = target;
     }
-    return NULL;
+    return oldest;
 }
 
 /* Nothing is asked of the nodes where no target has a domain, which is the usual case. */

@@ -51,15 +51,15 @@ void fsm_failover_arm(struct fsm *fsm, struct target *target)
     fsm_timer_set(&fsm->timers, &target->timer, target->failover_at_ms);
 }
 
-/* What is of a sensitive job waits on, unless the other target is of its pool. */
+/* Those of a sensitive job wait on, unless the other target is of its pool and its jurisdiction. */
 static bool failover_takes(const struct fsm *fsm, const struct target *target,
                            const struct checkpoint *checkpoint)
 {
     const struct target *other = failover_other(fsm, target);
+    const struct allocation *job = allocation_at(fsm, checkpoint->view.allocation_slot);
 
     CHECK(other != NULL);
-    return !allocation_at(fsm, checkpoint->view.allocation_slot)->view.sensitive ||
-           other->view.pool == CKPT__V1__POOL__POOL_SENSITIVE;
+    return !job->view.sensitive || fsm_pool_takes(other, job->view.jurisdiction);
 }
 
 /* Those that wait, collected first: each leaves the list when it begins again elsewhere. */

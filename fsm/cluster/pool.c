@@ -16,12 +16,6 @@ static bool target_is_of_pool(const struct target *target)
     return target->view.pool == CKPT__V1__POOL__POOL_SENSITIVE;
 }
 
-bool fsm_pool_assured(Ckpt__V1__Assured encrypted, Ckpt__V1__Assured hot_only)
-{
-    return encrypted == CKPT__V1__ASSURED__ASSURED_YES &&
-           hot_only == CKPT__V1__ASSURED__ASSURED_YES;
-}
-
 /* Something of it may lie at its target, or is about to. */
 static bool checkpoint_lies(const struct checkpoint *checkpoint)
 {

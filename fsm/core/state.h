@@ -271,6 +271,7 @@ struct fsm {
     struct fsm_calibration calibration; /* as of calibration_at_ms */
     uint64_t calibration_at_ms;
     uint64_t hazard_sum_e12; /* of allocations that compute */
+    uint32_t next_set_count; /* of allocations with a next set of nodes: scale.c */
     uint64_t member_id_max;  /* of all that ever were */
     uint64_t members_index;  /* of the log, when they changed last or were restored */
     struct blocks *blocks;   /* the memory of records; heap: struct fsm may move */

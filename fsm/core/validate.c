@@ -253,8 +253,8 @@ static void check_zeros(uint64_t zeros, uint64_t allowed, struct fsm_outcome *ou
 
 enum {
     UPDATE_ZEROS = 1 << 4 | 1 << 5,
-    TARGET_ZEROS =
-        1 << 5 | 1 << 6 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 13 | 1 << 15 | 1 << 18
+    TARGET_ZEROS = 1 << 5 | 1 << 6 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 13 | 1 << 15 |
+                   1 << 18 | 1 << 21
 };
 
 static enum fsm_status validate_update(const fsm_command *command, struct fsm_outcome *outcome)

@@ -26,12 +26,12 @@ static enum fsm_status share_check(const struct fsm *fsm, const fsm_share_messag
     CHECK(message->node_id != NULL);
     if (holder->sensitive && message->borrowed)
         return FSM_NODE_BORROWED;
-    if (node == NULL)
+    if (node == NULL || (holder->job != NULL && holder->job->assigned &&
+                         fsm_allocation_part(holder->job, node->view.slot) != NULL))
         return FSM_OK;
-    if (fsm_node_refusal(&node->view) != FSM_OK &&
-        (holder->job == NULL || fsm_allocation_part(holder->job, node->view.slot) == NULL))
+    if (fsm_node_refusal(&node->view) != FSM_OK)
         return fsm_node_refusal(&node->view);
-    return fsm_node_is_shared(node, holder) ? FSM_NODE_SHARED : FSM_OK;
+    return fsm_node_is_shared(fsm, node, holder) ? FSM_NODE_SHARED : FSM_OK;
 }
 
 /* Room for the nodes that are named for the first time, and none of the others draining, but for
@@ -237,7 +237,9 @@ enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
 
     CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_REGISTER_ALLOCATION);
     CHECK(outcome != NULL);
-    status = register_check(fsm, spec, target, jurisdiction, outcome);
+    status = fsm_continue_ask(fsm, spec);
+    if (status == FSM_OK)
+        status = register_check(fsm, spec, target, jurisdiction, outcome);
     if (status == FSM_OK)
         status = fsm_continue_check(fsm, spec, &point, outcome);
     if (status != FSM_OK)

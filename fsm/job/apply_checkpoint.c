@@ -124,8 +124,10 @@ static bool decision_may_move(const struct fsm *fsm, const struct fsm_allocation
                               const Ckpt__Log__V1__Decision *decision)
 {
     const struct node *spare = node_find(fsm, decision->spare_node_id);
+    const struct holder holder = {view->sensitive, allocation_at(fsm, view->slot), NULL};
 
     return spare != NULL && !fsm_move_too_soon(fsm, view) &&
+           !fsm_node_is_shared(fsm, spare, &holder) &&
            spare->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY &&
            spare->view.allocation_count == 0 && fsm_platform_may_move(fsm, view, &spare->view) &&
            fsm_domain_allows(fsm, view, &spare->view) && !view->sensitive &&

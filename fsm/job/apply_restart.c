@@ -123,7 +123,7 @@ static enum fsm_status restart_nodes_check(struct fsm *fsm, const struct allocat
             outcome->subject = node->view.id;
             return fsm_node_refusal(&node->view);
         }
-        if (node != NULL && fsm_level(fsm) >= 2 && fsm_node_is_shared(node, &holder)) {
+        if (node != NULL && fsm_level(fsm) >= 2 && fsm_node_is_shared(fsm, node, &holder)) {
             outcome->subject = node->view.id;
             return FSM_NODE_SHARED;
         }

@@ -99,6 +99,16 @@ static uint32_t continue_unended(const struct fsm *fsm, const struct allocation 
     return UINT32_MAX;
 }
 
+enum fsm_status fsm_continue_ask(const struct fsm *fsm, const Ckpt__V1__AllocationSpec *spec)
+{
+    const struct allocation *old = allocation_find(fsm, spec->continues);
+
+    CHECK(spec->continues != NULL);
+    return fsm_level(fsm) < 2 || old == NULL || continue_alike(&old->view, spec)
+               ? FSM_OK
+               : FSM_CONTINUES_OTHERS;
+}
+
 enum fsm_status fsm_continue_check(const struct fsm *fsm, const Ckpt__V1__AllocationSpec *spec,
                                    const struct fsm_checkpoint **ret_point,
                                    struct fsm_outcome *outcome)

@@ -333,6 +333,8 @@ bool fsm_allocation_continued(const struct allocation *allocation);
 /* continues.c. check: whether a job that is to be registered may go on from the one that it names;
  * point: what it begins from, NULL: it names none. take: that has been registered, and gets what
  * was checked. */
+/* ask: the other job is the caller's at all; comes before everything that tells how that one is. */
+enum fsm_status fsm_continue_ask(const struct fsm *fsm, const Ckpt__V1__AllocationSpec *spec);
 enum fsm_status fsm_continue_check(const struct fsm *fsm, const Ckpt__V1__AllocationSpec *spec,
                                    const struct fsm_checkpoint **ret_point,
                                    struct fsm_outcome *outcome);
@@ -400,13 +402,14 @@ void fsm_writes_excused(struct target *target, uint32_t count);
 const char *fsm_writes_broken(const struct target *target);
 
 /* alone.c: whose nodes are asked for. job: NULL: a new one. before: the stopped one that it
- * continues; NULL: none. shared: another one is on the node, or may run there still, and one of the
- * two is sensitive. */
+ * continues; NULL: none. shared: another one is on the node, will be, or may run there still, and
+ * one of the two is sensitive. */
 struct holder {
     bool sensitive;
     const struct allocation *job, *before;
 };
-bool fsm_node_is_shared(const struct node *node, const struct holder *holder);
+bool fsm_node_is_shared(const struct fsm *fsm, const struct node *node,
+                        const struct holder *holder);
 
 /* apply_allocation.c: what a request says of its nodes. check: there is room for those that are
  * named for the first time. fill: makes these. take: they are the job's then. */

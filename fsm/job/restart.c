@@ -179,7 +179,7 @@ enum fsm_status fsm_restart_node_status(const struct fsm *fsm, const struct fsm_
         return fsm_node_refusal(node);
     if (node->state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY)
         return FSM_NODE_DOWN;
-    if (fsm_node_is_shared(node_at(fsm, node->slot), &holder))
+    if (fsm_node_is_shared(fsm, node_at(fsm, node->slot), &holder))
         return FSM_NODE_SHARED;
     if (restart_left(fsm, view, node, now_ms))
         return FSM_NODE_LEFT;

@@ -59,6 +59,7 @@ void fsm_scale_set_next(struct fsm *fsm, struct allocation *allocation,
     CHECK(allocation->view.next_count == 0);
     allocation->view.next = take_next;
     allocation->view.next_count = count;
+    fsm->next_set_count++;
     for (uint32_t i = 0; i < count; i++)
         fsm_node_refer(fsm, take_next[i].node_slot);
     scale_count_joining(fsm, allocation, 1);
@@ -73,6 +74,8 @@ static const struct fsm_node_share *scale_take_next(struct fsm *fsm, struct allo
 
     CHECK(allocation->view.id != NULL);
     scale_count_joining(fsm, allocation, -1);
+    CHECK(fsm->next_set_count > 0);
+    fsm->next_set_count--;
     allocation->view.next = NULL;
     allocation->view.next_count = 0;
     for (uint32_t i = 0; i < count; i++)

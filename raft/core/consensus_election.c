@@ -112,12 +112,14 @@ static void became_leader(struct consensus *consensus)
 }
 
 /* The state of a member that led is as old as the last word of a majority, and not as what another
- * leader had told it before. */
+ * leader had told it before. It is noted while it leads: the message that deposes a leader is a
+ * word as well, of somebody who knows more. */
 static void age_keep(struct consensus *consensus)
 {
     uint64_t age_ms = core_quorum_age_ms(consensus), now_ms = core_now_ms(consensus);
 
-    if (age_ms < now_ms && core_applied_own(consensus, consensus->role_term))
+    if (core_is_leader(consensus) && age_ms < now_ms &&
+        core_applied_own(consensus, consensus->raft.current_term))
         safety_led_until(&consensus->safety, now_ms - age_ms);
 }
 
@@ -131,8 +133,6 @@ static bool role_settle(struct consensus *consensus)
 
     if (role == consensus->role && term == consensus->role_term && leader == consensus->role_leader)
         return false;
-    if (consensus->role == CONSENSUS_LEADER && role != CONSENSUS_LEADER)
-        age_keep(consensus);
     consensus->role = role;
     consensus->role_term = term;
     consensus->role_leader = leader;
@@ -345,6 +345,7 @@ void core_tick(void *data)
     consensus->tick_stalled = stalled;
     consensus->config.clock->timer_start(consensus->tick_timer, tick_us(consensus));
     core_enter(consensus);
+    age_keep(consensus);
     transport_tick(&consensus->transport);
     transfer_tick(&consensus->transfer);
     if (now - consensus->space_checked_us >= UINT64_C(1000) * CORE_SPACE_CHECK_MS) {

@@ -178,6 +178,19 @@ def timed(cluster, within_s, *arguments, **options):
     return best
 
 
+def longer(cluster, within_s, usual, command, **options):
+    """(seconds, result): so much longer than the usual command just before it takes a command, of the first try within that time, else the shortest. What else
+    the machine runs slows both."""
+    best = None
+    for _ in range(TRIES):
+        if best is not None and best[0] < within_s:
+            break
+        usual_s = timed(cluster, 60, *usual, endpoints=",".join(m.api for m in cluster.members if m.api not in options["endpoints"].split(",")[0]))[0]
+        took_s, result = timed(cluster, 60, *command, **options)
+        best = (took_s - usual_s, result) if best is None or took_s - usual_s < best[0] else best
+    return best
+
+
 def a_hung_member_and_a_lost_quorum_cost_an_operator_no_seconds():
     """The answer names who did not answer; without a quorum reads say so at once, and what may be stale is read with --stale."""
     with Cluster() as cluster:
@@ -185,12 +198,11 @@ def a_hung_member_and_a_lost_quorum_cost_an_operator_no_seconds():
         cluster.register("a1", [("n", 1, 1 << 20)])
         leader = cluster.wait_leader()
         hung, other = [m for m in cluster.members if m is not leader]
-        usual, _ = timed(cluster, 0, "status")  # on this machine, beside what else it runs now
         hung.kill(signal.SIGSTOP)
         hung_first = ",".join(m.api for m in (hung, leader, other))
         for options in ((), ("--timeout", "4s")):
-            took, result = timed(cluster, usual + 0.18, "status", *options, endpoints=hung_first)
-            assert result.returncode == 0 and took < usual + 0.18, (took, usual, options, result)
+            took, result = longer(cluster, 0.18, ("policy", "get"), ("status", *options), endpoints=hung_first)
+            assert result.returncode == 0 and took < 0.18, (took, options, result)
             assert f"{hung.name} does not answer at {hung.api}: no answer" in result.stderr and re.search(rf"{hung.name} .*(no answer|unreachable)", result.stdout), result  # unreachable: after 3 s
         for command in ("jobs", "nodes", "targets", "events"):
             took, result = timed(cluster, 0.7, command, endpoints=hung_first)

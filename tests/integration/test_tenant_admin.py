@@ -58,7 +58,7 @@ def no_measure_of_a_sensitive_job_is_told_to_who_runs_the_cluster():
         vault = cluster.dir / "vault"
         vault.mkdir()
         vault.chmod(0o1777)
-        cluster.ctl("target", "put", "vault", "--prefix", str(vault), "--write", "1GB/s", "--pool", "sensitive")
+        cluster.ctl("target", "put", "vault", "--prefix", str(vault), "--write", "1GB/s", "--pool", "sensitive", "--encrypted", "yes", "--hot-only", "yes")
         for name, sensitive in (("open", False), ("secret", True)):
             cluster.register(name, [("a", 1, MIB)], owner=ALICE.pw_name, sensitive=sensitive)
             run = cluster.run_as(ALICE, name, "bash", "-c", SAVES)

@@ -160,13 +160,13 @@ def schedulers_see_what_a_placement_costs():
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         cluster.register("plain", [("a", 1, 12 * 10**9)], preemption_class=3, write_bytes_per_s=200 * 10**6)  # one minute
-        cluster.ctl("target", "put", "scratch", "--pool", "sensitive")
-        cluster.register("secret", [("a", 1, MIB)], preemption_class=3, sensitive=True)
+        cluster.ctl("target", "put", "scratch", "--pool", "sensitive", "--encrypted", "yes", "--hot-only", "yes")
+        cluster.register("secret", [("s", 1, MIB)], preemption_class=3, sensitive=True)
         cluster.register("none", [("a", 1, MIB)], preemption_class=3, strategy=common_pb2.STRATEGY_NONE)
         kinds = {"ml": common_pb2.VCLUSTER_KIND_ML, "service": common_pb2.VCLUSTER_KIND_SERVICE,
                  "vault": common_pb2.VCLUSTER_KIND_SENSITIVE, "desk": common_pb2.VCLUSTER_KIND_INTERACTIVE}
         for name, kind in kinds.items():
-            cluster.register(name, [("a", 1, MIB)], preemption_class=3, vcluster_kind=kind)
+            cluster.register(name, [("v" if name == "vault" else "a", 1, MIB)], preemption_class=3, vcluster_kind=kind)
 
         def hints_now():
             return {h.allocation_id: h for h in cluster.client.broker("GetPlacementHints", broker_pb2.GetPlacementHintsRequest()).hints}

@@ -18,7 +18,9 @@ void alone_place_own(struct alone_place *ret_place)
     struct stat status;
 
     *ret_place = (struct alone_place){0};
-    (void)gethostname(ret_place->host, sizeof(ret_place->host) - 1);
+    if (gethostname(ret_place->host, sizeof(ret_place->host) - 1) != 0 ||
+        ret_place->host[0] == '\0')
+        ret_place->host[0] = '-'; /* a note has one */
     platform_boot_id(ret_place->boot_id, sizeof(ret_place->boot_id));
     if (strcmp(ret_place->boot_id, BOOT_UNKNOWN) == 0)
         ret_place->boot_id[0] = '\0';

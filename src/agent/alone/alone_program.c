@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,7 +22,6 @@ _Static_assert(NOTE_BYTES % NOTE_STEP_BYTES == 0 &&
 struct note {
     struct alone_program program;
     struct alone_place place;
-    bool first; /* its ckpt-run was the first process of its PID namespace */
 };
 
 static const char *note_path(const char *folder, char path[PATH_BYTES])
@@ -30,11 +30,37 @@ static const char *note_path(const char *folder, char path[PATH_BYTES])
     return path;
 }
 
+/* ---- the lock ---- */
+
+int alone_program_hold(const char *folder)
+{
+    char path[PATH_BYTES];
+    int fd = open(note_path(folder, path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* Where the file system knows no such lock, nothing is known. */
+static bool note_is_held(const char *folder)
+{
+    char path[PATH_BYTES];
+    int fd = open(note_path(folder, path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    bool held = fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0;
+
+    if (fd >= 0)
+        close(fd);
+    return held;
+}
+
 /* ---- the text ---- */
 
 static struct note note_of(const struct alone_program *program)
 {
-    struct note note = {.program = *program, .first = getpid() == 1};
+    struct note note = {.program = *program};
 
     alone_place_own(&note.place);
     return note;
@@ -47,9 +73,9 @@ static size_t note_format(const struct note *note, char text[NOTE_BYTES])
     int length;
 
     alone_place_format(&note->place, place);
-    length = snprintf(text, NOTE_BYTES, "pid=%d\nstart=%" PRIu64 "\nhost=%s\nwork=%s\n%sfirst=%d\n",
+    length = snprintf(text, NOTE_BYTES, "pid=%d\nstart=%" PRIu64 "\nhost=%s\nwork=%s\n%s",
                       (int)note->program.pid, note->program.start_ticks, note->place.host,
-                      note->program.work_dir, place, note->first);
+                      note->program.work_dir, place);
     CHECK(length > 0 && length < NOTE_BYTES);
     return (size_t)length;
 }
@@ -70,7 +96,6 @@ static bool note_parse(const char *text, struct note *ret_note)
     snprintf(program->work_dir, PATH_MAX, "%.*s", (int)length, text);
     text += length + (text[length] == '\n');
     alone_place_parse(text, &ret_note->place);
-    ret_note->first = strstr(text, "\nfirst=1\n") != NULL;
     return true;
 }
 
@@ -195,7 +220,7 @@ static bool note_read(const char *folder, struct note *ret_note)
     return note_parse(text, ret_note);
 }
 
-static enum alone_program_state note_judge(const struct note *note)
+static enum alone_program_state note_judge(const char *folder, const struct note *note)
 {
     struct alone_place own;
     struct proc_stat stat;
@@ -205,7 +230,7 @@ static enum alone_program_state note_judge(const struct note *note)
     case ALONE_ELSEWHERE:
         return ALONE_PROGRAM_GONE;
     case ALONE_UNSEEN:
-        return note->first ? ALONE_PROGRAM_GONE : ALONE_PROGRAM_UNSEEN;
+        return note_is_held(folder) ? ALONE_PROGRAM_UNSEEN : ALONE_PROGRAM_GONE;
     case ALONE_HERE:
         break;
     }
@@ -222,7 +247,7 @@ enum alone_program_state alone_program_look(const char *folder, struct alone_pro
 
     if (!note_read(folder, &note))
         return ALONE_PROGRAM_GONE;
-    state = note_judge(&note);
+    state = note_judge(folder, &note);
     if (state != ALONE_PROGRAM_GONE)
         *ret_program = note.program;
     return state;
@@ -240,7 +265,7 @@ void alone_program_clear(const char *folder)
 
     alone_place_own(&own);
     if (!note_read(folder, &note) || alone_place_distance(&note.place, &own) != ALONE_HERE ||
-        note_judge(&note) != ALONE_PROGRAM_GONE)
+        note_judge(folder, &note) != ALONE_PROGRAM_GONE)
         return;
     room = note_room(note.program.work_dir);
     memset(empty, '\n', sizeof(empty));

@@ -7,8 +7,9 @@
  *          both. So the note has its room on the disk before anything is started, and is written in
  *          place: a disk that has become full since takes it all the same. A note that was torn is
  *          one of a program that was never released.
- *          A number of another PID namespace says nothing here. A namespace ends with its first
- *          process: where that was the ckpt-run, the free lock says that all of it has gone.
+ *          A number of another PID namespace says nothing here. The program's keeper holds a lock
+ *          of the note as long as it lives: a free one says that the program has ended, or that
+ *          its container has.
  * Units    start_ticks as in proc.h.
  * Errors   ERR_IO names the note, its length and the next step.
  */
@@ -35,6 +36,10 @@ struct alone_program {
 int alone_program_reserve(const char *folder, const char *work_dir, struct err *err);
 /* Durable when it returns 0. It may wait for the file system. */
 int alone_program_write(const char *folder, const struct alone_program *program, struct err *err);
+
+/* In the program's keeper, before it is released: the descriptor that holds the lock; -1: the file
+ * system knows none, and whoever looks from another PID namespace takes the program for living. */
+int alone_program_hold(const char *folder);
 
 enum alone_program_state {
     ALONE_PROGRAM_GONE, /* or of another machine, or there is no note */

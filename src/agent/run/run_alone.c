@@ -270,6 +270,11 @@ static int program_refuse(const char *work_dir, struct err *err)
                    (int)program.pid, work_dir, goes_on, (int)program.pid);
 }
 
+const char *run_alone_held(void)
+{
+    return job.options == NULL ? NULL : job.folder;
+}
+
 int run_alone_started(pid_t pid, uint64_t start_ticks)
 {
     struct alone_program program = {.pid = pid, .start_ticks = start_ticks};

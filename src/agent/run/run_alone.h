@@ -28,6 +28,8 @@ int run_alone_open(uv_loop_t *loop, struct run_options *options, const char *wor
 /* The application was started, and is held. -1: the folder takes no note of it, so that it must not
  * be released, and that was said. */
 int run_alone_started(pid_t pid, uint64_t start_ticks);
+/* The folder whose note the program's keeper is to hold; NULL: it has a cluster. */
+const char *run_alone_held(void);
 /* True: it was that one. */
 bool run_alone_reaped(pid_t pid, int wait_status);
 /* This program leaves; ended: no application runs on, and the memory by which it was asked is

@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "src/agent/alone/alone_program.h"
 #include "src/agent/durable/end_note.h"
 #include "src/agent/node/proc.h"
 #include "src/base/check.h"
@@ -501,6 +502,8 @@ static void keeper_settle(void)
     CHECK(keeper.signals >= 0);
     keeper.folder = open(keeper.start->work_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     keeper.listening = keeper.folder < 0 ? -1 : listen_here(keeper.folder);
+    if (keeper.start->held_folder != NULL)
+        (void)alone_program_hold(keeper.start->held_folder); /* as long as this process lives */
 }
 
 static int wait_ms(void)

@@ -66,6 +66,7 @@ struct keeper_line {
 
 struct keeper_start {
     const char *work_dir;
+    const char *held_folder; /* of a job without a cluster: alone_program_hold(); NULL: none */
     struct keeper_line line;
     struct keeper_card card; /* pid and start_ticks are filled in */
 };

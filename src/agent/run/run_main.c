@@ -378,6 +378,7 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
                                           .signals = &run.found};
     const struct keeper_start start = {
         .work_dir = run.work_dir,
+        .held_folder = run_alone_held(),
         .line = {run.options.allocation_id, run.options.command, folder, run_input_mark()},
         .card = {.run = ready->run,
                  .started_at_ms = run_wall_ms(),

@@ -127,6 +127,21 @@ static bool watch_tells(struct watch_call *call, const Ckpt__V1__Event *event, b
     return true;
 }
 
+/* Neither the job for which its own was stopped, if that is another tenant's, nor who asked. */
+static void watch_narrow(const struct watch_call *call, const struct fsm *fsm,
+                         Ckpt__V1__Event *copy)
+{
+    static char none[] = "";
+    const struct rpc_peer *peer = rpc_call_peer(call->call);
+
+    CHECK(copy->subject != NULL && copy->caller != NULL);
+    if (copy->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_PREEMPTION &&
+        !scope_sees(peer, fsm_allocation_find(fsm, copy->subject)))
+        copy->subject = none;
+    if (strcmp(copy->caller, peer->identity) != 0)
+        copy->caller = none;
+}
+
 /* Sends what there is and what the buffer takes. true: there is more for the next turn. May free
  * the call. */
 static bool watch_pump(struct watch_call *call)
@@ -159,6 +174,8 @@ static bool watch_pump(struct watch_call *call)
         copy.path = watch_path(fsm, event->checkpoint_id, path);
         if (measures_hidden_from(call->call, fsm_allocation_find(fsm, event->allocation_id)))
             measures_clear_event(&copy);
+        if (call->narrow)
+            watch_narrow(call, fsm, &copy);
         if (!watch_send(call, &copy)) {
             call->blocked = true;
             return false;

@@ -1,7 +1,7 @@
 /* Jobs that people started themselves at the agents of ckptctl dev. See dev.h.
  *
- * Flow     they are found in /proc: a ckpt-run by the socket in its words, what runs below it by
- *          the socket in its environment. They are told to end, and killed a moment later.
+ * Flow     they are found in /proc: a ckpt-run or a keeper by the socket that it was given, and all
+ *          that runs below it. They are told to end, and killed a moment later.
  * Errors   another user's may not be killed: it is named, and stays.
  */
 #include <dirent.h>
@@ -84,28 +84,9 @@ static bool is_ckpt_run(const char *words)
     return strcmp(slash == NULL ? words : slash + 1, "ckpt-run") == 0;
 }
 
-/* Whether it belongs to a job at an agent of this cluster. */
-static bool is_own(const struct dev *dev, pid_t pid, char *text)
+/* The value of an option among the words before "--"; NULL: it is not there. */
+static const char *value_in(const char *words, size_t length, const char *option)
 {
-    char wanted[DEV_FOLDER_BYTES + 32];
-    size_t length = read_text(pid, "cmdline", text);
-
-    snprintf(wanted, sizeof(wanted), "%s/node-", dev->folder);
-    if (is_ckpt_run(text) && memmem(text, length, wanted, strlen(wanted)) != NULL)
-        return true;
-    length = read_text(pid, "environ", text);
-    snprintf(wanted, sizeof(wanted), "CKPT_AGENT_SOCKET=%s/node-", dev->folder);
-    for (const char *at = text; at < text + length; at += strlen(at) + 1)
-        if (strncmp(at, wanted, strlen(wanted)) == 0)
-            return true;
-    return false;
-}
-
-/* The value of --alloc; NULL: this ckpt-run starts no job. */
-static const char *job_in(const char *words, size_t length)
-{
-    static const char option[] = "--alloc";
-
     for (const char *at = words; at < words + length; at += strlen(at) + 1) {
         const char *behind = at + strlen(option);
 
@@ -121,12 +102,47 @@ static const char *job_in(const char *words, size_t length)
     return NULL;
 }
 
+/* A ckpt-run, or its keeper, by the socket that it was given. */
+static bool is_run_here(const struct dev *dev, pid_t pid, char *text)
+{
+    static const char name[] = "CKPT_AGENT_SOCKET=";
+    char wanted[DEV_FOLDER_BYTES + 32];
+    size_t length = read_text(pid, "cmdline", text);
+    const char *socket;
+
+    if (!is_ckpt_run(text))
+        return false;
+    snprintf(wanted, sizeof(wanted), "%s/node-", dev->folder);
+    socket = value_in(text, length, "--socket");
+    if (socket != NULL)
+        return strncmp(socket, wanted, strlen(wanted)) == 0;
+    length = read_text(pid, "environ", text);
+    for (const char *at = text; at < text + length; at += strlen(at) + 1)
+        if (strncmp(at, name, strlen(name)) == 0)
+            return strncmp(at + strlen(name), wanted, strlen(wanted)) == 0;
+    return false;
+}
+
+/* Such a one and all below it, but never a process above this one. */
+static bool is_own(const struct dev *dev, pid_t pid, char *text)
+{
+    for (pid_t above = getpid(); above > 1; above = dev_parent_of(above))
+        if (above == pid)
+            return false;
+    for (int i = 0; i < ANCESTORS_MAX && pid > 1; i++) {
+        if (is_run_here(dev, pid, text))
+            return true;
+        pid = dev_parent_of(pid);
+    }
+    return false;
+}
+
 /* Each job is told of once, by the process that its user sees. */
 static void tell_end(const struct dev *dev, pid_t pid, bool stays, char *text)
 {
     const bool inner = is_own(dev, dev_parent_of(pid), text);
     const size_t length = read_text(pid, "cmdline", text);
-    const char *job = is_ckpt_run(text) ? job_in(text, length) : NULL;
+    const char *job = is_ckpt_run(text) ? value_in(text, length, "--alloc") : NULL;
 
     if (!stays && (inner || job == NULL))
         return;

@@ -168,6 +168,9 @@ static void nobody_is_beside_it(void **unused)
     expect_status(&script, NODE_SHARED, "update k nodes=n3");
     expect_status(&script, NODE_SHARED, "update s nodes=n2");
     expect_ok(&script, "update s nodes=n3,n4");
+    expect_ok(&script, "update j nodes=n1,n5"); /* with its next checkpoint: n5 is as good as its */
+    expect_status(&script, NODE_SHARED, "register t nodes=n5 sensitive");
+    expect_ok(&script, "update k nodes=n2");
     expect_ok(&script, "end s");
     expect_status(&script, NODE_SHARED, "register l nodes=n3"); /* its agent has not said so yet */
     expect_ok(&script, "report n3 terminated s");
@@ -209,6 +212,28 @@ static void its_pool_is_encrypted_and_hot(void **unused)
     script_close(&script);
 }
 
+/* The pool of a release before has nobody's word. */
+static void an_assured_target_goes_before_one_that_is_not(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_open(&script);
+    expect_ok(&script, "init level=1");
+    expect_ok(&script, "put old prefix=/old write=1000 pool=sensitive");
+    expect_ok(&script, "put scratch unsaid keep pool=open");
+    expect_ok(&script, "put other unsaid keep pool=open");
+    expect_ok(&script, "register q nodes=n9 sensitive");
+    expect_status(&script, INVALID_ARGUMENT, "put old unsaid keep zeros=2097152");
+    expect_ok(&script, "policy level=2");
+    expect_status(&script, POOL_UNFIT, "register s nodes=n1 sensitive");
+    expect_ok(&script, "put vault prefix=/vault write=1000 pool=sensitive assured=2");
+    expect_ok(&script, "register s nodes=n1 sensitive");
+    assert_string_equal(target_of(&script, "s"), "vault");
+    expect_ok(&script, "put old unsaid keep assured=2 law=CH"); /* nobody keeps to another one */
+    script_close(&script);
+}
+
 /* N-003: of two targets of the pool it takes those of its jurisdiction, from its first one on. */
 static void it_keeps_to_its_jurisdiction(void **unused)
 {
@@ -227,6 +252,7 @@ static void it_keeps_to_its_jurisdiction(void **unused)
     expect_status(&script, JURISDICTION_REFUSED, "update t target=far");
     expect_status(&script, POOL_NEEDED, "drain_target vault"); /* the other one is no way out */
     expect_status(&script, POOL_NEEDED, "put vault unsaid keep law=US");
+    expect_status(&script, POOL_NEEDED, "put vault unsaid keep zeros=2097152"); /* its law */
     expect_ok(&script, "put near prefix=/near write=1000 pool=sensitive assured=2 law=CH");
     expect_ok(&script, "drain_target vault");
     assert_string_equal(target_of(&script, "t"), "near");
@@ -275,6 +301,7 @@ int main(void)
         cmocka_unit_test(nobody_is_beside_it),
         cmocka_unit_test(nobody_comes_back_beside_it),
         cmocka_unit_test(its_pool_is_encrypted_and_hot),
+        cmocka_unit_test(an_assured_target_goes_before_one_that_is_not),
         cmocka_unit_test(it_keeps_to_its_jurisdiction),
         cmocka_unit_test(the_job_that_continues_it_keeps_to_it_too),
     };
