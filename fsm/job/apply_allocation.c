@@ -191,6 +191,10 @@ static enum fsm_status register_check(struct fsm *fsm, const Ckpt__V1__Allocatio
     status = target_refusal(fsm, target, fsm_spec_sensitive(spec), jurisdiction);
     if (status != FSM_OK)
         return status;
+    if (spec->jurisdiction[0] != '\0' && !fsm_spec_sensitive(spec)) {
+        outcome->subject = "jurisdiction (of sensitive jobs alone)";
+        return FSM_INVALID_ARGUMENT;
+    }
     if (fsm->allocations.used >= FSM_ALLOCATIONS_MAX) {
         outcome->current = fsm->allocations.used;
         outcome->limit = FSM_ALLOCATIONS_MAX;

@@ -245,6 +245,8 @@ static void it_keeps_to_its_jurisdiction(void **unused)
     expect_ok(&script, "put far prefix=/far write=1000 pool=sensitive assured=2 law=US");
     expect_status(&script, JURISDICTION_REFUSED, "register s nodes=n1 sensitive target=far law=CH");
     expect_status(&script, JURISDICTION_REFUSED, "register s nodes=n1 sensitive law=DE");
+    expect_status(&script, INVALID_ARGUMENT,
+                  "register j nodes=n1 law=CH"); /* nobody would keep it */
     expect_ok(&script, "register s nodes=n1 sensitive law=US");
     assert_string_equal(target_of(&script, "s"), "far");
     expect_ok(&script, "register t nodes=n2 sensitive target=vault");
