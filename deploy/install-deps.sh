@@ -41,6 +41,11 @@ install_missing() {
     cleanup() { if [ $made_policy = yes ]; then "${run[@]}" rm -f $policy; fi; }
     trap cleanup EXIT
     "${run[@]}" apt-get -o DPkg::Lock::Timeout=300 update -qq
+    # apt-get installs nothing while an earlier installation, cut short, waits to be finished
+    if [ -n "$(dpkg --audit)" ]; then
+        "${run[@]}" env DEBIAN_FRONTEND=noninteractive dpkg --force-confold --configure -a > /dev/null
+        "${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends --fix-broken > /dev/null
+    fi
     "${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends "${missing[@]}" > /dev/null
 }
 [ ${#missing[@]} -eq 0 ] || install_missing

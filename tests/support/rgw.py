@@ -33,16 +33,6 @@ def free_port():
         return listener.getsockname()[1]
 
 
-def wait_until(what, look, timeout_s=60, every_s=0.05):
-    end = time.monotonic() + timeout_s
-    while time.monotonic() < end:
-        value = look()
-        if value:
-            return value
-        time.sleep(every_s)
-    raise AssertionError(f"{what}: not within {timeout_s} s")
-
-
 class Rgw:
     """memory_mib: of the disk, which is in memory (512 at most); file_gib: instead a disk in a file of so many GiB; below: the folder for all of it;
     sts: gives keys of sessions (wrong keys are then AccessDenied, whatever is wrong with them)."""
@@ -55,6 +45,20 @@ class Rgw:
         self.access, self.secret = ACCESS, SECRET
 
     # ---- start and end ----
+
+    def waits(self, what, look, timeout_s=60, every_s=0.05):
+        """A server that has ended answers no more: its last lines are told at once."""
+        end = time.monotonic() + timeout_s
+        while time.monotonic() < end:
+            value = look()
+            if value:
+                return value
+            for name, process in self.processes.items():
+                if process.poll() is not None:
+                    text = (self.dir / f"{name}.out").read_text(errors="replace")
+                    raise AssertionError(f"{what}: {process.args[0]} has ended with {process.returncode}: {text[-2000:]}")
+            time.sleep(every_s)
+        raise AssertionError(f"{what}: not within {timeout_s} s")
 
     def configure(self):
         d = self.dir
@@ -113,14 +117,14 @@ class Rgw:
         self.tool("ceph-mon", "--mkfs", "-i", "a", "--monmap", str(d / "monmap"), "--keyring", keyring)
         self.daemon("mon", "ceph-mon", "-f", "-i", "a")
         uuid = "99999999-2222-3333-4444-555555555555"
-        wait_until("the monitor answers", lambda: subprocess.run(["ceph", "-c", str(d / "ceph.conf"), "--connect-timeout", "2", "osd", "new", uuid],
+        self.waits("the monitor answers", lambda: subprocess.run(["ceph", "-c", str(d / "ceph.conf"), "--connect-timeout", "2", "osd", "new", uuid],
                                                                  capture_output=True).returncode == 0)
         self.tool("ceph-osd", "-i", "0", "--mkfs", "--osd-uuid", uuid)
         self.tool("ceph", "auth", "import", "-i", keyring)
         self.daemon("osd", "ceph-osd", "-f", "-i", "0")
-        wait_until("the disk is up", lambda: '"up": 1' in self.tool("ceph", "osd", "dump", "--format", "json-pretty"))
+        self.waits("the disk is up", lambda: '"up": 1' in self.tool("ceph", "osd", "dump", "--format", "json-pretty"))
         self.start_gateway(wait=False)
-        wait_until("a user is made", lambda: self.admin("user", "create", "--uid", "tester", "--display-name", "tester", "--access-key", self.access,
+        self.waits("a user is made", lambda: self.admin("user", "create", "--uid", "tester", "--display-name", "tester", "--access-key", self.access,
                                                         "--secret-key", self.secret, check=False))
         self.wait_gateway()
         for bucket in self.buckets:
@@ -144,7 +148,7 @@ class Rgw:
             return False
 
     def wait_gateway(self):
-        wait_until("the gateway answers", self.answers)
+        self.waits("the gateway answers", self.answers)
 
     def __exit__(self, *exc):
         self.close()

@@ -53,8 +53,8 @@ class Swift(rgw.Rgw):
         for kind in ports:
             self.program(kind, f"swift-{kind}-server", str(d / f"{kind}.conf"))
         self.program("proxy", "swift-proxy-server", str(d / "proxy.conf"))
-        rgw.wait_until("Swift answers", lambda: subprocess.run(["/usr/bin/aws", "--endpoint-url", self.endpoint, "s3", "ls"], env=self.environment(),
-                                                               capture_output=True).returncode == 0)
+        self.waits("Swift answers", lambda: subprocess.run(["/usr/bin/aws", "--endpoint-url", self.endpoint, "s3", "ls"], env=self.environment(),
+                                                           capture_output=True).returncode == 0)
         for bucket in self.buckets:
             self.aws("s3", "mb", f"s3://{bucket}")
 
