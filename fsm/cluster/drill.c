@@ -52,6 +52,7 @@ struct drills *fsm_drills_new(void)
 void fsm_drills_free(struct drills *drills)
 {
     CHECK(drills != NULL);
+    CHECK(drills->timer.position == 0); /* out of the heap, which other timers move in */
     for (uint32_t i = 0; i < drills->count; i++)
         fsm_message_free(&drills->items[i]->base);
     free(drills);

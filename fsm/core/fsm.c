@@ -106,9 +106,10 @@ void fsm_free(struct fsm *fsm)
     fsm_bases_free(fsm);
     if (fsm->learned != NULL)
         fsm_message_free(&fsm->learned->base);
-    fsm_drills_free(fsm->drills);
     for (size_t i = 0; i < FSM_PREEMPTIONS_MAX; i++)
         fsm_preemption_free(fsm, fsm->preemptions[i]);
+    fsm_timer_set(&fsm->timers, &fsm->drills->timer, 0);
+    fsm_drills_free(fsm->drills);
     CHECK(fsm->intern_map.count == 0); /* every reference was given back */
     CHECK(fsm->intern_alone_count == 0);
     for (size_t i = 0; i < ARRAY_COUNT(fsm->running_by_class); i++)

@@ -99,6 +99,17 @@ static void check_alone(struct agent_checks *checks, const struct application *a
                             world_agent_name(agent));
 }
 
+/* I68 */
+static void check_beside(struct agent_checks *checks, const struct rank *rank)
+{
+    for (size_t i = 0; i < checks->rank_count; i++) {
+        const struct rank *other = checks->ranks[i];
+
+        if (other != rank && other->agent == rank->agent && other->living != NULL)
+            alone_begins(checks->world, rank->allocation_id, other->allocation_id, rank->agent);
+    }
+}
+
 /* S2-007: the state has said that this job begins from there because a target is away. */
 static bool was_discarded(const struct world *world, const char *job, uint64_t from_id)
 {
@@ -177,6 +188,7 @@ void checks_started(void *data, struct application *application, uint64_t checkp
                         (int)application_process(rank->living)->pid);
     hangs_started(checks->world, id);
     check_alone(checks, application);
+    check_beside(checks, rank);
     rank->living = application;
     rank->told = false;
     rank->group = application_process(application)->pid;

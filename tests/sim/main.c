@@ -67,7 +67,8 @@ struct board {
     uint64_t grown_and_back; /* runs */
     uint64_t turned_away;
     uint64_t nodes_removed, witnessed;
-    uint64_t late, orphans_shown, continued, comebacks, spares, hangs, hangs_told, hang_ends;
+    uint64_t late, orphans_shown, continued, comebacks, spares, hangs, hangs_told, hang_ends,
+        sensitive;
     uint64_t drills, drills_passed, drill_faults, drill_trials;
     uint64_t operated, cluster_pauses, stale_reads, watched, backups, undeleted, removed_by_agents,
         read_again, over_quota, let_go_early, held, forced, unforced_ends, extended, deferred,
@@ -205,6 +206,7 @@ static void report(struct board *board, const struct world *world, uint64_t took
     add(&board->hangs_told, world->counts.hangs_told);
     add(&board->hang_ends, world->counts.hang_ends);
     add(&board->spares, world->counts.spares);
+    add(&board->sensitive, world->counts.sensitive);
     add(&board->held, world->counts.held);
     add(&board->watched, world->counts.watched);
     add(&board->backups, world->counts.backups);
@@ -421,7 +423,7 @@ static void summary(const struct plan *plan, const struct board *board, double w
            ", cluster pauses %" PRIu64 ", drills %" PRIu64 ", passed %" PRIu64 ", faults %" PRIu64
            ", in a calm cluster %" PRIu64 "; commands that save %" PRIu64 ", that have %" PRIu64
            ", told to end %" PRIu64 "; without any member the most in a journal %" PRIu64
-           " B, reports kept %" PRIu64 "\n",
+           " B, reports kept %" PRIu64 ", sensitive jobs registered %" PRIu64 "\n",
            board->operated, board->nodes_removed, board->stale_reads, board->watched,
            board->backups, board->undeleted, board->removed_by_agents, board->over_quota,
            board->let_go_early, board->late, board->orphans_shown, board->continued,
@@ -432,7 +434,8 @@ static void summary(const struct plan *plan, const struct board *board, double w
            board->told_steps, board->barrier_faults, board->stood_still, board->witnessed,
            board->cluster_pauses, board->drills, board->drills_passed, board->drill_faults,
            board->drill_trials, board->commands[COMMAND_BEGAN], board->commands[COMMAND_SAVED],
-           board->commands[COMMAND_TOLD_TO_END], board->journal_bytes, board->kept_reports);
+           board->commands[COMMAND_TOLD_TO_END], board->journal_bytes, board->kept_reports,
+           board->sensitive);
     printf("sum of traces %016" PRIx64 "; ", board->traces);
     printf("most ms until a leader after healing %" PRIu64
            "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 " (elected %" PRIu64
@@ -553,6 +556,17 @@ static bool jobs_hung(const struct board *board, uint64_t runs)
     return floors_hold(floors, ARRAY_COUNT(floors));
 }
 
+/* ... in any runs, when there are many. */
+static bool all_were_drawn(const struct board *board, uint64_t runs)
+{
+    const struct floor floors[] = {
+        {"sensitive jobs registered", board->sensitive, runs / 4},
+        {"runs from a checkpoint", board->restores, runs / 4},
+    };
+
+    return runs < 200 || floors_hold(floors, ARRAY_COUNT(floors));
+}
+
 static bool commands_saved(const struct board *board, uint64_t runs)
 {
     const struct floor floors[] = {
@@ -611,6 +625,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "no run grew by two voters and shrank again\n");
         return 1;
     }
+    if (!plan.expect && !all_were_drawn(board, plan.runs))
+        return 1;
     if ((plan.ranked && !ranks_were_drawn(board)) || (plan.returned && !jobs_came_back(board)) ||
         (plan.hung && !jobs_hung(board, plan.runs)) ||
         (plan.commanded && !commands_saved(board, plan.runs)))

@@ -210,6 +210,7 @@ struct world {
     struct part_checks *parts;
     struct comeback_checks *comebacks;
     struct hang_checks *hangs;
+    uint32_t shared_nodes; /* world_alone.c */
     struct state_dumps *dumps;
     struct destination_checks *destinations;
     struct orphan_checks *orphans;
@@ -246,6 +247,7 @@ struct world {
         uint64_t orphans_shown; /* as often as they were listed */
         uint64_t continued;     /* checkpoints that went over to another job */
         uint64_t hangs, hangs_told, hang_ends; /* of jobs; HUNG; runs that ended for it */
+        uint64_t sensitive;                    /* jobs that were registered */
         uint64_t comebacks, spares; /* restarts by the broker; nodes new to the job in them */
         /* the latter with ranks that have streams; what those were told, faults meanwhile */
         uint64_t met_on_streams, told_steps, barrier_faults;
@@ -673,6 +675,12 @@ bool hangs_there(struct world *world, const char *allocation_id, unsigned agent)
 void hangs_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
 /* Empty, or which job hangs and is to be restarted. */
 const char *hangs_unsettled(struct world *world);
+
+/* world_alone.c: beside sensitive jobs is nobody. */
+void alone_applied(struct world *world, const struct fsm *fsm);
+/* A program of the first job begins on the node, where one of the other lives. */
+void alone_begins(struct world *world, const char *allocation_id, const char *other_id,
+                  unsigned agent);
 
 /* world_shards.c */
 void shards_init(struct world *world);

@@ -478,7 +478,8 @@ static void config_text(struct world *world, char *text, size_t size)
                      "    pool: %s\n%s%s\n",
                      world->targets[i].id, world->targets[i].prefix,
                      UINT64_C(2000000000) + sim_random(sim, 20) * 1000000000, i == 0 ? "yes" : "no",
-                     world->options.readers, world->options.readers, i == 0 ? "sensitive" : "open",
+                     world->options.readers, world->options.readers,
+                     i == 0 ? "sensitive\n    encrypted: yes\n    hot_only: yes" : "open",
                      world->options.domains > 0 ? "    domain: d" : "",
                      world->options.domains == 0 ? ""
                      : i == 0                    ? "0"

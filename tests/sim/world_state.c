@@ -473,6 +473,7 @@ void state_checks_applied(struct world_member *member)
         world->found[job] = fsm_allocation_find(fsm, world->jobs[job].id);
         check_listed(world, fsm, job);
     }
+    alone_applied(world, fsm);
     entries_applied(world, fsm, checks->index);
     grants_leader_applied(member);
 }

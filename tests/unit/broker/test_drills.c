@@ -106,10 +106,10 @@ static int open_scene(void **state)
 static int close_scene(void **state)
 {
     (void)state;
+    fake_stop_serving(scene.fake); /* it tells the duty */
     drills_free(scene.duty);
     uv_run(&scene.loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&scene.loop), 0);
-    fake_stop_serving(scene.fake);
     fake_free(scene.fake);
     return 0;
 }
