@@ -307,6 +307,18 @@ void fsm_scale_ended(struct fsm *fsm, struct allocation *allocation)
                            CKPT__V1__REASON__REASON_NONE);
 }
 
+/* Nobody waits for it: the job hangs, does not answer, or is forced. What is being written is of
+ * parts that end now; what waits for its turn is of those that stay. */
+static void scale_end_writing(struct fsm *fsm, const struct allocation *allocation)
+{
+    struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
+
+    CHECK(allocation->view.id != NULL);
+    if (active != NULL && fsm_checkpoint_writes(active))
+        fsm_checkpoint_end(fsm, active, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_CANCELLED,
+                           CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT);
+}
+
 /* The set changes in one step when the last one has ended: until then the job holds all its nodes
  * (I30), and nobody else may be let in. */
 static void scale_settle(struct fsm *fsm, struct allocation *allocation)
@@ -317,6 +329,7 @@ static void scale_settle(struct fsm *fsm, struct allocation *allocation)
     for (uint32_t i = 0; i < allocation->view.node_count; i++)
         if (allocation->assignments[i].leaving && !allocation->assignments[i].terminated)
             return;
+    scale_end_writing(fsm, allocation); /* of level 1 */
     next = scale_take_next(fsm, allocation);
     allocation->view.leaving = false;
     fsm_scale_now(fsm, allocation, next, count, CKPT__V1__REASON__REASON_NONE);
@@ -365,6 +378,8 @@ void fsm_scale_done(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Re
     CHECK(allocation->view.id != NULL);
     if (view->next_count == 0 || view->leaving)
         return;
+    if (fsm_level(fsm) >= 2)
+        scale_end_writing(fsm, allocation);
     fsm_verify_let_go(fsm, allocation);
     view->leaving = true;
     allocation->leave_reason = (uint8_t)reason;

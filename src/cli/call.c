@@ -371,15 +371,16 @@ enum cli_exit call_read_pages(struct cli *cli, const char *what, const char *met
     return code;
 }
 
-enum cli_exit call_policy(struct cli *cli, const Ckpt__V1__Policy **ret_policy,
+enum cli_exit call_policy(struct cli *cli, bool stale, const Ckpt__V1__Policy **ret_policy,
                           ProtobufCMessage **ret_reply)
 {
     static const Ckpt__V1__Policy none = CKPT__V1__POLICY__INIT;
     Ckpt__V1__GetPolicyRequest request = CKPT__V1__GET_POLICY_REQUEST__INIT;
-    enum cli_exit code =
-        call_read(cli, "get the policy", "OperatorService/GetPolicy", &request.base,
-                  &ckpt__v1__get_policy_reply__descriptor, ret_reply);
+    enum cli_exit code;
 
+    request.stale = stale;
+    code = call_read(cli, "get the policy", "OperatorService/GetPolicy", &request.base,
+                     &ckpt__v1__get_policy_reply__descriptor, ret_reply);
     if (code != CLI_OK)
         return code;
     *ret_policy = ((const Ckpt__V1__GetPolicyReply *)*ret_reply)->policy;

@@ -36,8 +36,8 @@ enum cli_exit call_read_pages(struct cli *cli, const char *what, const char *met
                               ProtobufCMessage *request,
                               const ProtobufCMessageDescriptor *reply_type,
                               const struct call_taker *taker);
-/* The policy; the caller frees *ret_reply, which holds it. */
-enum cli_exit call_policy(struct cli *cli, const Ckpt__V1__Policy **ret_policy,
+/* The policy, with `stale` of any member; the caller frees *ret_reply, which holds it. */
+enum cli_exit call_policy(struct cli *cli, bool stale, const Ckpt__V1__Policy **ret_policy,
                           ProtobufCMessage **ret_reply);
 /* Fills the request's request_id. With --dry-run it prints the request and sets *ret_reply to
  * NULL. */

@@ -251,7 +251,7 @@ enum cli_exit command_policy_get(struct cli *cli)
 {
     const Ckpt__V1__Policy *policy;
     ProtobufCMessage *message;
-    enum cli_exit code = call_policy(cli, &policy, &message);
+    enum cli_exit code = call_policy(cli, cli_flag(cli, "stale"), &policy, &message);
 
     if (code != CLI_OK)
         return code;
@@ -269,7 +269,7 @@ static enum cli_exit confirm_retention(struct cli *cli, uint64_t retention_ms)
     ProtobufCMessage *message;
     struct gc_count older = {0, 0};
     char text[256], before[HUMAN_BYTES], after[HUMAN_BYTES], bytes[HUMAN_BYTES];
-    enum cli_exit code = call_policy(cli, &now, &message);
+    enum cli_exit code = call_policy(cli, false, &now, &message);
 
     if (code != CLI_OK)
         return code;

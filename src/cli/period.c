@@ -22,7 +22,7 @@ uint64_t period_floor_ms(struct cli *cli, uint64_t period_ms, bool sensitive)
         return 0;
     cli->error = open_memstream(&unsaid, &length); /* the change itself is what may fail */
     CHECK(cli->error != NULL);
-    if (call_policy(cli, &policy, &reply) == CLI_OK)
+    if (call_policy(cli, false, &policy, &reply) == CLI_OK)
         floor_ms = sensitive ? policy->sensitive_min_interval_ms : policy->min_interval_ms;
     call_free(reply);
     fclose(cli->error);

@@ -321,7 +321,7 @@ static enum cli_exit read_policy(struct cli *cli, struct whatif_scenario *scenar
 {
     const Ckpt__V1__Policy *policy;
     ProtobufCMessage *message;
-    enum cli_exit code = call_policy(cli, &policy, &message);
+    enum cli_exit code = call_policy(cli, false, &policy, &message);
 
     if (code != CLI_OK)
         return code;

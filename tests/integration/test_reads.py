@@ -107,7 +107,7 @@ def people_are_told(cluster, member, alone):
     def ctl(*words):
         return cluster.ctl(*words, "--stale", check=False, endpoints=member.api)
 
-    for words in (["jobs"], ["jobs", "--state", "COMPLETED"], ["job", "seen"], ["checkpoints"], ["losses"], ["calibration"], ["preemptions"]):
+    for words in (["jobs"], ["jobs", "--state", "COMPLETED"], ["job", "seen"], ["checkpoints"], ["losses"], ["calibration"], ["preemptions"], ["policy", "get"]):
         shown = ctl(*words)
         age = re.search(r"remark: a stale read, up to (\d+)\.\ds old, applied index (\d+)\n", shown.stderr)
         assert shown.returncode == 0 and age, (words, shown.stderr)
@@ -223,7 +223,7 @@ def a_hung_member_and_a_lost_quorum_cost_an_operator_no_seconds():
             assert "a stale read" in result.stderr and "applied index" in result.stderr, result
         answer = cluster.ctl("status", check=False)
         assert "NO QUORUM (1 of 3" in answer.stdout + answer.stderr, answer
-        took, result = timed(cluster, 0.5, "policy", "get")
+        took, result = timed(cluster, 0.5, "placement")
         assert result.returncode == 5 and took < 0.5 and "--stale" not in result.stderr, (took, result)
         begin = time.monotonic()
         assert cluster.ctl("jobs", "--timeout", "1500ms", check=False).returncode == 5

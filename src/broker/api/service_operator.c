@@ -245,6 +245,8 @@ static void get_policy(struct request *request, struct scratch *scratch)
 
     (void)scratch;
     reply.policy = (Ckpt__V1__Policy *)(uintptr_t)fsm_policy(replica_fsm(request->broker->replica));
+    reply.applied_index = request_applied_index(request);
+    reply.data_age_ms = request_data_age_ms(request);
     answer_reply(request->call, &reply.base);
 }
 

@@ -512,6 +512,46 @@ static void what_was_paused_is_granted_when_the_nodes_have_left(void **unused)
     script_close(&script);
 }
 
+/* Nothing is waited for of a job that does not answer, or hangs. What is being written of it when
+ * it shrinks is of nodes that it loses; found by the simulator (seed 576): members ended at it. */
+static void what_is_written_of_a_job_that_does_not_answer_ends_when_it_shrinks(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    for (int hangs = 0; hangs < 2; hangs++) {
+        script_start(&script);
+        for (int i = 1; i <= 3; i++)
+            expect_ok(&script, "node n%d ready boot=b%d", i, i);
+        expect_ok(&script, "register j1 nodes=n1,n2,n3 gpus=4 min=1 borrowed");
+        expect_ok(&script, "after 900000");
+        if (hangs) {
+            expect_ok(&script, "hang j1 quiet=300000 gap=1000");
+        } else {
+            expect_ok(&script, "request j1");
+            expect_ok(&script, "grant 1-1 timeout=60000");
+            expect_ok(&script, "after 60000");
+            expect_ok(&script, "tick");
+            assert_true(job_of(&script, "j1")->unresponsive);
+        }
+        expect_ok(&script, "update j1 nodes=n1,n2 gpus=4 borrowed");
+        expect_ok(&script, "grant 1-%d", hangs ? 1 : 2);
+        expect_ok(&script, "preempt reason=reclaim useful=n3 nodes=j1");
+        assert_true(job_of(&script, "j1")->leaving);
+        assert_true(script.outcome.victims[0].checkpoint_id == 0);
+        expect_checkpoint(&script, hangs ? 1 : 2, CANCELLED);
+        script_restore(&script);
+        expect_ok(&script, "report n3 terminated j1");
+        assert_int_equal(fsm_preemption_next(script.fsm, 0)->state,
+                         CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_RELEASED);
+        expect_runs_on(&script, 2);
+        expect_ok(&script, "request j1"); /* of what it has now */
+        expect_ok(&script, "grant 1-%d", hangs ? 2 : 3);
+        assert_int_equal(checkpoint_of(&script, hangs ? 2 : 3)->shard_count, 2);
+        script_close(&script);
+    }
+}
+
 /* F-021: the parts that stay are remembered as ended */
 static void parts_that_ended_are_remembered(void **unused)
 {
@@ -677,6 +717,7 @@ int main(void)
         cmocka_unit_test(a_forced_reclaim_does_not_wait_for_a_paused_scale_down),
         cmocka_unit_test(a_forced_reclaim_does_not_wait_for_another_ones_paused_victim),
         cmocka_unit_test(what_was_paused_is_granted_when_the_nodes_have_left),
+        cmocka_unit_test(what_is_written_of_a_job_that_does_not_answer_ends_when_it_shrinks),
         cmocka_unit_test(parts_that_ended_are_remembered),
         cmocka_unit_test(what_stays_may_have_ended_while_the_others_left),
         cmocka_unit_test(what_stays_may_have_ended_before_the_others_leave_at_once),
