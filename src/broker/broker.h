@@ -169,17 +169,17 @@ static inline bool broker_peer_reachable(const struct broker *broker,
             peer->last_contact_age_ms < BROKER_SILENT_ELECTIONS * broker->config->election_ms);
 }
 
-/* Voters that may fail beside those that already do not answer, while a majority stays. Of the
- * leader; a follower hears of nobody else. */
+/* Voters that may fail beside those that already do not answer, or whose disk is nearly full, while
+ * a majority stays. Of the leader; a follower hears of nobody else. */
 static inline uint32_t broker_tolerance(const struct broker *broker,
                                         const struct consensus_status *status)
 {
-    size_t reachable = status->member_role == CONSENSUS_VOTER,
+    size_t reachable = status->member_role == CONSENSUS_VOTER && status->accepts_writes,
            majority = status->voter_count / 2 + 1;
 
     for (size_t i = 0; i < status->peer_count; i++)
-        reachable +=
-            status->peers[i].voter && broker_peer_reachable(broker, status, &status->peers[i]);
+        reachable += status->peers[i].voter && status->peers[i].unfit != CONSENSUS_DISK_FULL &&
+                     broker_peer_reachable(broker, status, &status->peers[i]);
     return status->quorum && reachable > majority ? (uint32_t)(reachable - majority) : 0;
 }
 

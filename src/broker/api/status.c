@@ -604,9 +604,11 @@ static void status_warn_self(struct status *status)
         status_warn(status,
                     scratch_printf(status->scratch,
                                    "the disk of %s is nearly full (%" PRIu64
-                                   " MB free), changes are refused: free space on the file "
-                                   "system of %s",
+                                   " MB free), %s: free space on the file system of %s",
                                    broker->config->self->name, raft->disk_free_bytes / 1000000,
+                                   raft->role == CONSENSUS_LEADER ? "changes are refused"
+                                                                  : "as leader it would refuse "
+                                                                    "changes",
                                    broker->config->data_dir));
     if (raft->log_write_ms >= broker->config->election_ms)
         status_warn(status,

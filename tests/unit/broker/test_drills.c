@@ -94,6 +94,7 @@ static int open_scene(void **state)
         .member_role = CONSENSUS_VOTER,
         .term = scene.fake->replica.term,
         .quorum = true,
+        .accepts_writes = true,
         .voter_count = 3,
         .peer_count = 2,
         .peers = {{.id = 2, .voter = true, .connected = true},
@@ -188,6 +189,17 @@ static void a_leader_without_which_no_majority_is_left_does_not_fail(void **stat
     scene.status.peers[0].connected = true;
     tick();
     assert_int_equal(scene.died, 0); /* the time of the fault runs */
+}
+
+/* It answers, but takes no more soon: what it has is of no use where another one fails. */
+static void a_leader_beside_one_whose_disk_is_nearly_full_does_not_fail(void **state)
+{
+    (void)state;
+    start_drill(KIND(LEADER_KILL), 1);
+    scene.status.peers[0].unfit = CONSENSUS_DISK_FULL;
+    fake_advance_ms(scene.fake, FSM_DRILL_LEAD_MS);
+    tick();
+    assert_int_equal(scene.died, 0);
 }
 
 /* The drill's leader is gone: the next one has a member less to spare, or is that follower. */
@@ -302,6 +314,7 @@ int main(void)
         WITH(the_leader_of_the_records_term_alone_fails_and_once),
         WITH(one_that_leads_again_does_not_fail_again),
         WITH(a_leader_without_which_no_majority_is_left_does_not_fail),
+        WITH(a_leader_beside_one_whose_disk_is_nearly_full_does_not_fail),
         WITH(a_follower_under_the_next_leader_is_not_cut_off),
         WITH(another_members_fault_is_not_its_own),
         WITH(a_hang_lasts_for_half_of_the_duration),

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "fsm/fsm.h"
+#include "fsm/level.h"
+#include "fsm/message_level.h"
 #include "src/base/id.h"
 #include "tests/unit/fsm/script_bytes.h"
 
@@ -19,6 +21,7 @@ struct script {
     uint64_t index, term, now_ms, event_sequence, request_number;
     struct fsm_outcome outcome;   /* of the last line */
     bool keep_entries, unchecked; /* the latter: fsm_check is left to the caller */
+    bool as_proposed;             /* what no leader proposes is refused, and not applied */
     size_t entry_length;
     uint8_t entry[SCRIPT_ENTRY_MAX];
     const char *line; /* and what it is taken apart to */
@@ -47,10 +50,22 @@ static inline void script_on_outcome(void *context, size_t i, const struct fsm_o
 }
 
 /* Applies the command as the next entry. */
+/* What a leader would propose: nothing above the level, but for what raises it. */
+static inline bool script_proposes(const struct script *script,
+                                   const Ckpt__Log__V1__Command *command)
+{
+    const char *field;
+    uint32_t level = fsm_level(script->fsm), asked = fsm_level_asked(command);
+
+    return fsm_message_level(&command->base, &field) <= (asked > level ? asked : level);
+}
+
 static inline enum fsm_status script_apply(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__Entry entry = CKPT__LOG__V1__ENTRY__INIT;
 
+    if (script->as_proposed && !script_proposes(script, command))
+        return script->outcome.status = FSM_FEATURE_LEVEL;
     entry.n_commands = 1;
     entry.commands = &command;
     if (ckpt__log__v1__entry__get_packed_size(&entry) > sizeof(script->entry))

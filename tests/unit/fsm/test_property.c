@@ -138,6 +138,7 @@ static void run_once(uint64_t seed, uint64_t totals[16], struct fsm_account *acc
     struct fsm_summary summary;
 
     script_open(&script);
+    script.as_proposed = true;
     for (int i = 0; i < LINES; i++) {
         uint64_t index = script.index;
         uint64_t gpus = held_gpus(script.fsm);
