@@ -137,6 +137,12 @@ def a_scheduler_of_a_tenant_registers_its_jobs_and_reads_their_events_and_losses
             assert refused.returncode == 3 and "NOT_YOURS: tenant physics has no such job" in refused.stderr and refused.stdout == "", refused
         refused = lab("events")
         assert refused.returncode != 0 and "name a job of tenant physics" in refused.stderr, refused
+        # whose job took its nodes, and who asked for that, is no tenant's business
+        cluster.client.broker("RequestPreemption", broker_pb2.RequestPreemptionRequest(request_id="take", preemption_class=10, nodes_needed=1, candidates=["own"],
+                                                                                       for_job="other"))
+        for who, asked, caller in ((cluster.ctl, "other", True), (lab, "", False)):
+            taken, = (e for e in json.loads(who("events", "own", "-ojson").stdout)["events"] if e["kind"] == "PREEMPTION")
+            assert taken["subject"] == asked and bool(taken["caller"]) == caller, taken
         cluster.ctl("end", "own", "--yes")
 
 
