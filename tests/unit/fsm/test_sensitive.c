@@ -196,6 +196,30 @@ static void nobody_comes_back_beside_it(void **unused)
     script_close(&script);
 }
 
+/* ... nor by a move that the broker decides: the spare may still run what was stopped there. */
+static void nobody_is_moved_beside_it(void **unused)
+{
+    struct script script;
+    uint64_t skipped;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "policy min_interval=1 backoff=1");
+    for (int i = 1; i <= 6; i++)
+        expect_ok(&script, "node n%d ready", i);
+    expect_ok(&script, "register s nodes=n6 sensitive");
+    expect_ok(&script, "end s");
+    expect_ok(&script, "register j nodes=n1 requeue=always");
+    expect_ok(&script, "after 60000");
+    skipped = summary_of(&script).skipped_decisions;
+    expect_ok(&script, "decide j purpose=migrate spare=n6");
+    assert_int_equal(summary_of(&script).skipped_decisions, skipped + 1);
+    expect_ok(&script, "report n6 terminated s");
+    expect_ok(&script, "decide j purpose=migrate spare=n6");
+    assert_int_equal(summary_of(&script).skipped_decisions, skipped + 1);
+    script_close(&script);
+}
+
 /* N-003: an operator's word is asked for, and is not taken back while something lies there. */
 static void its_pool_is_encrypted_and_hot(void **unused)
 {
@@ -302,6 +326,7 @@ int main(void)
         cmocka_unit_test(it_takes_no_borrowed_node),
         cmocka_unit_test(nobody_is_beside_it),
         cmocka_unit_test(nobody_comes_back_beside_it),
+        cmocka_unit_test(nobody_is_moved_beside_it),
         cmocka_unit_test(its_pool_is_encrypted_and_hot),
         cmocka_unit_test(an_assured_target_goes_before_one_that_is_not),
         cmocka_unit_test(it_keeps_to_its_jurisdiction),
