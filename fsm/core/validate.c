@@ -782,10 +782,10 @@ enum fsm_status fsm_validate_packed(const fsm_command *command, size_t packed_by
     if (status == FSM_OK && command->caller != NULL) /* beside the body */
         status = fsm_validate_fields(&command->caller->base, packed_bytes, ret_outcome);
     if (status != FSM_OK)
-        return status;
+        return ret_outcome->status = status;
     /* a body of this case is never absent, but a oneof may be unset */
     if (info == NULL || command->register_allocation == NULL)
-        return FSM_INVALID_ARGUMENT;
+        return ret_outcome->status = FSM_INVALID_ARGUMENT;
     CHECK(number < ARRAY_COUNT(validators));
     status = check_range(command->now_ms, 0, FSM_TIME_MAX_MS, ret_outcome);
     if (status == FSM_OK)
@@ -794,5 +794,5 @@ enum fsm_status fsm_validate_packed(const fsm_command *command, size_t packed_by
         status = validators[number](command, ret_outcome);
     if (status == FSM_OK && info->from_client)
         status = check_count(packed_bytes, FSM_COMMAND_MAX_BYTES, ret_outcome);
-    return status;
+    return ret_outcome->status = status;
 }

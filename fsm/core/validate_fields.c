@@ -45,8 +45,10 @@ static enum fsm_status field_check(const ProtobufCFieldDescriptor *field, const 
         int number = *(const int *)value;
 
         outcome->current = (uint64_t)(unsigned)number;
-        if (protobuf_c_enum_descriptor_get_value(field->descriptor, number) == NULL)
+        if (protobuf_c_enum_descriptor_get_value(field->descriptor, number) == NULL) {
+            outcome->subject = field->name;
             return FSM_INVALID_ARGUMENT;
+        }
         outcome->current = 0;
     } else {
         const char *text = *(const char *const *)value;
@@ -55,6 +57,7 @@ static enum fsm_status field_check(const ProtobufCFieldDescriptor *field, const 
         if (length > FSM_PREFIX_MAX_BYTES) {
             outcome->limit = FSM_PREFIX_MAX_BYTES;
             outcome->current = length;
+            outcome->subject = field->name;
             return FSM_TOO_LARGE;
         }
     }

@@ -29,6 +29,21 @@ static enum fsm_status check_kept(uint32_t keep_complete, struct fsm_outcome *ou
     return outcome->status;
 }
 
+/* Of one whose id has no text no snapshot can be read. */
+static enum fsm_status check_orphans(const Ckpt__Log__V1__RemoveOrphans *named,
+                                     struct fsm_outcome *outcome)
+{
+    CHECK(outcome->status == FSM_OK);
+    for (size_t i = 0; i < named->n_orphans && outcome->status == FSM_OK; i++) {
+        if (checkpoint_id_valid(named->orphans[i]->checkpoint_id))
+            continue;
+        outcome->subject = "checkpoint_id";
+        outcome->current = named->orphans[i]->checkpoint_id;
+        outcome->status = FSM_INVALID_ARGUMENT;
+    }
+    return outcome->status;
+}
+
 enum fsm_status fsm_validate_new(const fsm_command *command, struct fsm_outcome *ret_outcome)
 {
     const Ckpt__V1__Policy *policy = NULL;
@@ -45,6 +60,8 @@ enum fsm_status fsm_validate_new(const fsm_command *command, struct fsm_outcome 
         check_folder("tenant", command->put_tenant->spec->tenant, ret_outcome);
         return check_kept(command->put_tenant->spec->keep_complete, ret_outcome);
     }
+    if (command->body_case == CKPT__LOG__V1__COMMAND__BODY_REMOVE_ORPHANS)
+        return check_orphans(command->remove_orphans, ret_outcome);
     if (command->body_case == CKPT__LOG__V1__COMMAND__BODY_SET_POLICY)
         policy = command->set_policy->policy;
     if (command->body_case == CKPT__LOG__V1__COMMAND__BODY_CLUSTER_INIT)

@@ -31,6 +31,8 @@ static bool orphan_was_given(const struct fsm *fsm, uint64_t id)
 bool fsm_is_orphan(const struct fsm *fsm, uint64_t checkpoint_id)
 {
     CHECK(fsm != NULL);
+    if (fsm_level(fsm) >= 2 && !checkpoint_id_valid(checkpoint_id))
+        return false; /* a snapshot with it could not be read */
     return checkpoint_id != 0 && orphan_was_given(fsm, checkpoint_id) &&
            checkpoint_find(fsm, checkpoint_id) == NULL &&
            fsm_undeleted_find(fsm, checkpoint_id) == NULL;

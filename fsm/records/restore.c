@@ -414,12 +414,6 @@ static bool checkpoint_state_valid(const struct allocation *allocation,
            (seen->granted_bytes_per_s == 0 && !record->bypass_budget && !record->without_place);
 }
 
-/* It has a text: both of its numbers begin at 1. */
-static bool checkpoint_id_valid(uint64_t id)
-{
-    return id >> CHECKPOINT_SEQUENCE_BITS != 0 && id << (64 - CHECKPOINT_SEQUENCE_BITS) != 0;
-}
-
 static bool checkpoint_valid(const struct fsm *fsm, const Ckpt__Log__V1__CheckpointRecord *record)
 {
     const struct allocation *allocation = allocation_find_slot(fsm, record->allocation_slot);

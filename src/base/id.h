@@ -39,6 +39,11 @@ static inline uint64_t checkpoint_id_make(uint64_t epoch, uint64_t sequence)
 {
     return epoch << CHECKPOINT_SEQUENCE_BITS | sequence;
 }
+/* It has a text: both of its numbers begin at 1. */
+static inline bool checkpoint_id_valid(uint64_t id)
+{
+    return id >> CHECKPOINT_SEQUENCE_BITS != 0 && id << (64 - CHECKPOINT_SEQUENCE_BITS) != 0;
+}
 /* A run of an allocation's part on a node (proto/ckpt/v1/agent.proto), from the number of the
  * command with which it began (one entry of the log may hold many). 0: not known. */
 static inline uint64_t run_make(uint64_t epoch, uint64_t command)

@@ -155,6 +155,9 @@ def a_target_is_drained_and_removed():
         wait_until("it can be removed", lambda: cluster.ctl("target", "remove", "left", "--yes", check=False).returncode == 0, 10)
         assert "left" not in cluster.targets() and cluster.job("job")["next_target_id"] == "scratch"
         assert "target left is drained: new checkpoints go elsewhere" in cluster.ctl("events").stdout
+        for words in (["checkpoints"], ["checkpoints", "job"], ["checkpoint", checkpoint_text(first.checkpoint_id)], ["gc", "plan"], ["job", "job"]):
+            told = cluster.ctl(*words)  # what is left of the one that lay there: a record, which members ended at
+            assert words[0] != "checkpoints" or "left" in told.stdout, told
         cluster.debug_check()
 
 

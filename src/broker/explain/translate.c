@@ -346,7 +346,7 @@ void translate_checkpoint(const struct fsm *fsm, const struct fsm_checkpoint *ch
                           struct scratch *scratch, Ckpt__V1__Checkpoint *ret_checkpoint)
 {
     const struct fsm_allocation *allocation = fsm_allocation_at(fsm, checkpoint->allocation_slot);
-    const struct fsm_target *target = fsm_target_at(fsm, checkpoint->target_slot);
+    const struct fsm_target *target = fsm_target_find_slot(fsm, checkpoint->target_slot);
 
     fsm_checkpoint_to_message(checkpoint, ret_checkpoint);
     if (target != NULL)

@@ -130,7 +130,7 @@ static void start_drill(Ckpt__V1__DrillKind kind, uint64_t member_id)
     static unsigned number;
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__Log__V1__StartDrill start = CKPT__LOG__V1__START_DRILL__INIT;
-    char id[32];
+    char id[32], target[] = "scratch";
 
     snprintf(id, sizeof(id), "drill-%u", ++number);
     start.kind = kind;
@@ -139,7 +139,7 @@ static void start_drill(Ckpt__V1__DrillKind kind, uint64_t member_id)
     start.supervised = true;
     start.tolerance = 1;
     if (kind == KIND(STORAGE_OUTAGE))
-        start.target_id = (char[]){"scratch"};
+        start.target_id = target;
     command.request_id = id;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_START_DRILL;
     command.start_drill = &start;

@@ -53,10 +53,20 @@ static void a_plan_has_all_guards_and_begins_nothing(void **state)
     Ckpt__V1__ListDrillsRequest list = CKPT__V1__LIST_DRILLS_REQUEST__INIT;
     Ckpt__V1__ListDrillsReply *listed;
     Ckpt__V1__PlanDrillReply *plan;
+    char text[2000] = "";
 
     (void)state;
     call(OPERATOR("PlanDrill"), &request.base, &answer);
     expect(&answer, RPC_INVALID_ARGUMENT, "kind");
+    request.kind = (Ckpt__V1__DrillKind)77; /* a client of another build: members ended at it */
+    call(OPERATOR("PlanDrill"), &request.base, &answer);
+    expect(&answer, RPC_INVALID_ARGUMENT, "kind");
+    request.kind = KIND(STORAGE_OUTAGE);
+    memset(text, 'x', sizeof(text) - 1);
+    request.target_id = text;
+    call(OPERATOR("PlanDrill"), &request.base, &answer);
+    expect(&answer, RPC_RESOURCE_EXHAUSTED, "target_id");
+    request.target_id = constant("");
     request.kind = KIND(LEADER_KILL);
     request.allocation_id = constant("nobodys");
     call(OPERATOR("PlanDrill"), &request.base, &answer);

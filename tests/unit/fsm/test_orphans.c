@@ -118,6 +118,40 @@ static void what_has_a_record_or_is_to_come_stays(void **unused)
     script_close(&script);
 }
 
+/* An id that has no text: it was taken, and no member could read its snapshot. */
+static void what_no_id_names_is_refused(void **unused)
+{
+    static const uint64_t ids[] = {1, UINT64_C(1) << CHECKPOINT_SEQUENCE_BITS};
+    Ckpt__V1__Orphan item = CKPT__V1__ORPHAN__INIT, *items[] = {&item};
+    Ckpt__Log__V1__RemoveOrphans remove = CKPT__LOG__V1__REMOVE_ORPHANS__INIT;
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    char target[] = "scratch", name[] = "gone";
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "epoch 2");
+    item.target_id = target;
+    item.allocation_id = item.tenant = item.project = name;
+    remove.orphans = items;
+    remove.n_orphans = 1;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REMOVE_ORPHANS;
+    command.remove_orphans = &remove;
+    command.request_id = name;
+    for (size_t i = 0; i < 2; i++) {
+        struct fsm_outcome outcome = {.status = FSM_OK};
+
+        item.checkpoint_id = ids[i];
+        assert_int_equal(fsm_validate_new(&command, &outcome), FSM_INVALID_ARGUMENT);
+        assert_string_equal(outcome.subject, "checkpoint_id");
+        name[0] = (char)('a' + i);
+        assert_int_equal(script_apply(&script, &command), FSM_OK); /* an older leader's */
+        assert_int_equal(script.outcome.current, 0);
+        script_restore(&script);
+    }
+    script_close(&script);
+}
+
 /* They leave half of the places to what the jobs cannot get rid of. */
 static void orphans_take_half_of_the_places_at_most(void **unused)
 {
@@ -147,6 +181,7 @@ int main(void)
         cmocka_unit_test(a_lost_node_gives_the_target_back),
         cmocka_unit_test(an_orphan_is_removed_as_any_expired_folder),
         cmocka_unit_test(what_has_a_record_or_is_to_come_stays),
+        cmocka_unit_test(what_no_id_names_is_refused),
         cmocka_unit_test(orphans_take_half_of_the_places_at_most),
     };
 
