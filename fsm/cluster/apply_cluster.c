@@ -277,6 +277,18 @@ enum fsm_status fsm_apply_leader_elected(struct fsm *fsm, const fsm_command *com
     return FSM_OK;
 }
 
+/* Level 1 leaves targets that no record names any more, and lets be written of leaving nodes. */
+static void level_2_begins(struct fsm *fsm)
+{
+    CHECK(fsm_level(fsm) >= 2);
+    for (uint32_t slot = 0; slot < fsm->allocations.slot_end; slot++)
+        if (allocation_find_slot(fsm, slot) != NULL)
+            fsm_scale_level_raised(fsm, allocation_edit(fsm, allocation_at(fsm, slot)));
+    for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++)
+        if (target_find_slot(fsm, slot) != NULL)
+            fsm_target_leave(fsm, target_edit(fsm, target_at(fsm, slot)));
+}
+
 /* Retention and the age of past requests reach records at their next review (retention.c), so the
  * cost does not grow with the state. Values were checked before; their order needs the policy that
  * is there. */
@@ -286,6 +298,7 @@ enum fsm_status fsm_apply_set_policy(struct fsm *fsm, const fsm_command *command
     struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_POLICY};
     Ckpt__V1__Policy policy = fsm->policy;
     enum fsm_status status;
+    const uint32_t level = fsm_level(fsm);
     bool retention_changed;
 
     CHECK(command != NULL);
@@ -301,6 +314,8 @@ enum fsm_status fsm_apply_set_policy(struct fsm *fsm, const fsm_command *command
         fsm_destinations_changed(fsm);
     retention_changed = policy.retention_ms != fsm->policy.retention_ms;
     fsm->policy = policy;
+    if (level < 2 && fsm_level(fsm) >= 2)
+        level_2_begins(fsm);
     if (retention_changed)
         fsm_retention_changed(fsm);
     fsm_read_review(fsm);

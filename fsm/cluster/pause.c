@@ -187,7 +187,8 @@ enum fsm_status fsm_apply_pause_cluster(struct fsm *fsm, const fsm_command *comm
         pause_end(fsm, "");
     else if (before != NULL)
         pause_drop(fsm);
-    message.until_ms = asked->duration_ms == 0 ? 0 : fsm_add(fsm->now_ms, asked->duration_ms);
+    if (asked->duration_ms != 0) /* also of a leader whose clock is at the end of the numbers */
+        message.until_ms = fsm_min(fsm_add(fsm->now_ms, asked->duration_ms), FSM_TIME_MAX_MS);
     message.by = asked->by;
     message.reason = asked->reason;
     CHECK(fsm_pause_restore(fsm, &message)); /* validated */

@@ -252,6 +252,8 @@ enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
         fsm_allocation_create(fsm, fsm_pool_free_slot(&fsm->allocations), spec->allocation_id);
     allocation->view.target_slot = target->view.slot;
     fsm_spec_from_message(fsm, spec, &allocation->view);
+    if (command->register_allocation->waits)
+        allocation->view.started_at_ms = 0; /* it has held nothing yet, whatever was said */
     allocation->view.sensitive = fsm_spec_sensitive(spec);
     if (allocation->view.sensitive && jurisdiction[0] == '\0' && spec->continues[0] == '\0')
         jurisdiction = target->view.jurisdiction; /* it is bound from its first target on */

@@ -352,6 +352,7 @@ static void report_finished_late(struct fsm *fsm, const struct report *report)
         !fsm_allocation_move_allowed(allocation->view.state, ENDS(COMPLETED)))
         return;
     report_mark_exited(report, true);
+    fsm_unended_told(fsm, report->part);
     if (fsm_terminate_finished(allocation))
         fsm_allocation_end(fsm, allocation, ENDS(COMPLETED), REASON(NONE));
 }

@@ -109,6 +109,8 @@ void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint)
     free(checkpoint->inputs);
     free(checkpoint->shards);
     free(checkpoint);
+    if (fsm_level(fsm) >= 2) /* level 1 keeps the names of targets that nothing has any more */
+        fsm_target_leave(fsm, target);
 }
 
 void fsm_checkpoint_set_shards(struct fsm *fsm, struct checkpoint *checkpoint, uint32_t count)

@@ -151,6 +151,8 @@ enum fsm_status fsm_scale_ask(struct fsm *fsm, struct allocation *allocation,
 void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
                    const struct fsm_node_share *next, uint32_t count, Ckpt__V1__Reason reason);
 void fsm_scale_done(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Reason reason);
+/* The cluster comes to level 2. */
+void fsm_scale_level_raised(struct fsm *fsm, struct allocation *allocation);
 void fsm_scale_part(struct fsm *fsm, struct allocation *allocation,
                     struct assignment *part); /* a leaving one has ended */
 void fsm_scale_ended(struct fsm *fsm, struct allocation *allocation);
@@ -218,10 +220,12 @@ void fsm_restart_progress(const struct fsm *fsm, struct allocation *allocation);
 void fsm_hang_clear(struct fsm_allocation *view);
 /* core/part_check.c: nobody knows that this part of a stopped job has ended. unended.c, begin: the
  * job has just stopped, or was read. clear: its parts are about to be others. ended, lives: by a
- * word of its node. rebooted: all that ran on the node has ended. */
+ * word of its node. rebooted: all that ran on the node has ended. told: its application has said
+ * that it is done. */
 bool fsm_part_unended(const struct assignment *part);
 void fsm_unended_begin(struct fsm *fsm, struct allocation *allocation);
 void fsm_unended_clear(struct fsm *fsm, struct allocation *allocation);
+void fsm_unended_told(struct fsm *fsm, struct assignment *part);
 void fsm_unended_ended(struct fsm *fsm, struct allocation *allocation, struct assignment *part);
 void fsm_unended_lives(struct fsm *fsm, struct allocation *allocation, struct assignment *part);
 void fsm_unended_rebooted(struct fsm *fsm, struct node *node);

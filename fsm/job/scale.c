@@ -307,8 +307,8 @@ void fsm_scale_ended(struct fsm *fsm, struct allocation *allocation)
                            CKPT__V1__REASON__REASON_NONE);
 }
 
-/* Nobody waits for it: the job hangs, does not answer, or is forced. What is being written is of
- * parts that end now; what waits for its turn is of those that stay. */
+/* Nobody waits for it: the job hangs, does not answer, or is forced. One that is being written is
+ * of parts that end now; one that waits for its turn is of those that stay. */
 static void scale_end_writing(struct fsm *fsm, const struct allocation *allocation)
 {
     struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
@@ -319,12 +319,39 @@ static void scale_end_writing(struct fsm *fsm, const struct allocation *allocati
                            CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT);
 }
 
+/* Nodes that join were looked at when they were asked for, and the checkpoint took its time:
+ * nothing begins on one that has gone since, or is out of use. 0: none of the set is left. */
+static uint32_t scale_drop_joining(const struct fsm *fsm, const struct allocation *allocation,
+                                   struct fsm_node_share *next, uint32_t count)
+{
+    uint32_t kept = 0;
+
+    CHECK(allocation->view.id != NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct fsm_node *node = &node_at(fsm, next[i].node_slot)->view;
+
+        if (fsm_allocation_part(allocation, node->slot) != NULL ||
+            (!fsm_node_gone(node) && fsm_node_refusal(node) != FSM_NODE_DISABLED))
+            next[kept++] = next[i];
+    }
+    return kept;
+}
+
+/* Level 1 lets it be written on: what has ended by then completes, and is not waited for. */
+void fsm_scale_level_raised(struct fsm *fsm, struct allocation *allocation)
+{
+    CHECK(allocation->view.id != NULL);
+    if (allocation->view.leaving)
+        scale_end_writing(fsm, allocation);
+}
+
 /* The set changes in one step when the last one has ended: until then the job holds all its nodes
  * (I30), and nobody else may be let in. */
 static void scale_settle(struct fsm *fsm, struct allocation *allocation)
 {
-    uint32_t count = allocation->view.next_count;
+    uint32_t count = allocation->view.next_count, fit_count;
     const struct fsm_node_share *next;
+    struct fsm_node_share *fit;
 
     for (uint32_t i = 0; i < allocation->view.node_count; i++)
         if (allocation->assignments[i].leaving && !allocation->assignments[i].terminated)
@@ -332,11 +359,22 @@ static void scale_settle(struct fsm *fsm, struct allocation *allocation)
     scale_end_writing(fsm, allocation); /* of level 1 */
     next = scale_take_next(fsm, allocation);
     allocation->view.leaving = false;
-    fsm_scale_now(fsm, allocation, next, count, CKPT__V1__REASON__REASON_NONE);
+    fit = check_calloc(count, sizeof(*fit));
+    memcpy(fit, next, count * sizeof(*fit));
+    fit_count = fsm_level(fsm) < 2 ? count : scale_drop_joining(fsm, allocation, fit, count);
+    if (fit_count == 0) /* it has none of its nodes any more */
+        fsm_scale_now(fsm, allocation, next, count, CKPT__V1__REASON__REASON_NONE);
+    else
+        fsm_scale_now(fsm, allocation, fit, fit_count, CKPT__V1__REASON__REASON_NONE);
+    free(fit);
     fsm_scale_event(fsm, allocation, (Ckpt__V1__Reason)allocation->leave_reason);
     allocation->leave_reason = 0;
     fsm_allocation_arm(fsm, allocation);
     scale_free(next);
+    if (fit_count == 0 && fsm_allocation_runs(allocation) && !allocation->view.terminating)
+        fsm_terminate_begin(
+            fsm, allocation,
+            fsm_plan_failure(fsm, allocation, CKPT__V1__REASON__REASON_NODE_DOWN, true));
     fsm_scale_ended(fsm, allocation);
 }
 

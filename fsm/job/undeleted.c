@@ -114,6 +114,8 @@ void fsm_undeleted_free(struct fsm *fsm, struct undeleted *undeleted)
     RECORD_RELEASE_TEXTS(FSM_UNDELETED, fsm, view);
     RECORD_RELEASE_TEXTS(FSM_UNDELETED_KEPT, fsm, view);
     free(undeleted);
+    if (fsm_level(fsm) >= 2)
+        fsm_target_leave(fsm, target);
 }
 
 /* A place for one more, with no regard to what stands there already. The hand goes round, so that

@@ -56,6 +56,13 @@ void fsm_unended_clear(struct fsm *fsm, struct allocation *allocation)
         unended_unlink(fsm, &allocation->assignments[i]);
 }
 
+void fsm_unended_told(struct fsm *fsm, struct assignment *part)
+{
+    CHECK(part->allocation != NULL);
+    if (!fsm_part_unended(part))
+        unended_unlink(fsm, part);
+}
+
 bool fsm_report_ends(const Ckpt__V1__AgentReport *report)
 {
     CHECK(report != NULL);

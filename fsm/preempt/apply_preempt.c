@@ -59,7 +59,7 @@ static void victim_shrink(struct fsm *fsm, struct allocation *allocation, const 
                           uint32_t count, struct fsm_outcome *asked)
 {
     struct checkpoint *active;
-    bool first;
+    bool first, saved = fsm_level(fsm) >= 2 && fsm_verify_held(fsm, allocation) != NULL;
 
     CHECK(allocation->view.id != NULL);
     if (allocation->view.next_count == 0)
@@ -72,7 +72,9 @@ static void victim_shrink(struct fsm *fsm, struct allocation *allocation, const 
     if (active != NULL && fsm_checkpoint_writes(active))
         fsm_checkpoint_begin_stop(fsm, active, active->view.deadline_ms);
     if (!first)
-        fsm_scale_done(fsm, allocation, CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT);
+        fsm_scale_done(fsm, allocation,
+                       saved ? CKPT__V1__REASON__REASON_NONE
+                             : CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT);
 }
 
 /* The cheapest way that its state allows (fsm_victim_stop_way()). */

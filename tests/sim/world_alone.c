@@ -1,7 +1,7 @@
 /* Sensitive jobs, beside whom nobody is: I68.
  *
- * Flow     after each entry nodes are looked at that a sensitive job has, or is to get; and whenever
- *          an application begins, what else lives on its node.
+ * Flow     after each entry nodes are looked at that a sensitive job has, or is to get; and when an
+ *          application begins, the others that live on its node.
  * Shapes   one bit per node: a sensitive job shared it before level 2, which allowed that.
  * Absent   nodes of which an operator said that they are off, and who were not (RUNBOOK): what
  *          lives there is unknown to the state.
@@ -27,6 +27,24 @@ static void add_nodes(const struct fsm *fsm, const struct fsm_allocation *job,
         nodes->holders[agent] += mask >> agent & 1;
     if (job->sensitive)
         nodes->sensitive |= mask;
+}
+
+/* One that is sensitive would be refused beside others: it gets nodes of no job, if there are any.
+ * The first job of a run finds room. */
+void alone_draw(struct world *world, struct world_job *job)
+{
+    const uint32_t drawn = job->node_mask;
+    uint32_t taken = 0;
+
+    job->sensitive = sim_chance(world->sim, job == world->jobs ? 3 : 10);
+    for (unsigned i = 0; i < world->job_count; i++)
+        if (world->jobs[i].runs)
+            taken |= world->jobs[i].node_mask;
+    for (unsigned agent = 0; agent < world->options.agents && job->sensitive; agent++)
+        if ((taken >> agent & 1) == 0) {
+            job->node_mask = UINT32_C(1) << agent | (drawn & ~taken);
+            return;
+        }
 }
 
 void alone_applied(struct world *world, const struct fsm *fsm)
@@ -57,6 +75,5 @@ void alone_begins(struct world *world, const char *allocation_id, const char *ot
     if ((job->sensitive || other->sensitive) && (world->shared_nodes >> agent & 1) == 0 &&
         !victims_was_off(world, agent))
         world_violation(world, "I68", "%s begins on %s beside %s, and %s is sensitive", job->id,
-                        world_agent_name(agent), other->id,
-                        job->sensitive ? job->id : other->id);
+                        world_agent_name(agent), other->id, job->sensitive ? job->id : other->id);
 }

@@ -677,6 +677,7 @@ void hangs_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Eve
 const char *hangs_unsettled(struct world *world);
 
 /* world_alone.c: beside sensitive jobs is nobody. */
+void alone_draw(struct world *world, struct world_job *job); /* its nodes are drawn already */
 void alone_applied(struct world *world, const struct fsm *fsm);
 /* A program of the first job begins on the node, where one of the other lives. */
 void alone_begins(struct world *world, const char *allocation_id, const char *other_id,

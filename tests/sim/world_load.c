@@ -209,7 +209,6 @@ static void mutation_ended(struct request *request, const Ckpt__V1__MutationRepl
     if (request->operation != NO_OPERATION)
         history_end(world, request->operation, request->value, reply->index);
     keep(request, &reply->base);
-    world->counts.sensitive += request->effect == EFFECT_REGISTER && job->sensitive;
     if (request->effect == EFFECT_REGISTER || request->effect == EFFECT_RESTART) {
         places_placed(job, request->node_mask != 0 ? request->node_mask : job->node_mask,
                       reply->index);
@@ -345,20 +344,6 @@ static const struct application_way *way_draw(const struct world *world, unsigne
     return application_way_at(job % 4 == 3 ? WAY_SECOND_SIGNAL : WAY_FIRST_SIGNAL);
 }
 
-/* Of a sensitive job, that would be refused beside others: nodes of no job, if there are any. */
-static uint32_t free_nodes(const struct world *world, uint32_t drawn)
-{
-    uint32_t taken = 0;
-
-    for (unsigned i = 0; i < world->job_count; i++)
-        if (world->jobs[i].runs)
-            taken |= world->jobs[i].node_mask;
-    for (unsigned agent = 0; agent < world->options.agents; agent++)
-        if ((taken >> agent & 1) == 0)
-            return UINT32_C(1) << agent | (drawn & ~taken);
-    return drawn;
-}
-
 static void do_register(struct scheduler *scheduler)
 {
     struct world *world = scheduler->world;
@@ -383,9 +368,7 @@ static void do_register(struct scheduler *scheduler)
     if (sim_chance(sim, 3))
         job->node_mask |= UINT32_C(1) << sim_random(sim, world->options.agents);
     job->preemption_class = (uint32_t)sim_random(sim, 10);
-    job->sensitive = sim_chance(sim, request.job == 0 ? 3 : 10); /* the first one finds room */
-    if (job->sensitive)
-        job->node_mask = free_nodes(world, job->node_mask);
+    alone_draw(world, job);
     job->borrowed = sim_chance(sim, 3) && (!job->sensitive || sim_chance(sim, 8));
     old = continues_draw(world, job);
     places_fill(world, job->node_mask, job->borrowed, &shares);

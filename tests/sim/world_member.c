@@ -470,20 +470,19 @@ static void config_text(struct world *world, char *text, size_t size)
                      i + 1, i + 1, i + 1, i + 1);
     used = text_add(text, size, used, "%stargets:\n", WORLD_JOINER);
     for (unsigned i = 0; i < world->options.targets; i++)
-        used =
-            text_add(text, size, used,
-                     "  - id: %s\n    prefix: %s\n    write_bytes_per_s: %" PRIu64
-                     "\n    staging_share_ppm: 300000\n    default: %s\n    max_restores: %u\n"
-                     "    max_writes: %u\n"
-                     "    pool: %s\n%s%s\n",
-                     world->targets[i].id, world->targets[i].prefix,
-                     UINT64_C(2000000000) + sim_random(sim, 20) * 1000000000, i == 0 ? "yes" : "no",
-                     world->options.readers, world->options.readers,
-                     i == 0 ? "sensitive\n    encrypted: yes\n    hot_only: yes" : "open",
-                     world->options.domains > 0 ? "    domain: d" : "",
-                     world->options.domains == 0 ? ""
-                     : i == 0                    ? "0"
-                                                 : "1");
+        used = text_add(text, size, used,
+                        "  - id: %s\n    prefix: %s\n    write_bytes_per_s: %" PRIu64
+                        "\n    staging_share_ppm: 300000\n    default: %s\n    max_restores: %u\n"
+                        "    max_writes: %u\n"
+                        "    pool: %s\n%s%s\n",
+                        world->targets[i].id, world->targets[i].prefix,
+                        UINT64_C(2000000000) + sim_random(sim, 20) * 1000000000,
+                        i == 0 ? "yes" : "no", world->options.readers, world->options.readers,
+                        i == 0 ? "sensitive\n    encrypted: yes\n    hot_only: yes" : "open",
+                        world->options.domains > 0 ? "    domain: d" : "",
+                        world->options.domains == 0 ? ""
+                        : i == 0                    ? "0"
+                                                    : "1");
     if (world->options.domains > 50 && world->options.targets > 1) /* of the last one */
         used = text_add(text, size, used, "    failover: %s\n", world->targets[0].id);
     if (world->options.preferred != 0)

@@ -332,6 +332,7 @@ static void event_take(struct world *world, const struct fsm *fsm, const Ckpt__V
              job_find(world, event->allocation_id) != NULL) {
         struct job_facts *facts =
             &world->state->jobs[job_find(world, event->allocation_id) - world->jobs];
+        world->counts.sensitive += job_find(world, event->allocation_id)->sensitive;
         facts->state = ALLOCATION(STARTING);
         facts->times.began_index = world->state->index;
         facts->times.began_us = sim_now_us(world->sim);

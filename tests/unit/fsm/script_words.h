@@ -21,7 +21,7 @@ struct script {
     uint64_t index, term, now_ms, event_sequence, request_number;
     struct fsm_outcome outcome;   /* of the last line */
     bool keep_entries, unchecked; /* the latter: fsm_check is left to the caller */
-    bool as_proposed;             /* what no leader proposes is refused, and not applied */
+    bool as_proposed;             /* a leader's: nothing above the level is applied */
     size_t entry_length;
     uint8_t entry[SCRIPT_ENTRY_MAX];
     const char *line; /* and what it is taken apart to */
@@ -50,7 +50,7 @@ static inline void script_on_outcome(void *context, size_t i, const struct fsm_o
 }
 
 /* Applies the command as the next entry. */
-/* What a leader would propose: nothing above the level, but for what raises it. */
+/* Nothing above the level, but for the command that raises it. */
 static inline bool script_proposes(const struct script *script,
                                    const Ckpt__Log__V1__Command *command)
 {

@@ -228,6 +228,85 @@ static void a_snapshot_of_a_newer_build_is_told_from_damage(void **unused)
     script_close(&script);
 }
 
+/* A scheduler ends the job, and one of its ranks says only then that it had finished: the node has
+ * no order about it any more. Members ended when they derived its orders at level 2. */
+static void what_ended_late_is_not_ordered_to_end_after_the_raise(void **unused)
+{
+    struct script script;
+    struct fsm_order order;
+
+    (void)unused;
+    script_open(&script);
+    expect_ok(&script, "init level=1");
+    expect_ok(&script, "node n1 ready boot=b");
+    expect_ok(&script, "node n2 ready boot=b");
+    expect_ok(&script, "register j1 nodes=n1,n2 requeue=always");
+    expect_ok(&script, "end j1 failed node_failure");
+    expect_ok(&script, "report n1 application_exited j1");
+    expect_ok(&script, "policy level=2");
+    assert_int_equal(orders_of(&script, "n1", &order), 0);
+    assert_int_equal(orders_of(&script, "n2", &order), 1);
+    script_close(&script);
+}
+
+/* A reclaim let the nodes of a job that did not answer go while its checkpoint was written. When
+ * that completes the job goes on, as it is not stopped by it. */
+static void what_is_written_of_leaving_nodes_ends_with_the_raise(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_open(&script);
+    expect_ok(&script, "init level=1");
+    for (int i = 1; i <= 3; i++)
+        expect_ok(&script, "node n%d ready boot=b", i);
+    expect_ok(&script, "register j1 nodes=n1,n2,n3 gpus=4 min=1 borrowed");
+    expect_ok(&script, "after 900000");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1 timeout=60000");
+    expect_ok(&script, "after 60000");
+    expect_ok(&script, "tick");
+    expect_ok(&script, "update j1 nodes=n1,n2 gpus=4 borrowed");
+    expect_ok(&script, "grant 1-2");
+    expect_ok(&script, "preempt reason=reclaim useful=n3 nodes=j1");
+    expect_checkpoint(&script, 2, DISPATCHED);
+    expect_ok(&script, "policy level=2");
+    expect_checkpoint(&script, 2, CANCELLED);
+    expect_ok(&script, "report n3 terminated j1");
+    expect_job(&script, "j1", RUNNING);
+    assert_int_equal(job_of(&script, "j1")->node_count, 2);
+    script_close(&script);
+}
+
+/* The record that named it last is gone: level 1 keeps the target, and could not read it again. */
+static void a_target_that_nothing_names_goes_with_the_raise(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    for (int level = 1; level <= 2; level++) {
+        script_open(&script);
+        expect_ok(&script, "init level=%d", level);
+        expect_ok(&script, "policy min_interval=1 backoff=1000 retention=1000");
+        expect_ok(&script, "put third domain=d0 write=1000000000");
+        expect_ok(&script, "register j1 nodes=n1 target=third");
+        expect_ok(&script, "request j1");
+        expect_ok(&script, "cancel 1-1");
+        expect_ok(&script, "update j1 target=other");
+        expect_ok(&script, "remove_target third");
+        expect_ok(&script, "end j1");
+        expect_ok(&script, "after 200000");
+        expect_ok(&script, "tick");
+        script_restore(&script);
+        assert_int_equal(fsm_target_name(script.fsm, 2)[0] == '\0', level == 2);
+        if (level == 1)
+            expect_ok(&script, "policy level=2");
+        assert_string_equal(fsm_target_name(script.fsm, 2), "");
+        script_restore(&script);
+        script_close(&script);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,6 +317,9 @@ int main(void)
         cmocka_unit_test(a_way_of_asking_waits_for_its_level),
         cmocka_unit_test(what_a_newer_build_wrote_is_told_from_damage),
         cmocka_unit_test(a_snapshot_of_a_newer_build_is_told_from_damage),
+        cmocka_unit_test(what_ended_late_is_not_ordered_to_end_after_the_raise),
+        cmocka_unit_test(what_is_written_of_leaving_nodes_ends_with_the_raise),
+        cmocka_unit_test(a_target_that_nothing_names_goes_with_the_raise),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

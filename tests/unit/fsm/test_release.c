@@ -429,6 +429,46 @@ static void of_many_parts_a_sample_is_read(void **unused)
     }
 }
 
+/* Its work is saved, and is being read again when the storage goes away: forced then, it is no
+ * victim without a checkpoint. */
+static void a_forced_victim_whose_work_is_saved_comes_back(void **unused)
+{
+    Ckpt__V1__Reason last = CKPT__V1__REASON__REASON_PREEMPTED;
+    const Ckpt__V1__Event *event;
+    struct script script;
+    uint64_t after = 0;
+    bool gap;
+
+    (void)unused;
+    start(&script, "n1", 2);
+    assert_string_equal(reader(&script), "n0 0 1");
+    expect_ok(&script, "target scratch down");
+    expect_ok(&script, "preempt class=6 nodes=j1 forced");
+    expect_ok(&script, "report n1 terminated j1");
+    expect_job(&script, "j1", SUSPENDED);
+    script_close(&script);
+
+    script_start(&script);
+    for (int i = 0; i < 3; i++)
+        expect_ok(&script, "node n%d ready", i);
+    expect_ok(&script, "register j1 nodes=n1,n2 gpus=4 min=1 borrowed requeue=always");
+    expect_ok(&script, "after 600000");
+    expect_ok(&script, "preempt reason=reclaim useful=n2 nodes=j1");
+    expect_ok(&script, "grant 1-1 bytes=1 timeout=600000");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    expect_ok(&script, "report n2 shard_verified j1 ckpt=1-1");
+    expect_ok(&script, "target scratch down");
+    expect_ok(&script, "preempt reason=reclaim useful=n2 nodes=j1 forced");
+    expect_ok(&script, "report n2 terminated j1");
+    while ((event = fsm_event_after(script.fsm, after, &gap)) != NULL) {
+        after = event->sequence;
+        if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_UPDATED)
+            last = event->reason;
+    }
+    assert_int_equal(last, CKPT__V1__REASON__REASON_NONE); /* and not without a checkpoint */
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -446,6 +486,7 @@ int main(void)
         cmocka_unit_test(a_policy_may_have_it_never),
         cmocka_unit_test(a_target_that_reads_nothing_back_is_read_before_a_victim_goes),
         cmocka_unit_test(of_many_parts_a_sample_is_read),
+        cmocka_unit_test(a_forced_victim_whose_work_is_saved_comes_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -512,8 +512,8 @@ static void what_was_paused_is_granted_when_the_nodes_have_left(void **unused)
     script_close(&script);
 }
 
-/* Nothing is waited for of a job that does not answer, or hangs. What is being written of it when
- * it shrinks is of nodes that it loses; found by the simulator (seed 576): members ended at it. */
+/* Nothing is waited for of a job that does not answer, or hangs. Its checkpoint that is being
+ * written is of nodes that it loses; found by the simulator (seed 576): members ended at it. */
 static void what_is_written_of_a_job_that_does_not_answer_ends_when_it_shrinks(void **unused)
 {
     struct script script;
@@ -550,6 +550,38 @@ static void what_is_written_of_a_job_that_does_not_answer_ends_when_it_shrinks(v
         assert_int_equal(checkpoint_of(&script, hangs ? 2 : 3)->shard_count, 2);
         script_close(&script);
     }
+}
+
+/* It takes its time until the set changes: what was to join may be out of use by then. */
+static void a_node_that_is_out_of_use_by_then_does_not_join(void **unused)
+{
+    static const char *const ends[] = {"drain n4 disable", "node n4 down"};
+    struct script script;
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+        for (int all = 0; all < 2; all++) { /* all: nothing of the set is left */
+            script_start(&script);
+            for (int node = 1; node <= 4; node++)
+                expect_ok(&script, "node n%d ready boot=b", node);
+            expect_ok(&script, "register j1 nodes=n1,n3 gpus=4 requeue=always");
+            expect_ok(&script, "after 10000");
+            expect_ok(&script, "update j1 nodes=%sn4 gpus=4", all ? "" : "n1,");
+            expect_ok(&script, ends[i]);
+            expect_ok(&script, "grant 1-1");
+            expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+            expect_ok(&script, "report n3 shard_verified j1 ckpt=1-1");
+            expect_ok(&script, "report n3 terminated j1");
+            if (all)
+                expect_ok(&script, "report n1 terminated j1");
+            script_restore(&script);
+            if (!all)
+                expect_runs_on(&script, 1);
+            else
+                assert_true(job_of(&script, "j1")->terminating ||
+                            job_of(&script, "j1")->restart_at_ms != 0);
+            script_close(&script);
+        }
 }
 
 /* F-021: the parts that stay are remembered as ended */
@@ -717,6 +749,7 @@ int main(void)
         cmocka_unit_test(a_forced_reclaim_does_not_wait_for_a_paused_scale_down),
         cmocka_unit_test(a_forced_reclaim_does_not_wait_for_another_ones_paused_victim),
         cmocka_unit_test(what_was_paused_is_granted_when_the_nodes_have_left),
+        cmocka_unit_test(a_node_that_is_out_of_use_by_then_does_not_join),
         cmocka_unit_test(what_is_written_of_a_job_that_does_not_answer_ends_when_it_shrinks),
         cmocka_unit_test(parts_that_ended_are_remembered),
         cmocka_unit_test(what_stays_may_have_ended_while_the_others_left),

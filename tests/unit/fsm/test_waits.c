@@ -87,12 +87,29 @@ static void it_ends_without_having_begun(void **unused)
     script_close(&script);
 }
 
+/* It held nothing: what was said of its start made GPU time that nobody held. */
+static void what_it_is_said_to_have_run_counts_for_nothing(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_open(&script);
+    expect_ok(&script, "init");
+    expect_ok(&script, "node n1 ready boot=b1");
+    expect_ok(&script, "after 60000");
+    expect_ok(&script, "register j nodes=n1 gpus=8 later started=%" PRIu64, script.now_ms - 5000);
+    assert_uint_equal(job_of(&script, "j")->started_at_ms, script.now_ms);
+    script_restore(&script);
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_changes_on_a_node_that_is_only_named),
         cmocka_unit_test(it_begins_where_its_ckpt_run_waits),
         cmocka_unit_test(it_ends_without_having_begun),
+        cmocka_unit_test(what_it_is_said_to_have_run_counts_for_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
