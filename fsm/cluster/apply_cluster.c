@@ -278,7 +278,7 @@ enum fsm_status fsm_apply_leader_elected(struct fsm *fsm, const fsm_command *com
 }
 
 /* Level 1 leaves targets that no record names any more, and lets be written of leaving nodes. */
-static void level_2_begins(struct fsm *fsm)
+void fsm_level_2_begins(struct fsm *fsm)
 {
     CHECK(fsm_level(fsm) >= 2);
     for (uint32_t slot = 0; slot < fsm->allocations.slot_end; slot++)
@@ -315,7 +315,7 @@ enum fsm_status fsm_apply_set_policy(struct fsm *fsm, const fsm_command *command
     retention_changed = policy.retention_ms != fsm->policy.retention_ms;
     fsm->policy = policy;
     if (level < 2 && fsm_level(fsm) >= 2)
-        level_2_begins(fsm);
+        fsm_level_2_begins(fsm);
     if (retention_changed)
         fsm_retention_changed(fsm);
     fsm_read_review(fsm);

@@ -315,6 +315,15 @@ static bool node_silent(const struct fsm_node *view)
                                                                 fsm_node_refusal(view) != FSM_OK));
 }
 
+/* Orders to read and to remove leave a node when it is lost. Until then its agent may carry them
+ * out, also one that has never said which boot it is of. */
+static bool node_works_for_others(const struct fsm *fsm, const struct node *node)
+{
+    CHECK(node->view.id != NULL);
+    return !list_empty(&node->removals) ||
+           (!list_empty(&node->verifications) && (fsm_level(fsm) >= 2 || node->name_count == 0));
+}
+
 /* Records of what ended keep its name, and with it its slot. A node whose agent is heard would be
  * back with its next heartbeat, and one that a job needs must not lose its slot: both are
  * refused. */
@@ -328,7 +337,7 @@ enum fsm_status fsm_apply_remove_node(struct fsm *fsm, const fsm_command *comman
     CHECK(outcome != NULL);
     if (node == NULL)
         return FSM_NODE_NOT_FOUND;
-    if (!node_silent(&node->view))
+    if (!node_silent(&node->view) || node_works_for_others(fsm, node))
         return FSM_NODE_NOT_DOWN;
     outcome->current = node->going_count;
     if (node->going_count > 0)

@@ -8,10 +8,15 @@
 
 void fsm_begin_passive(struct fsm *fsm)
 {
+    uint32_t level;
+
     CHECK(fsm != NULL);
     if (!fsm->initialised)
         return;
+    level = fsm_level(fsm);
     fsm->policy.feature_level = FSM_LEVEL_NEWEST;
+    if (level < 2)
+        fsm_level_2_begins(fsm);
     fsm->policy.zeros = fsm_policy_zeros(&fsm->policy);
     fsm->passive_since_ms = fsm_max(fsm->now_ms, 1);
 }

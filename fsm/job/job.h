@@ -151,7 +151,8 @@ enum fsm_status fsm_scale_ask(struct fsm *fsm, struct allocation *allocation,
 void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
                    const struct fsm_node_share *next, uint32_t count, Ckpt__V1__Reason reason);
 void fsm_scale_done(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Reason reason);
-/* The cluster comes to level 2. */
+/* The cluster comes to level 2: all that level 1 leaves (apply_cluster.c), and of it this. */
+void fsm_level_2_begins(struct fsm *fsm);
 void fsm_scale_level_raised(struct fsm *fsm, struct allocation *allocation);
 void fsm_scale_part(struct fsm *fsm, struct allocation *allocation,
                     struct assignment *part); /* a leaving one has ended */

@@ -80,8 +80,9 @@ Ckpt__V1__StopWay fsm_victim_stop_way(const struct fsm *fsm, const struct fsm_al
         return WAY(NOT_BEGUN);
     if (can && fsm_victim_needs_no_checkpoint(fsm, allocation))
         return WAY(LESS_AT_STAKE);
-    if (fsm_level(fsm) >= 2 && fsm_verify_held(fsm, allocation) != NULL)
-        return WAY(LESS_AT_STAKE); /* all of it is saved, and is being read again */
+    if (fsm_level(fsm) >= 2 && view->state == ENDS(CHECKPOINTING_TO_STOP) &&
+        fsm_verify_held(fsm, allocation) != NULL)
+        return WAY(LESS_AT_STAKE); /* it stands still, saved, and that is being read again */
     if (can)
         return fsm_part_finished(fsm, view) ? WAY(PART_FINISHED) : WAY(CHECKPOINT);
     if (view->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE)

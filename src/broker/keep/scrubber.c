@@ -183,11 +183,13 @@ static bool scrub_one(struct scrubber *scrubber)
     const struct fsm *fsm = replica_fsm(scrubber->broker->replica);
     const struct fsm_checkpoint *checkpoint =
         fsm_checkpoint_find(fsm, scrubber->ids[scrubber->id_next]);
+    const struct fsm_target *target =
+        checkpoint == NULL ? NULL : fsm_target_find_slot(fsm, checkpoint->target_slot);
     char path[SCRUBBER_PATH_BYTES];
 
-    if (checkpoint == NULL || fsm_checkpoint_path(fsm, checkpoint, path, sizeof(path)) == 0 ||
-        !fsm_target_at(fsm, checkpoint->target_slot)->available ||
-        worker_hangs(scrubber->hang_ids[checkpoint->target_slot])) {
+    /* collected meanwhile, it may lie at a target that was removed since */
+    if (target == NULL || fsm_checkpoint_path(fsm, checkpoint, path, sizeof(path)) == 0 ||
+        !target->available || worker_hangs(scrubber->hang_ids[checkpoint->target_slot])) {
         scrubber->id_next++;
         scrubber->part = 0;
         return false;

@@ -205,6 +205,64 @@ static void a_leader_that_stops_ends_its_worker_and_says_nothing(void **state)
     fake_free(fake);
 }
 
+static void do_it(struct fake *fake, Ckpt__Log__V1__Command *command)
+{
+    static unsigned number;
+    char request_id[32];
+
+    snprintf(request_id, sizeof(request_id), "do-%u", ++number);
+    command->request_id = request_id;
+    assert_int_equal(fake_do(fake, command).status, FSM_OK);
+}
+
+/* Its first part is being read when it goes, and its target after it: the leader ended at that. */
+static void what_goes_with_its_target_meanwhile_is_read_no_more(void **state)
+{
+    struct fake *fake = start();
+    uint64_t id = complete(fake, "job");
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__EndAllocationRequest end = CKPT__V1__END_ALLOCATION_REQUEST__INIT;
+    Ckpt__Log__V1__ExpireCheckpoints expire = CKPT__LOG__V1__EXPIRE_CHECKPOINTS__INIT;
+    Ckpt__Log__V1__CheckpointsCollected collected = CKPT__LOG__V1__CHECKPOINTS_COLLECTED__INIT;
+    Ckpt__Log__V1__PutTarget put = CKPT__LOG__V1__PUT_TARGET__INIT;
+    Ckpt__V1__TargetSpec spec = CKPT__V1__TARGET_SPEC__INIT;
+    Ckpt__Log__V1__RemoveTarget removal = CKPT__LOG__V1__REMOVE_TARGET__INIT;
+
+    (void)state;
+    fake_serve(fake);
+    ask(fake, id);
+    fake_advance_ms(fake, SCRUBBER_INTERVAL_MS);
+    assert_true(worker.running);
+    end.allocation_id = text_message("job");
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_END_ALLOCATION;
+    command.end_allocation = &end;
+    do_it(fake, &command);
+    expire.n_checkpoint_ids = collected.n_checkpoint_ids = 1;
+    expire.checkpoint_ids = collected.checkpoint_ids = &id;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_EXPIRE_CHECKPOINTS;
+    command.expire_checkpoints = &expire;
+    do_it(fake, &command);
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_CHECKPOINTS_COLLECTED;
+    command.checkpoints_collected = &collected;
+    do_it(fake, &command);
+    spec.target_id = text_message("new");
+    spec.prefix = text_message("/new");
+    spec.kind = CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX;
+    spec.write_bytes_per_s = 1000000000;
+    spec.is_default = true;
+    put.spec = &spec;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_PUT_TARGET;
+    command.put_target = &put;
+    do_it(fake, &command);
+    removal.target_id = text_message("scratch");
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REMOVE_TARGET;
+    command.remove_target = &removal;
+    do_it(fake, &command);
+    end_worker(fake, WORKER_EXIT_OK);
+    assert_false(worker.running);
+    finish(fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +271,7 @@ int main(void)
         cmocka_unit_test(what_may_not_be_read_here_is_left_to_nodes),
         cmocka_unit_test(a_worker_that_hangs_says_nothing_of_the_data),
         cmocka_unit_test(a_leader_that_stops_ends_its_worker_and_says_nothing),
+        cmocka_unit_test(what_goes_with_its_target_meanwhile_is_read_no_more),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

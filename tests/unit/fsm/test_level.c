@@ -279,11 +279,10 @@ static void what_is_written_of_leaving_nodes_ends_with_the_raise(void **unused)
 }
 
 /* The record that named it last is gone: level 1 keeps the target, and could not read it again. */
-static void a_target_that_nothing_names_goes_with_the_raise(void **unused)
+static void nothing_names_the_target(bool passive)
 {
     struct script script;
 
-    (void)unused;
     for (int level = 1; level <= 2; level++) {
         script_open(&script);
         expect_ok(&script, "init level=%d", level);
@@ -299,12 +298,21 @@ static void a_target_that_nothing_names_goes_with_the_raise(void **unused)
         expect_ok(&script, "tick");
         script_restore(&script);
         assert_int_equal(fsm_target_name(script.fsm, 2)[0] == '\0', level == 2);
-        if (level == 1)
+        if (level == 1 && passive)
+            fsm_begin_passive(script.fsm);
+        else if (level == 1)
             expect_ok(&script, "policy level=2");
         assert_string_equal(fsm_target_name(script.fsm, 2), "");
         script_restore(&script);
         script_close(&script);
     }
+}
+
+static void a_target_that_nothing_names_goes_with_the_raise(void **unused)
+{
+    (void)unused;
+    nothing_names_the_target(false);
+    nothing_names_the_target(true);
 }
 
 int main(void)

@@ -292,6 +292,46 @@ static void a_preemption_keeps_the_names_of_what_it_released(void **unused)
     script_close(&script);
 }
 
+/* Its agent has said no boot, and reads for others, or removes: it is lost before it leaves. */
+static void one_that_still_works_for_others_stays(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "node n1 ready boot=b");
+    expect_ok(&script, "node n2 ready boot=b");
+    expect_ok(&script, "node n3 ready");
+    expect_ok(&script, "register j1 nodes=n1,n2 gpus=4");
+    expect_ok(&script, "after 900000");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1 bytes=1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    expect_ok(&script, "report n2 shard_verified j1 ckpt=1-1");
+    expect_ok(&script, "node n2 down");
+    expect_ok(&script, "verify 1-1");
+    expect_ok(&script, "verified 1-1 elsewhere");
+    expect_ok(&script, "node n1 down");
+    expect_ok(&script, "drain n3");
+    expect_status(&script, NODE_NOT_DOWN, "remove_node n3");
+    expect_ok(&script, "node n3 down");
+    expect_ok(&script, "remove_node n3");
+    script_restore(&script);
+    script_close(&script);
+
+    script_start(&script);
+    expect_ok(&script, "node n3 ready");
+    expect_ok(&script, "epoch 2");
+    expect_ok(&script, "orphans other 1-1");
+    expect_ok(&script, "collected failed=1-1 why=no-right elsewhere");
+    expect_ok(&script, "drain n3");
+    expect_status(&script, NODE_NOT_DOWN, "remove_node n3");
+    expect_ok(&script, "node n3 down");
+    expect_ok(&script, "remove_node n3");
+    script_restore(&script);
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +344,7 @@ int main(void)
         cmocka_unit_test(a_name_that_records_still_have_comes_back_in_its_place),
         cmocka_unit_test(what_was_said_of_a_removed_node_does_not_bring_it_back),
         cmocka_unit_test(a_preemption_keeps_the_names_of_what_it_released),
+        cmocka_unit_test(one_that_still_works_for_others_stays),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -467,6 +467,22 @@ static void a_forced_victim_whose_work_is_saved_comes_back(void **unused)
     }
     assert_int_equal(last, CKPT__V1__REASON__REASON_NONE); /* and not without a checkpoint */
     script_close(&script);
+
+    script_start(&script); /* one that shrinks has computed on: another checkpoint is due */
+    for (int i = 0; i < 3; i++)
+        expect_ok(&script, "node n%d ready", i);
+    expect_ok(&script, "policy release=60000");
+    expect_ok(&script, "register j1 nodes=n1,n2 gpus=4 min=1 borrowed class=1");
+    expect_ok(&script, "after 900000");
+    expect_ok(&script, "preempt reason=reclaim need=1 nodes=j1 useful=n2");
+    expect_ok(&script, "grant 1-1 bytes=1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    expect_ok(&script, "report n2 shard_verified j1 ckpt=1-1");
+    expect_ok(&script, "after 50000");
+    expect_ok(&script, "preempt reason=priority class=9 need=2 nodes=j1");
+    expect_job(&script, "j1", CHECKPOINTING_TO_STOP);
+    expect_checkpoint(&script, 2, REQUESTED);
+    script_close(&script);
 }
 
 int main(void)
