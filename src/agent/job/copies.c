@@ -285,7 +285,8 @@ void copies_take_orders(struct agent *agent)
     CHECK(agent->ledger != NULL);
     if (ledger_pending_count(agent->ledger) == 0)
         for (size_t i = 0; i < agent->orders->n_copies; i++)
-            if (id_valid(agent->orders->copies[i]->allocation_id))
+            if (agent->orders->copies[i]->checkpoint_id != 0 &&
+                id_valid(agent->orders->copies[i]->allocation_id))
                 tell_missing(agent, agent->orders->copies[i]);
     for (struct list *at = agent->allocations.next; at != &agent->allocations; at = at->next) {
         struct allocation *allocation = LIST_ITEM(at, struct allocation, node);

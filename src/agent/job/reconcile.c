@@ -25,6 +25,8 @@
 #include "src/base/id.h"
 #include "src/dest/destination.h"
 
+#define ORDER_MS_MAX (UINT64_C(1) << 42) /* sums and thousands of them stay numbers */
+
 /* What an attempt is doing is of one that is in progress. */
 static void check_hand(const struct hand *hand)
 {
@@ -64,6 +66,9 @@ const char *reconcile_order_wrong(const Ckpt__V1__Order *order)
 {
     if (order->kind != CKPT__V1__ORDER_KIND__ORDER_KIND_SCAN && !id_valid(order->allocation_id))
         return "the allocation id is not valid";
+    if (order->timeout_ms > ORDER_MS_MAX || order->deferred_ms > ORDER_MS_MAX ||
+        order->max_deferral_ms > ORDER_MS_MAX)
+        return "a time is longer than a century";
     switch (order->kind) {
     case CKPT__V1__ORDER_KIND__ORDER_KIND_CHECKPOINT:
         if (order->checkpoint_id == 0 || order->attempt == 0)

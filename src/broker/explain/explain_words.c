@@ -307,12 +307,11 @@ static uint64_t in_ppm(double share)
 static void flip_paced(const struct explained *explained, char *ret_text, size_t size)
 {
     double line, gain = decision_gain(&explained->view, &explained->result, 0);
+    const struct fsm_target *target = /* NULL: the job has ended, and its target was removed */
+        fsm_destination(replica_fsm(explained->broker->replica), explained->allocation);
 
-    if (explained->source == CKPT__V1__EXPLAIN_SOURCE__EXPLAIN_SOURCE_LAST &&
-        evaluator_admission_line(
-            explained->broker->evaluator,
-            fsm_destination(replica_fsm(explained->broker->replica), explained->allocation)->slot,
-            &line))
+    if (explained->source == CKPT__V1__EXPLAIN_SOURCE__EXPLAIN_SOURCE_LAST && target != NULL &&
+        evaluator_admission_line(explained->broker->evaluator, target->slot, &line))
         snprintf(ret_text, size,
                  "its storage target has room for it, or it gains more than the least that was "
                  "admitted: %.6g GPU-s per GB against %.6g",

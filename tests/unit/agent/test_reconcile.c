@@ -504,6 +504,9 @@ static void senseless_orders_are_ignored(void **state)
     order = checkpoint_order(42, 1);
     order.timeout_ms = 0;
     assert_string_equal(steps_of(NULL, &order, NULL), "IGNORE");
+    order = checkpoint_order(42, 1);
+    order.max_deferral_ms = UINT64_MAX; /* sums of it would begin again at 0: the agent ended */
+    assert_string_equal(steps_of(NULL, &order, NULL), "IGNORE");
     order.kind = (Ckpt__V1__OrderKind)99;
     assert_string_equal(steps_of(NULL, &order, NULL), "IGNORE");
     order = checkpoint_order(42, 1);
