@@ -56,8 +56,8 @@ check "ranks meet, and jobs begin from all parts of a checkpoint and on other nu
     seconds=25 agents=4 shipping_agents=4 schedulers=2 targets=1 operations_per_s=16 crashes=0 drills=0 drill_trial=0 commands=0
 check "jobs come back by themselves, also on spares" seed="${SEED:-1}" runs=$((16 * times)) jobs=2 returned=1 comes_back=100 seconds=25 agents=4 shipping_agents=4 schedulers=2 targets=1 \
     operations_per_s=16 crashes=0
-# from where the seeds have enough of them: a sensitive job keeps others off its nodes in some
-check "jobs that hang are told, and restarted where they say so" seed="${SEED:-41}" runs=$((12 * times)) jobs=2 hanging=1 hung=4 ranks=100 comes_back=100 agents=4 \
+# so many that some jobs hang whatever is drawn: a sensitive one keeps others off its nodes
+check "jobs that hang are told, and restarted where they say so" seed="${SEED:-101}" runs=$((36 * times)) jobs=2 hanging=1 hung=4 ranks=100 comes_back=100 agents=4 \
     shipping_agents=4 crashes=0 agent_crashes=0 operations_per_s=4 drills=0 drill_trial=0 commands=0
 for kind in leader-kill:1 leader-hang:2 member-loss:3 storage-outage:4 restore:5; do
     check "a drill of ${kind%:*} passes in a calm cluster, and somebody serves meanwhile" seed="${SEED:-1}" runs=$((2 * times)) jobs=2 drilled=1 seconds=6 drills=20 drill_trial="${kind#*:}" \
