@@ -43,8 +43,9 @@ install_missing() {
     "${run[@]}" apt-get -o DPkg::Lock::Timeout=300 update -qq
     # apt-get installs nothing while an earlier installation, cut short, waits to be finished
     if [ -n "$(dpkg --audit)" ]; then
+        echo "finishing an installation that was cut short (dpkg --configure -a)"
         "${run[@]}" env DEBIAN_FRONTEND=noninteractive dpkg --force-confold --configure -a > /dev/null
-        "${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends --fix-broken > /dev/null
+        "${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends --no-remove --fix-broken > /dev/null
     fi
     "${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends "${missing[@]}" > /dev/null
 }

@@ -680,6 +680,7 @@ static void check_target_names(struct checker *checker, const struct target *tar
 {
     const struct target_names *names = &checker->targets[target->view.slot];
 
+    CHECK(checker->fsm != NULL);
     check_expect(checker,
                  target->job_count == names->jobs && target->going_count == names->going &&
                      target->checkpoint_count == names->checkpoints &&
@@ -688,8 +689,7 @@ static void check_target_names(struct checker *checker, const struct target *tar
     check_expect(checker,
                  !target->removed || ((target->going_count == 0 || target->view.draining) &&
                                       target->folder_count == 0 && !target->view.is_default &&
-                                      (fsm_level(checker->fsm) < 2 ||
-                                       target->job_count + target->checkpoint_count > 0)),
+                                      (target_named(target) || fsm_level(checker->fsm) < 2)),
                  "INDEX nothing needs a removed target", target->view.id, target->going_count);
 }
 

@@ -324,7 +324,7 @@ struct target *fsm_target_create(struct fsm *fsm, uint32_t slot, const char *id)
 
 void fsm_target_leave(struct fsm *fsm, struct target *target)
 {
-    if (!target->removed || target->job_count > 0 || target->checkpoint_count > 0)
+    if (!target->removed || target_named(target))
         return;
     fsm_target_release_texts(fsm, &target->view);
     fsm_pool_give(&fsm->targets, target->view.slot);

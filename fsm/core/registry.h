@@ -172,6 +172,11 @@ void fsm_node_leave(struct fsm *fsm, struct node *node);
 
 /* ---- targets: few, and whole in every snapshot ---- */
 
+/* A job or a checkpoint's record has its name: it keeps its slot, also when it was removed. */
+static inline bool target_named(const struct target *target)
+{
+    return target->job_count > 0 || target->checkpoint_count > 0;
+}
 static inline const struct target *target_find_slot(const struct fsm *fsm, uint32_t slot)
 {
     return fsm_pool_at(&fsm->targets, slot);

@@ -3,7 +3,6 @@ It is none of ours: it speaks the protocol (agent.proto) by the generated stubs.
 import asyncio
 import time
 
-import any_message
 from any_message import CKPTS, R, alloc, chance, ckpt, log, one, short
 from cluster import agent_pb2, agent_pb2_grpc, common_pb2, grpc
 
@@ -76,7 +75,6 @@ class Agent:
                 pass
 
     async def read(self, call):
-        beats = 0
         async for message in call:
             if message.HasField("welcome"):
                 self.acked = message.welcome.acknowledged_report_sequence
