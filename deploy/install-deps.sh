@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, test and run on Debian 12; `bench`: also what make bench compares with; `deb`: what make deb needs; `systems`: also what make systems
-# runs against: Node.js, and from npm, for Debian has no package of it, its gRPC (into build/node), OpenMPI, GROMACS, LAMMPS, Slurm, PyTorch, Ceph and Swift. Does nothing (and needs no root) when
+# runs against: Node.js, and from npm, for Debian has no package of it, its gRPC (into build/node), OpenMPI, GROMACS, LAMMPS, Slurm, PyTorch, Ceph, Swift and qemu. Does nothing (and needs no root) when
 # all is there.
 set -eu
 packages=(
@@ -21,7 +21,8 @@ if [ "${1-}" = systems ]; then
     command -v node > /dev/null || packages+=(nodejs)
     command -v npm > /dev/null || packages+=(npm)
     packages+=(openmpi-bin libopenmpi-dev gromacs lammps slurmctld slurmd slurm-client python3-torch python3-numpy
-        radosgw ceph-mon ceph-osd ceph-common awscli swift-proxy swift-account swift-container swift-object memcached debootstrap)
+        radosgw ceph-mon ceph-osd ceph-common awscli swift-proxy swift-account swift-container swift-object memcached debootstrap
+        qemu-system-x86) # a guest, for what this kernel or processor cannot run
 fi
 missing=()
 for package in "${packages[@]}"; do
