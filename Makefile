@@ -9,7 +9,7 @@ WARN = -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -
 # clang calls two things wrong that gcc lets pass: designated fields without the others, which are 0, and a format handed on to vsnprintf
 # a sanitizer's code hides from gcc how long a text can be
 WARN += $(if $(SAN),-Wno-format-truncation)
-WARN += $(if $(findstring clang,$(CC)),-Wno-missing-field-initializers -Wno-format-nonliteral)
+WARN += $(if $(findstring clang,$(CC)),-Wno-missing-field-initializers -Wno-format-nonliteral -Wno-unknown-warning-option)
 # -g1 has the lines of backtraces, in four fifths of the time; make OPT="-O2 -g" for gdb
 OPT ?= -O2 -g1
 CFLAGS_ALL = -std=c11 -D_GNU_SOURCE -D_FORTIFY_SOURCE=2 -fno-strict-aliasing -fstack-protector-strong -fno-omit-frame-pointer -pthread -MMD -MP -I. -I$(BUILD)/gen -DCKPT_VERSION='"$(VERSION)"' $(OPT) $(SAN)
