@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@ static enum log_level log_minimum = LOG_LEVEL_INFO;
 static enum log_format log_format;
 static char log_identity[160];
 static log_sink_fn *log_sink;
+static bool log_priorities;
 
 /* The flight recorder: the last lines, cut, as a ring. */
 static struct log_kept {
@@ -26,6 +28,7 @@ static unsigned log_kept_next;
 
 static const char *const log_format_names[] = {"logfmt", "json"};
 static const char *const log_level_names[] = {"debug", "info", "warning", "error"};
+static const char *const log_level_priorities[] = {"<7>", "<6>", "<4>", "<3>"};
 
 void log_set_level(enum log_level level)
 {
@@ -67,6 +70,11 @@ const char *log_format_name(enum log_format format)
 void log_set_identity(const char *program, const char *name)
 {
     snprintf(log_identity, sizeof(log_identity), "program=%s name=%s ", program, name);
+}
+
+void log_set_priorities(bool wanted)
+{
+    log_priorities = wanted;
 }
 
 void log_set_sink(log_sink_fn *sink)
@@ -163,8 +171,19 @@ size_t log_line(char ret_line[LOG_LINE_BYTES], enum log_level level, const char 
     return length;
 }
 
+/* One call of the system: lines of several processes do not mix. */
+static void log_write_after(const char *priority, const char *line, size_t length)
+{
+    struct iovec parts[] = {{(void *)priority, strlen(priority)}, {(void *)line, length}};
+    ssize_t written;
+
+    do {
+        written = writev(STDERR_FILENO, parts, 2);
+    } while (written < 0 && errno == EINTR);
+}
+
 /* To the sink or stderr, in the format that was set. */
-static void log_out(const char *line, size_t length)
+static void log_out(enum log_level level, const char *line, size_t length)
 {
     char json[LOG_JSON_BYTES];
 
@@ -172,7 +191,11 @@ static void log_out(const char *line, size_t length)
         length = log_json(line, length, json);
         line = json;
     }
-    if (log_sink == NULL || !log_sink(line, length))
+    if (log_sink != NULL && log_sink(line, length))
+        return;
+    if (log_priorities)
+        log_write_after(log_level_priorities[level], line, length);
+    else
         log_write(line, length);
 }
 
@@ -187,5 +210,5 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
     va_end(arguments);
     log_keep(line, length);
     if (level >= log_minimum)
-        log_out(line, length);
+        log_out(level, line, length);
 }

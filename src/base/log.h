@@ -30,6 +30,10 @@ const char *log_format_name(enum log_format format);
 /* Put on every line as program=... member=...; copied. */
 void log_set_identity(const char *program, const char *name);
 
+/* Before each line on stderr the priority that a journal takes off again and files it under, by
+ * sd-daemon(3): "<4>" of a warning. Not until then, nor in log_dump(). */
+void log_set_priorities(bool wanted);
+
 /* Takes lines instead of stderr, which has those for which it says false; NULL: none does. */
 typedef bool log_sink_fn(const char *line, size_t length);
 void log_set_sink(log_sink_fn *sink);

@@ -3,9 +3,12 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -32,6 +35,18 @@ void supervisor_notify(const char *message)
                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length)) < 0)
         log_debug("notify_failed", "text=\"%s\"", strerror(errno));
     close(fd);
+}
+
+bool supervisor_keeps_journal(void)
+{
+    const char *stream = getenv("JOURNAL_STREAM");
+    char own[64];
+    struct stat found;
+
+    if (stream == NULL || fstat(STDERR_FILENO, &found) != 0)
+        return false;
+    snprintf(own, sizeof(own), "%ju:%ju", (uintmax_t)found.st_dev, (uintmax_t)found.st_ino);
+    return strcmp(stream, own) == 0;
 }
 
 /* How long this process may be silent; 0: as long as it likes. */

@@ -11,11 +11,16 @@
 #ifndef CKPT_SERVE_SUPERVISOR_H
 #define CKPT_SERVE_SUPERVISOR_H
 
+#include <stdbool.h>
+
 #include <uv.h>
 
 /* Sends one message, for example "READY=1\nSTATUS=follower"; "\n" separates its lines. Never waits:
  * a message that the supervisor's socket does not take is lost, and a debug line says so. */
 void supervisor_notify(const char *message);
+
+/* stderr is the journal's own stream ($JOURNAL_STREAM), where lines have priorities. */
+bool supervisor_keeps_journal(void);
 
 /* Sends WATCHDOG=1 from now on, for as long as the loop turns, and the first one at once. timer:
  * the caller's storage, until the loop has closed it. It does nothing when the supervisor wants no

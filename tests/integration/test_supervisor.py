@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""What a supervisor such as systemd hears of both daemons: that they are ready, that their loops run, that they stop."""
+"""What a supervisor such as systemd hears of both daemons: that they are ready, that their loops run, that they stop; and its journal, how urgent a line is.
+A real systemd: tests/systems/test_booted.py."""
 import os
 import pathlib
 import signal
@@ -62,6 +63,27 @@ class Supervisor:
         assert self.process.wait(timeout=15) == 0
 
 
+def lines_have_priorities_in_a_journal_alone():
+    """systemd's journal is a stream whose device and number are in JOURNAL_STREAM; `journalctl -p warning` finds what begins with <4> or less."""
+    with tempfile.TemporaryDirectory() as folder:
+        for named in (True, False):
+            ours, theirs = socket.socketpair()
+            file = os.fstat(theirs.fileno())
+            agent = subprocess.Popen([str(BIN / "ckpt-agentd"), "--config", "/dev/null", "--name", "gpu-a", "--brokers", f"127.0.0.1:{free_port()}",
+                                      "--state-dir", f"{folder}/state", "--socket", f"{folder}/agent.sock"], stderr=theirs, stdin=subprocess.DEVNULL,
+                                     env={**os.environ, "JOURNAL_STREAM": f"{file.st_dev}:{file.st_ino + (not named)}"})
+            theirs.close()
+            lines = ours.makefile()
+            try:
+                text = next(line for line in lines if "event=started" in line)
+                assert text.startswith("<6>time=" if named else "time="), text
+            finally:
+                agent.kill()
+                agent.wait()
+                lines.close()
+                ours.close()
+
+
 def an_agent_is_ready_without_a_leader_and_feeds_its_watchdog():
     with tempfile.TemporaryDirectory() as folder:
         with Supervisor(folder, [str(BIN / "ckpt-agentd"), "--config", "/dev/null", "--name", "gpu-a", "--brokers",
@@ -80,4 +102,5 @@ def a_member_is_ready_without_a_quorum_and_feeds_its_watchdog():
 
 
 if __name__ == "__main__":
-    tap([an_agent_is_ready_without_a_leader_and_feeds_its_watchdog, a_member_is_ready_without_a_quorum_and_feeds_its_watchdog])
+    sys.exit(tap([an_agent_is_ready_without_a_leader_and_feeds_its_watchdog, a_member_is_ready_without_a_quorum_and_feeds_its_watchdog,
+                  lines_have_priorities_in_a_journal_alone]))

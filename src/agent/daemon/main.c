@@ -508,6 +508,7 @@ int main(int argc, char **argv)
     daemon.name = flags.name;
     log_set_identity("ckpt-agentd", flags.name);
     check_set_hook(log_dump);
+    log_set_priorities(supervisor_keeps_journal());
     log_set_level(daemon.config.log_level);
     log_set_format(daemon.config.log_format);
     platform_boot_id(daemon.boot_id, sizeof(daemon.boot_id));

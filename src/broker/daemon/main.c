@@ -25,6 +25,7 @@
 #include "src/broker/keep/recovery.h"
 #include "src/broker/keep/restore.h"
 #include "src/serve/privacy.h"
+#include "src/serve/supervisor.h"
 
 enum { EXIT_USAGE = 2 };
 
@@ -239,6 +240,7 @@ static int run_daemon(const struct config *config, const struct options *options
 
     log_set_identity("ckptd", config->self->name);
     check_set_hook(log_dump);
+    log_set_priorities(supervisor_keeps_journal());
     log_set_level(config->log_level);
     log_set_format(config->log_format);
     if (config->htcondor.CKPT_SERVER_LOG[0] != '\0' &&
