@@ -57,6 +57,7 @@ from ckpt.v1 import agent_pb2, agent_pb2_grpc, broker_pb2, broker_pb2_grpc  # no
 from ckpt.v1 import common_pb2, operator_pb2, operator_pb2_grpc  # noqa: E402
 
 from site_files import Site  # noqa: E402
+from tap import LONG, often, processor_s, tap  # noqa: E402,F401
 
 def own_name(uid=None):
     """The user that this program, or that uid, is: whoever registers a job as somebody else cannot start it."""
@@ -599,42 +600,6 @@ class Cluster:
 def fill(cluster, count, prefix="a"):
     for i in range(count):
         cluster.register(f"{prefix}{i}", [("n", 1, 1 << 20)])
-
-
-LONG = bool(os.environ.get("LONG"))
-
-
-def often(rounds, many):
-    """How often a test repeats something: `many` times in `make systems-long`, with LONG in the environment."""
-    return many if LONG else rounds
-
-
-def processor_s():
-    """Used by this process and by those that it waited for."""
-    return sum(os.times()[:4])
-
-
-def tap(tests, long=()):
-    """Runs test functions in order, prints TAP, returns the exit code. Those in `long` take minutes: only `make systems-long` runs them, with
-    LONG in the environment, and then no others. Names given on the command line, or parts of them, pick some of all."""
-    import traceback
-    tests, long, words, failed = list(tests), list(long), sys.argv[1:], 0
-    picked = [t for t in tests + long if any(word in t.__name__ for word in words)] if words else long if LONG and long else tests
-    for word in words:
-        if not any(word in t.__name__ for t in tests + long):
-            print(f"error: no case has \"{word}\" in its name; there are: {' '.join(t.__name__ for t in tests + long)}", file=sys.stderr)
-            return 2
-    for test in picked:
-        started, used = time.monotonic(), processor_s()
-        try:
-            reason = test()
-            skip = f" # SKIP {reason}" if isinstance(reason, str) else ""
-            print(f"ok {test.__name__}{skip} # {time.monotonic() - started:.1f} s, {processor_s() - used:.1f} of a processor", flush=True)
-        except Exception:
-            failed += 1
-            traceback.print_exc()
-            print(f"not ok {test.__name__}", flush=True)
-    return 1 if failed else 0
 
 
 def load_json(result):

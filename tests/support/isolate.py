@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-from cluster import tap
+from tap import tap
 
 INSIDE = "CKPT_TEST_ISOLATED"
 FLAGS = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--net"]

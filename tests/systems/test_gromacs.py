@@ -110,5 +110,5 @@ def ten_faults_of_ranks_under_mpirun():
 
 
 if __name__ == "__main__":
-    sys.exit(guest.tap_where(lambda: None if exists("gmx") else hidden(), [one_process_ends_as_undisturbed, ranks_under_mpirun_end_as_undisturbed],
+    sys.exit(guest.tap_where(lambda: None if exists("gmx") else hidden(), [one_process_ends_as_undisturbed], slow=[ranks_under_mpirun_end_as_undisturbed],
                              long=[ten_faults_of_one_process, ten_faults_of_threads_as_ranks, ten_faults_of_ranks_under_mpirun]))
