@@ -107,7 +107,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
     answer[said] = '\0';
     CHECK(strlen(answer) == said);
     CHECK(answer[said - 1] == '\n');
-    CHECK(strstr(answer, SECRET) == NULL);
+    /* a refusal repeats what was asked, and a fuzzer finds the key where it is compared */
+    CHECK(strstr(answer, SECRET) == NULL || strstr(request, SECRET) != NULL);
     if (begins(answer, "date="))
         check_signed(verb, request);
     else
