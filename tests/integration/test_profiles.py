@@ -151,6 +151,11 @@ def a_command_is_tried_without_a_cluster():
         for wanted in ("what no checkpoint holds", "a standard stream is a pipe", "is written and verified", "the result is the same", "lines for a job script",
                        "--checkpoint-cmd 'cp now {dir}/n'"):
             assert wanted in said, (wanted, said)
+        # what is known by its name needs no option, and the lines for the job script say so
+        known = program(cluster.dir / "known", "gmx", GROMACS)
+        tried = subprocess.run([str(BIN / "ckptctl"), "try", "--after", "1s", "--", known, "mdrun"], cwd=cluster.dir / "known", capture_output=True, text=True,
+                               check=False, timeout=120)
+        assert tried.returncode == 0 and "--profile auto takes gromacs" in tried.stdout + tried.stderr and "--profile auto -- " in tried.stdout, tried
         region = folder / "region"
         for command, why in ((["sh", "-c", f"echo $CKPT_SHM > {region}; exec sleep 1000"], "no checkpoint was taken: checkpoint 1-1 ended FAILED: no handler: no process of the job"), (["true"], "ended before it was asked")):
             tried = subprocess.run([str(BIN / "ckptctl"), "try", "--after", "300ms", "--profile", "auto", "--", *command], cwd=folder, capture_output=True, text=True, check=False,

@@ -106,6 +106,7 @@ static int take_known(struct run_options *options, char *const *command, bool wa
 
     options->profile = "";
     options->finds_way = wanted && !known && !asks_by_options(options);
+    wanted = wanted || options->alone.wanted; /* no registration says another way */
     if (known)
         taken.how = wanted ? TAKEN_AUTO : TAKEN_KNOWN;
     else if (options->finds_way)
@@ -143,6 +144,11 @@ static void say_tools(void)
                 tool->name, tool->name, version);
         return;
     }
+}
+
+bool run_profile_is_offered(void)
+{
+    return taken.how == TAKEN_KNOWN;
 }
 
 void run_profile_say(void)

@@ -4,12 +4,15 @@
  * Shapes   an option of the line stands above the profile's. The name of a way of asking stays as
  *          it is. PROFILE_AUTO takes the profile that knows the command's program, if there is one;
  *          else the application is asked as registered. A line that says nothing is changed in
- *          nothing: a program that answers today goes on answering.
+ *          nothing, since its registration may say another way: a program that answers today goes
+ *          on answering. Without a broker there is no registration, and such a line takes it.
  * Errors   ERR_INVALID with the file, the line and the nearest key or name.
  * Source   S1-030.
  */
 #ifndef CKPT_AGENT_RUN_PROFILE_H
 #define CKPT_AGENT_RUN_PROFILE_H
+
+#include <stdbool.h>
 
 #include "src/agent/run/run_options.h"
 #include "src/base/err.h"
@@ -20,6 +23,8 @@ typedef int run_profile_add_fn(struct run_options *options, const char *name, co
 
 int run_profile_take(struct run_options *options, char *const *command, run_profile_add_fn *add,
                      struct err *err);
+/* The line says nothing, and PROFILE_AUTO would take a profile. */
+bool run_profile_is_offered(void);
 /* By which profile, and why; nothing where the line named one. For a line that says nothing, the
  * profile that it could name. */
 void run_profile_say(void);

@@ -38,6 +38,7 @@
 #include "src/ask/sentinel.h"
 #include "src/base/check.h"
 #include "src/base/number.h"
+#include "src/profile/profile.h"
 
 enum {
     TRY_NOT = 1,
@@ -153,7 +154,21 @@ static int check_line(struct trial *trial, struct err *err)
     struct run_options options;
 
     trial->line[trial->words] = NULL;
+    optind = 0; /* a line is read from its beginning, and may be read twice */
     return run_options_parse((int)trial->words, trial->line, &options, err);
+}
+
+/* A profile that knows the command is tried: the trial's job is registered in no other way. */
+static void say_profile(struct trial *trial)
+{
+    static char option[] = "--profile", automatic[] = PROFILE_AUTO;
+
+    CHECK(trial->words + 2 < WORDS_MAX);
+    memmove(trial->typed + 2, trial->typed,
+            (size_t)(trial->line + trial->words - trial->typed) * sizeof(*trial->typed));
+    trial->typed[0] = option;
+    trial->typed[1] = automatic;
+    trial->words += 2;
 }
 
 static int make_line(int argc, char **argv, struct trial *trial, struct err *err)
@@ -168,7 +183,12 @@ static int make_line(int argc, char **argv, struct trial *trial, struct err *err
     line_add(trial, "--work-dir");
     line_add(trial, trial->site.work_dir);
     trial->typed = trial->line + trial->words;
-    return take_words(argc, argv, trial, err) != 0 ? -1 : check_line(trial, err);
+    if (take_words(argc, argv, trial, err) != 0 || check_line(trial, err) != 0)
+        return -1;
+    if (!run_profile_is_offered())
+        return 0;
+    say_profile(trial);
+    return check_line(trial, err);
 }
 
 /* ---- its processes ---- */

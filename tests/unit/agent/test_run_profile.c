@@ -26,6 +26,9 @@ static int take_line(const char *const *words)
     made = result == 0 && stand_in_wanted(&options.stand_in) ? options.command : NULL;
     return result;
 }
+#define ALONE(...)                                                                                 \
+    take_line((const char *const[]){"ckpt-run", "--standalone", "--every", "1m", "--dir", "/d",    \
+                                    __VA_ARGS__, NULL})
 #define LINE(...) take_line((const char *const[]){"ckpt-run", "--alloc", "j", __VA_ARGS__, NULL})
 
 static int no_site(void **state)
@@ -94,6 +97,14 @@ static void ways_of_asking_stay_as_they_are(void **state)
     assert_string_equal(options.profile, "");
     assert_null(options.stand_in.file);
     assert_string_equal(options.command[0], "vasp_std");
+    assert_true(run_profile_is_offered());
+    /* but where no registration says another way */
+    assert_int_equal(ALONE("vasp_std"), 0);
+    assert_string_equal(options.stand_in.file, "STOPCAR");
+    assert_false(run_profile_is_offered());
+    assert_int_equal(ALONE("./unknown"), 0);
+    assert_string_equal(options.profile, "");
+    assert_false(options.finds_way);
 }
 
 static void auto_takes_what_knows_the_program(void **state)
