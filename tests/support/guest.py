@@ -91,12 +91,11 @@ def lacking():
 
 def packages():
     """(folder, None), or (None, why not): the kernel that Debian's linux-image-amd64 stands for, and what begins a guest."""
-    folder, reason = kept_packages("guest", ["linux-image-amd64", "busybox-static", "kmod"])
-    if reason is None and not (folder / "modprobe").exists():
-        (folder / "depmod").symlink_to("bin/kmod")
+    def find_modules(folder):
+        for name in ("depmod", "modprobe"):
+            (folder / name).symlink_to("bin/kmod")
         subprocess.run([folder / "depmod", "-b", folder, version(folder)], check=True)
-        (folder / "modprobe").symlink_to("bin/kmod")
-    return folder, reason
+    return kept_packages("guest", ["linux-image-amd64", "busybox-static", "kmod"], find_modules)
 
 
 def version(folder):

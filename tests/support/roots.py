@@ -25,8 +25,8 @@ def kept_root(name, release, packages):
     return kept(name, release, packages, make)
 
 
-def kept_packages(name, packages):
-    """A package that stands for another one, as linux-image-amd64 does, is taken with what it depends on."""
+def kept_packages(name, packages, finish):
+    """A kernel that linux-image-amd64 stands for is taken as well. finish(folder) makes of the files what is kept."""
     def make(folder):
         shown = subprocess.run(["apt-cache", "depends", "--no-recommends", "--no-suggests", *packages], capture_output=True, text=True)
         wanted = packages + [line.split()[1] for line in shown.stdout.splitlines() if line.startswith("  Depends: linux-image-")]
@@ -37,6 +37,7 @@ def kept_packages(name, packages):
         for package in folder.glob("*.deb"):
             subprocess.run(["dpkg-deb", "--extract", package, folder], check=True)
             package.unlink()
+        finish(folder)
         return None
     return kept(name, "own", packages, make)
 
