@@ -156,6 +156,12 @@ def a_command_is_tried_without_a_cluster():
         tried = subprocess.run([str(BIN / "ckptctl"), "try", "--after", "1s", "--", known, "mdrun"], cwd=cluster.dir / "known", capture_output=True, text=True,
                                check=False, timeout=120)
         assert tried.returncode == 0 and "--profile auto takes gromacs" in tried.stdout + tried.stderr and "--profile auto -- " in tried.stdout, tried
+        # the longest line that is taken has room for that option
+        brief = program(cluster.dir / "brief", "gmx", "exit 0")
+        for words, told in ((118, "the command ended before it was asked"), (119, "the line has more than 118 words")):
+            tried = subprocess.run([str(BIN / "ckpt-run"), "try", "--", brief, *["x"] * (words - 2)], cwd=cluster.dir / "brief", capture_output=True, text=True,
+                                   check=False, timeout=120)
+            assert told in tried.stderr, (words, tried)
         region = folder / "region"
         for command, why in ((["sh", "-c", f"echo $CKPT_SHM > {region}; exec sleep 1000"], "no checkpoint was taken: checkpoint 1-1 ended FAILED: no handler: no process of the job"), (["true"], "ended before it was asked")):
             tried = subprocess.run([str(BIN / "ckptctl"), "try", "--after", "300ms", "--profile", "auto", "--", *command], cwd=folder, capture_output=True, text=True, check=False,

@@ -103,15 +103,15 @@ static int take_known(struct run_options *options, char *const *command, bool wa
 {
     bool known = command[0] != NULL && !asks_by_options(options) &&
                  profile_of_command(command, &taken.profile, &taken.known);
+    bool takes = wanted || options->alone.wanted; /* alone: no registration says another way */
 
     options->profile = "";
     options->finds_way = wanted && !known && !asks_by_options(options);
-    wanted = wanted || options->alone.wanted; /* no registration says another way */
     if (known)
-        taken.how = wanted ? TAKEN_AUTO : TAKEN_KNOWN;
+        taken.how = takes ? TAKEN_AUTO : TAKEN_KNOWN;
     else if (options->finds_way)
         taken.how = TAKEN_NONE;
-    return wanted && known ? take_keys(&taken.profile, options, add, err) : 0;
+    return takes && known ? take_keys(&taken.profile, options, add, err) : 0;
 }
 
 int run_profile_take(struct run_options *options, char *const *command, run_profile_add_fn *add,
