@@ -71,6 +71,7 @@ static void check_alone(struct agent_checks *checks, const struct application *a
 {
     const char *id = application_allocation(application);
     const struct world_job *job = job_find(checks->world, id);
+    const unsigned at = (unsigned)(job - checks->world->jobs);
     uint64_t run = application_part_run(application);
 
     if (!comebacks_is_run(checks->world, job, checks_agent(application_machine(application)), run))
@@ -81,6 +82,8 @@ static void check_alone(struct agent_checks *checks, const struct application *a
         if (other->living == NULL || other->living == application ||
             strcmp(other->allocation_id, id) != 0 || checks_of_job(checks, other->living) ||
             application_part_run(other->living) >= run ||
+            alone_left_unheard(checks->world, at, other->agent,
+                               application_part_run(other->living)) ||
             victims_was_off(checks->world, other->agent))
             continue;
         world_violation(checks->world, "I61",
@@ -91,8 +94,8 @@ static void check_alone(struct agent_checks *checks, const struct application *a
                         application_machine(other->living)->name);
     }
     for (unsigned agent = 0; agent < checks->world->options.agents; agent++)
-        if (world_model_lives(agent, (unsigned)(job - checks->world->jobs), UINT64_MAX) &&
-            world_model_run(agent, (unsigned)(job - checks->world->jobs)) < run &&
+        if (world_model_lives(agent, at, UINT64_MAX) && world_model_run(agent, at) < run &&
+            !alone_left_unheard(checks->world, at, agent, world_model_run(agent, at)) &&
             !state_checks_has_node(checks->world, id, agent) && !victims_off(checks->world, agent))
             world_violation(checks->world, "I61",
                             "%s was restarted by the broker without %s, where it lives", id,
@@ -106,7 +109,8 @@ static void check_beside(struct agent_checks *checks, const struct rank *rank)
         const struct rank *other = checks->ranks[i];
 
         if (other != rank && other->agent == rank->agent && other->living != NULL)
-            alone_begins(checks->world, rank->allocation_id, other->allocation_id, rank->agent);
+            alone_begins(checks->world, rank->allocation_id, other->allocation_id,
+                         application_part_run(other->living), rank->agent);
     }
 }
 

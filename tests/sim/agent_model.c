@@ -619,6 +619,8 @@ static void model_job_started(struct world *world, unsigned number, void *data,
 
     if (part->runs && part->run >= run)
         return;
+    if (part->terminated && run <= part->stop_run)
+        return; /* it has said that nothing of that run lives here */
     if (part->runs)
         application_killed(world, number, job, 9);
     part->runs = true;

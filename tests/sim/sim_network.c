@@ -451,15 +451,30 @@ static void connect_dropped(void *data)
 
 static void connect_fire(void *data);
 
-static void connect_schedule(struct network_stream *stream, uint64_t delay_us)
+static void connect_schedule(struct network_stream *stream, uint64_t delay_us,
+                             void (*next)(void *data))
 {
     stream->dialling = true;
-    sim_on_drop(sim_schedule(stream->network->sim, stream->owner, delay_us, connect_fire, stream),
+    sim_on_drop(sim_schedule(stream->network->sim, stream->owner, delay_us, next, stream),
                 connect_dropped);
 }
 
-/* Both directions are needed to open a connection; over a dead link it hangs until the dialler
- * gives up. */
+static void connect_give_up(void *data)
+{
+    static const struct err silent = {ERR_TIMEOUT, "simulated connection timed out"};
+    struct network_stream *stream = data;
+
+    stream->dialling = false;
+    if (!stream->closed) {
+        stream->busy = true;
+        stream_tell_closed_for(stream, &silent);
+        stream->busy = false;
+    }
+    sim_stream_release(stream);
+}
+
+/* Both directions are needed to open a connection; over a dead link it hangs for as long as the
+ * real table waits for an address. */
 static void connect_to(struct network_stream *stream, struct network_listener *listener)
 {
     struct sim_network *network = stream->network;
@@ -468,10 +483,13 @@ static void connect_to(struct network_stream *stream, struct network_listener *l
     unsigned before;
 
     stream->other = listener->owner;
-    if (network->down[stream->owner][stream->other] || network->down[stream->other][stream->owner])
+    if (network->down[stream->owner][stream->other] ||
+        network->down[stream->other][stream->owner]) {
+        connect_schedule(stream, NETWORK_DIAL_MS * 1000, connect_give_up);
         return;
+    }
     if (wait > 0) {
-        connect_schedule(stream, wait);
+        connect_schedule(stream, wait, connect_fire);
         return;
     }
     accepted = stream_new(network, listener->owner, stream->owner);
@@ -518,7 +536,7 @@ static struct network_stream *network_connect(void *context, const char *address
     text_copy(stream->address, sizeof(stream->address), address);
     stream_name(stream);
     stream_set_buffer(stream);
-    connect_schedule(stream, latency_us(node->network));
+    connect_schedule(stream, latency_us(node->network), connect_fire);
     return stream;
 }
 

@@ -152,19 +152,20 @@ struct world_job {
     bool sensitive;
     const struct application_way *way; /* how its applications are asked */
     enum world_labels labels;
-    unsigned ranks;                /* on each of its nodes; 0: it has none */
-    bool ranks_in_group;           /* they are in their launcher's group */
-    bool ranks_with_streams;       /* they are told by their agents, and tell them */
-    const struct world_job *first; /* with whose computation it goes on; NULL: with its own */
-    bool elastic;                  /* it restores all parts, or reads them where they lie */
-    bool borrowed;                 /* its nodes, of "lender" */
-    bool anew;                     /* it was asked to begin from scratch, or may have been */
-    bool comes_back;               /* the broker restarts it: it is AUTO */
-    bool runs;                     /* as its scheduler knows */
-    bool ended;                    /* a scheduler has asked for its end: that is at once */
-    bool forced;                   /* ... for other nodes at once, or may have */
-    uint64_t finished_us;          /* when one of its parts ended by itself with status 0, last */
-    uint64_t walltime_min_ms;      /* of all that were asked for; 0: none was */
+    unsigned ranks;                 /* on each of its nodes; 0: it has none */
+    bool ranks_in_group;            /* they are in their launcher's group */
+    bool ranks_with_streams;        /* they are told by their agents, and tell them */
+    const struct world_job *before; /* the one that it continues; NULL: none */
+    const struct world_job *first;  /* with whose computation it goes on; NULL: with its own */
+    bool elastic;                   /* it restores all parts, or reads them where they lie */
+    bool borrowed;                  /* its nodes, of "lender" */
+    bool anew;                      /* it was asked to begin from scratch, or may have been */
+    bool comes_back;                /* the broker restarts it: it is AUTO */
+    bool runs;                      /* as its scheduler knows */
+    bool ended;                     /* a scheduler has asked for its end: that is at once */
+    bool forced;                    /* ... for other nodes at once, or may have */
+    uint64_t finished_us;           /* when one of its parts ended by itself with status 0, last */
+    uint64_t walltime_min_ms;       /* of all that were asked for; 0: none was */
 };
 
 /* What runs on compute nodes. Processes belong to the implementation; `agent` counts from 0. */

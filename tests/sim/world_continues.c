@@ -47,6 +47,7 @@ const struct world_job *continues_draw(struct world *world, struct world_job *jo
     for (unsigned i = 0; i < parts; i++)
         job->node_mask |= UINT32_C(1) << (first + i) % world->options.agents;
     job->sensitive = old->sensitive;
+    job->before = old;
     job->first = old->first != NULL ? old->first : old;
     return old;
 }

@@ -137,6 +137,13 @@ struct world_witness {
     unsigned cut_member[WORLD_AGENTS_MAX];
 };
 
+/* Of processes that the state does not know: world_alone.c. */
+struct world_alone {
+    uint32_t shared_nodes; /* bits: a sensitive job shared it before level 2 */
+    /* the last run of a part on a node for which no agent had spoken, or that was removed */
+    uint64_t unheard_runs[WORLD_JOBS_MAX][WORLD_AGENTS_MAX];
+};
+
 struct world {
     struct world_options options;
     struct sim *sim;
@@ -210,7 +217,7 @@ struct world {
     struct part_checks *parts;
     struct comeback_checks *comebacks;
     struct hang_checks *hangs;
-    uint32_t shared_nodes; /* world_alone.c */
+    struct world_alone alone;
     struct state_dumps *dumps;
     struct destination_checks *destinations;
     struct orphan_checks *orphans;
@@ -679,9 +686,11 @@ const char *hangs_unsettled(struct world *world);
 /* world_alone.c: beside sensitive jobs is nobody. */
 void alone_draw(struct world *world, struct world_job *job); /* its nodes are drawn already */
 void alone_applied(struct world *world, const struct fsm *fsm);
-/* A program of the first job begins on the node, where one of the other lives. */
+/* A program of the first job begins on the node, where one of that run of the other lives. */
 void alone_begins(struct world *world, const char *allocation_id, const char *other_id,
-                  unsigned agent);
+                  uint64_t other_run, unsigned agent);
+/* A part of that run is not the job's any more, and its node is no such one of the job. */
+bool alone_left_unheard(const struct world *world, unsigned job, unsigned agent, uint64_t run);
 
 /* world_shards.c */
 void shards_init(struct world *world);
