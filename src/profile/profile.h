@@ -34,10 +34,12 @@ enum { PROFILES_MAX = 256, PROFILE_FILE_BYTES = 64 << 10, PROFILE_TEXT_BYTES = 4
 struct profile {
     struct settings settings; /* owns the texts */
     char *about;
-    char *programs; /* names of executables, patterns with blanks between */
-    char *versions; /* of them, likewise: it is for these alone */
-    char *files;    /* patterns of those with the saved state (patterns.h) */
-    char *outputs;  /* ... and of those to which it appends */
+    char *programs;  /* names of executables, patterns with blanks between */
+    char *words;     /* likewise: the program, or a word behind it, is one of these; "": any */
+    char *versions;  /* of the programs, likewise: it is for these alone */
+    bool by_default; /* taken where nobody has said a way: what it does changes no result */
+    char *files;     /* patterns of those with the saved state (patterns.h) */
+    char *outputs;   /* ... and of those to which it appends */
     char *way_given;
     const char *way; /* a row of src/ask: as given, or as other keys say */
     char *file;      /* for which the program looks, */

@@ -49,6 +49,15 @@ static const char *program_of(char *const *command, const char *programs)
     return NULL;
 }
 
+static bool has_word(char *const *command, const char *words)
+{
+    bool has = words[0] == '\0';
+
+    for (size_t i = 0; !has && command[i] != NULL; i++)
+        has = words_have(words, name_of(command[i]));
+    return has;
+}
+
 /* Of the profile; false: it knows none of the command, or not in that version. */
 static bool knows_command(const struct profile *profile, char *const *command, bool by_version,
                           struct profile_known *known)
@@ -56,7 +65,7 @@ static bool knows_command(const struct profile *profile, char *const *command, b
     if ((profile->versions[0] != '\0') != by_version)
         return false;
     known->program = program_of(command, profile->programs);
-    if (known->program == NULL)
+    if (known->program == NULL || !has_word(command, profile->words))
         return false;
     (void)profile_version(known->program, known->version);
     return !by_version || words_have(profile->versions, known->version);

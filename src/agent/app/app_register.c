@@ -75,8 +75,7 @@ static bool register_right(const struct allocation *allocation, const struct rpc
 
     if (!caller_right(allocation, peer, ret_status, ret_text))
         return false;
-    if (!ask_find(allocation->entry.profile)->registers &&
-        (allocation->entry.way_open == WAY_NAMED || allocation->entry.way_open == WAY_OUTSIDE))
+    if (!ask_find(allocation->entry.profile)->registers && way_is_settled(&allocation->entry))
         return refuse(ret_status, RPC_FAILED_PRECONDITION, ret_text,
                       "the application is asked by profile %s; register it with --profile %s, or "
                       "without one and start it without one or with ckpt-run --profile %s",

@@ -168,6 +168,12 @@ bool allocation_idle(const struct allocation *allocation)
            !attempt_busy(&allocation->attempt) && allocation->entry.copy_count == 0;
 }
 
+bool way_is_settled(const struct ledger_entry *entry)
+{
+    CHECK(entry->way_open <= WAY_LAST);
+    return entry->way_open != WAY_OPEN && entry->way_open != WAY_SOUGHT;
+}
+
 bool allocation_region(const struct ledger_entry *entry, char ret_path[ASK_REGION_PATH_BYTES])
 {
     const struct ask_ops *ask = ask_find(entry->profile);

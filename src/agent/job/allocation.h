@@ -70,6 +70,8 @@ struct machine_user allocation_user(const struct allocation *allocation);
 const struct machine_ops *allocation_machine(const struct allocation *allocation);
 /* Whose processes are its. */
 void allocation_identity(const struct ledger_entry *entry, struct job_identity *ret_job);
+/* The application cannot change how it is asked by what it shows. */
+bool way_is_settled(const struct ledger_entry *entry);
 /* Where the memory lies that it shares with the agent, if it is asked so. False: it is not. */
 bool allocation_region(const struct ledger_entry *entry, char ret_path[ASK_REGION_PATH_BYTES]);
 /* The same, just before its ckpt-run is told to make it: its name is the job's user's from then

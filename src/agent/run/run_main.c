@@ -387,7 +387,7 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
     struct proc_stat stat;
     struct err err = {0};
     char *const *command = run_attributes_line(&run.options, ready, &err);
-    int failure = run_start_prepare(run_front_program(command), &run.options, ready->shm, &err);
+    int failure = run_start_prepare(run_front_program(command), &run.options, ready, &err);
 
     run_note_drop();
     run_environment_take(&environment, ready, run_region_path());

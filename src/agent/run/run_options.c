@@ -46,7 +46,9 @@ static const char usage_before[] =
     "file\n"
     "                        (./my.yaml), whose options it stands for; auto: that of the program, "
     "or\n"
-    "                        as the application shows by itself\n";
+    "                        as the application shows by itself; default: auto, with a profile "
+    "only\n"
+    "                        where ckptctl profile show says by_default: yes\n";
 static const char usage_after[] =
     "  --work-dir DIR        its folder on this node ($CKPT_DIR), on a local disk with room for a\n"
     "                        checkpoint, which is staged there before it is copied to the\n"
@@ -470,13 +472,8 @@ static int add_option(struct run_options *options, const char *name, const char 
 }
 
 /* The command is the stand-in's where one is wanted. */
-static int take_command(char **command, struct run_options *options, struct err *err)
+static int settle_command(char **command, struct run_options *options, struct err *err)
 {
-    options->command = command;
-    if (options->help || options->version)
-        return 0;
-    if (run_profile_take(options, command, add_option, err) != 0)
-        return -1;
     if (options->restart_cmd != NULL)
         options->restart_cmd = run_profile_restart(options->restart_cmd, command);
     if (stand_in_wanted(&options->stand_in)) { /* it runs that itself */
@@ -493,8 +490,34 @@ static int take_command(char **command, struct run_options *options, struct err 
         return 0;
     if (options->stand_in.tell.signal != 0) /* the stand-in sends it, and nobody else */
         options->asks_group = options->asks_started = false;
-    options->profile = "file";
+    options->profile = RUN_STAND_IN_WAY;
     options->command = stand_in_command(&options->stand_in, command);
+    return 0;
+}
+
+/* A profile that does not go with the line's other options is not offered. */
+static void make_offer(char **command, struct run_options *options)
+{
+    struct run_options line = *options;
+    struct err err;
+
+    if (!run_profile_offers(&line, add_option) || settle_command(command, &line, &err) != 0)
+        return;
+    CHECK(stand_in_wanted(&line.stand_in)); /* else it would have no way of its own */
+    free(line.command);
+    options->offer = RUN_OFFER_MADE;
+    options->offered = line.stand_in;
+}
+
+static int take_command(char **command, struct run_options *options, struct err *err)
+{
+    options->command = command;
+    if (options->help || options->version)
+        return 0;
+    if (run_profile_take(options, command, add_option, err) != 0 ||
+        settle_command(command, options, err) != 0)
+        return -1;
+    make_offer(command, options);
     return 0;
 }
 

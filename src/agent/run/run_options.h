@@ -24,6 +24,19 @@ enum { RUN_OPTION_LETTERS = 128 };
 
 enum run_restart { RUN_RESTART_ANY, RUN_RESTART_SIGNAL, RUN_RESTART_NEVER };
 
+/* By whose word the application is asked. */
+enum run_way {
+    RUN_WAY_SAID,   /* the line does */
+    RUN_WAY_UNSAID, /* nobody, unless it was registered: the application shows it */
+    RUN_WAY_AUTO    /* likewise, and the line asks for that: --profile auto */
+};
+
+/* A stand-in for a program that a profile knows, for a job of which nobody has said a way.
+ *
+ *     NONE    MADE --the agent takes it, at a start--> TAKEN
+ */
+enum run_offer { RUN_OFFER_NONE, RUN_OFFER_MADE, RUN_OFFER_TAKEN };
+
 struct run_options {
     const char *allocation_id;
     const char *profile;  /* a way of asking, once parsed; "": as registered */
@@ -31,9 +44,9 @@ struct run_options {
     const char *socket;
     uint32_t restarts_max;
     enum run_restart restart_on;
-    uint64_t wait_for_ms;          /* without an application; 0: for ever */
-    bool from_scratch;             /* do not restore at the first start */
-    bool finds_way;                /* --profile auto: the application shows how it is asked */
+    uint64_t wait_for_ms; /* without an application; 0: for ever */
+    bool from_scratch;    /* do not restore at the first start */
+    enum run_way way;
     uint32_t ranks;                /* of this node; 0: as many as are found */
     bool asks_group;               /* the signal goes to the whole process group */
     bool asks_started;             /* ... or to the process that is started alone */
@@ -51,6 +64,8 @@ struct run_options {
     bool help;
     bool version;
     struct stand_in stand_in;
+    enum run_offer offer;
+    struct stand_in offered;        /* with it */
     struct run_alone alone;         /* no cluster */
     bool given[RUN_OPTION_LETTERS]; /* on the line, by its letter in run_options.c */
     char **command; /* NULL-terminated; with the stand-in before it, where one is wanted */

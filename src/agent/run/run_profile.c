@@ -106,11 +106,14 @@ static int take_known(struct run_options *options, char *const *command, bool wa
     bool takes = wanted || options->alone.wanted; /* alone: no registration says another way */
 
     options->profile = "";
-    options->finds_way = wanted && !known && !asks_by_options(options);
     if (known)
         taken.how = takes ? TAKEN_AUTO : TAKEN_KNOWN;
-    else if (options->finds_way)
+    else if (wanted && !asks_by_options(options))
         taken.how = TAKEN_NONE;
+    if (taken.how == TAKEN_NONE)
+        options->way = RUN_WAY_AUTO;
+    else if (!takes && !asks_by_options(options))
+        options->way = RUN_WAY_UNSAID;
     return takes && known ? take_keys(&taken.profile, options, add, err) : 0;
 }
 
@@ -146,12 +149,35 @@ static void say_tools(void)
     }
 }
 
-bool run_profile_is_offered(void)
+bool run_profile_is_known(void)
 {
     return taken.how == TAKEN_KNOWN;
 }
 
-void run_profile_say(void)
+bool run_profile_offers(struct run_options *options, run_profile_add_fn *add)
+{
+    struct err err;
+
+    if (taken.how != TAKEN_KNOWN || !taken.profile.by_default || options->restart_cmd != NULL ||
+        !profile_stands_in(&taken.profile))
+        return false;
+    return take_keys(&taken.profile, options, add, &err) == 0;
+}
+
+/* A start of this program has one answer: nothing else is registered later. */
+void run_profile_take_offer(struct run_options *options, bool taken_by_agent)
+{
+    if (!taken_by_agent || options->offer != RUN_OFFER_MADE)
+        return;
+    CHECK(taken.how == TAKEN_KNOWN && taken.profile.by_default);
+    options->offer = RUN_OFFER_TAKEN;
+    run_say("%s is taken, which knows %s%s%s, since nobody has said how the job is asked "
+            "(--profile %s declines it): %s",
+            taken.known.name, taken.known.program, taken.known.version[0] == '\0' ? "" : " ",
+            taken.known.version, ask_name(""), taken.profile.about);
+}
+
+void run_profile_say(bool offered)
 {
     switch (taken.how) {
     case TAKEN_AUTO:
@@ -167,6 +193,8 @@ void run_profile_say(void)
         say_tools();
         break;
     case TAKEN_KNOWN:
+        if (offered)
+            break; /* the agent says whether it is taken */
         run_say("%s is a program of the profile %s, which --profile auto would take: %s",
                 taken.known.program, taken.known.name, taken.profile.about);
         break;

@@ -3,9 +3,10 @@
  * Flow     run_profile_take() when all options were read; run_profile_say() before the start.
  * Shapes   an option of the line stands above the profile's. The name of a way of asking stays as
  *          it is. PROFILE_AUTO takes the profile that knows the command's program, if there is one;
- *          else the application is asked as registered. A line that says nothing is changed in
- *          nothing, since its registration may say another way: a program that answers today goes
- *          on answering. Without a broker there is no registration, and such a line takes it.
+ *          else the application is asked as registered. For a line that says nothing, the
+ *          registration may say another way, and the agent knows it: a profile with by_default is
+ *          offered to that. Another one is only named, since it may change what a program
+ *          computes. Without a broker there is no registration, and such a line takes it.
  * Errors   ERR_INVALID with the file, the line and the nearest key or name.
  * Source   S1-030.
  */
@@ -17,6 +18,8 @@
 #include "src/agent/run/run_options.h"
 #include "src/base/err.h"
 
+#define RUN_STAND_IN_WAY "file" /* in which a stand-in is asked */
+
 /* As if `--name value` stood on the line, unless the line has that option already. */
 typedef int run_profile_add_fn(struct run_options *options, const char *name, const char *value,
                                struct err *err);
@@ -24,10 +27,15 @@ typedef int run_profile_add_fn(struct run_options *options, const char *name, co
 int run_profile_take(struct run_options *options, char *const *command, run_profile_add_fn *add,
                      struct err *err);
 /* The line says nothing, and PROFILE_AUTO would take a profile. */
-bool run_profile_is_offered(void);
-/* By which profile, and why; nothing where the line named one. For a line that says nothing, the
- * profile that it could name. */
-void run_profile_say(void);
+bool run_profile_is_known(void);
+/* ... which may be taken by default: the line's options are as if it had been named. False: they
+ * are untouched, or of no use. */
+bool run_profile_offers(struct run_options *options, run_profile_add_fn *add);
+/* Before a start: the agent has taken the offer, which is said once. Else nothing is changed. */
+void run_profile_take_offer(struct run_options *options, bool taken);
+/* By which profile, and why; nothing where the line named one, or it is offered. For another line
+ * that says nothing, the profile that it could name. */
+void run_profile_say(bool offered);
 /* A restart command with {command} replaced by the line's, quoted for a shell. It
  * lasts until the next call. */
 const char *run_profile_restart(const char *restart_command, char *const *command);

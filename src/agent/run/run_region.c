@@ -73,16 +73,17 @@ int run_region_make(const char *path, struct err *err)
 }
 
 /* One way of several fails with it: the application may show another. */
-static int region_do_without(const struct err *why)
+static int region_do_without(const struct run_options *options, const struct err *why)
 {
     CHECK(made[0] == '\0');
-    run_say("%s; the application is started without it, and can be asked in each other way",
-            why->text);
+    if (options->way == RUN_WAY_AUTO) /* else nobody has asked for it */
+        run_say("%s; the application is started without it, and can be asked in each other way",
+                why->text);
     return 0;
 }
 
-int run_start_prepare(const char *program, const struct run_options *options, const char *path,
-                      struct err *err)
+int run_start_prepare(const char *program, const struct run_options *options,
+                      const Ckpt__V1__AttachReady *ready, struct err *err)
 {
     int failure = err->text[0] != '\0' ? EINVAL : run_child_find(program);
     struct err why = {0};
@@ -90,12 +91,12 @@ int run_start_prepare(const char *program, const struct run_options *options, co
     made[0] = '\0';
     if (failure != 0)
         return failure;
-    if (run_region_make(path, &why) == 0) {
-        text_copy(made, sizeof(made), path);
+    if (run_region_make(ready->shm, &why) == 0) {
+        text_copy(made, sizeof(made), ready->shm);
         return 0;
     }
-    if (options->finds_way)
-        return region_do_without(&why);
+    if (ready->shm_sought)
+        return region_do_without(options, &why);
     *err = why;
     return EACCES;
 }

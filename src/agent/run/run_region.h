@@ -7,12 +7,13 @@
  *          (src/ask/region.h), mode 0600. A file that an earlier start has left is another
  *          one: a process that still maps it reaches nobody.
  * Errors   err has one line with the path and the next step: another user's file has the name, no
- *          room, a path that is none of a region. An application that may be asked in other ways
- *          (--profile auto) is started without it then, and the line is said.
+ *          room, a path that is none of a region. An application that may be asked in other ways is
+ *          started without it then, and the line is said where it has --profile auto.
  */
 #ifndef CKPT_AGENT_RUN_REGION_H
 #define CKPT_AGENT_RUN_REGION_H
 
+#include "ckpt/v1/app.pb-c.h"
 #include "src/agent/run/run_options.h"
 #include "src/base/err.h"
 
@@ -20,8 +21,8 @@
 int run_region_make(const char *path, struct err *err);
 /* The program can probably be run, and has its memory, or needs none: 0. Else errno, and err where
  * that says too little. */
-int run_start_prepare(const char *program, const struct run_options *options, const char *path,
-                      struct err *err);
+int run_start_prepare(const char *program, const struct run_options *options,
+                      const Ckpt__V1__AttachReady *ready, struct err *err);
 /* As the last run_start_prepare() has made it; "": it has made none. */
 const char *run_region_path(void);
 /* Of this user; what is another one's stays, and so does what is no region. */

@@ -27,7 +27,7 @@ bool run_transparent_wanted(const struct run_options *options)
 /* Options that are refused beside a tool that is named go without one here. */
 static bool may_be_at_hand(const struct run_options *options)
 {
-    return options->finds_way && !options->alone.wanted && options->ranks <= 1 &&
+    return options->way != RUN_WAY_SAID && !options->alone.wanted && options->ranks <= 1 &&
            options->restore != CKPT__V1__RESTORE_MODE__RESTORE_MODE_PATH &&
            options->restore != CKPT__V1__RESTORE_MODE__RESTORE_MODE_ALL && !options->asks_group &&
            !options->asks_started;

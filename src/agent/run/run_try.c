@@ -185,7 +185,7 @@ static int make_line(int argc, char **argv, struct trial *trial, struct err *err
     trial->typed = trial->line + trial->words;
     if (take_words(argc, argv, trial, err) != 0 || check_line(trial, err) != 0)
         return -1;
-    if (!run_profile_is_offered())
+    if (!run_profile_is_known())
         return 0;
     say_profile(trial);
     return check_line(trial, err);

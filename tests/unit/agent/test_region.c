@@ -386,27 +386,32 @@ static void each_work_folder_has_a_region_of_its_own(void **state)
  * its owner has named this one. */
 static void a_name_that_is_taken_keeps_no_job_from_its_other_ways(void **state)
 {
-    const struct run_options sought = {.finds_way = true}, named = {.profile = "shm"};
+    const struct run_options options = {.way = RUN_WAY_UNSAID};
+    Ckpt__V1__AttachReady ready = CKPT__V1__ATTACH_READY__INIT;
     char inner[ASK_REGION_PATH_BYTES + 8];
     struct err err = {0};
 
     (void)state;
     snprintf(inner, sizeof(inner), "%s/x", path); /* no rename replaces it, whoever does it */
     assert_int_equal(mkdir(path, 0700) | mkdir(inner, 0700), 0);
-    assert_int_equal(run_start_prepare("/bin/true", &sought, path, &err), 0);
+    ready.shm = path;
+    ready.shm_sought = true;
+    assert_int_equal(run_start_prepare("/bin/true", &options, &ready, &err), 0);
     assert_string_equal(run_region_path(), "");
-    assert_int_equal(run_start_prepare("/bin/true", &named, path, &err), EACCES);
+    ready.shm_sought = false;
+    assert_int_equal(run_start_prepare("/bin/true", &options, &ready, &err), EACCES);
     assert_contains(err.text, "another --work-dir gives it another name");
     assert_string_equal(run_region_path(), "");
     run_region_drop(path);
     assert_int_equal(access(inner, F_OK), 0);
     assert_int_equal(rmdir(inner) | rmdir(path), 0);
     err = (struct err){0};
-    assert_int_equal(run_start_prepare("/bin/true", &named, path, &err), 0);
+    assert_int_equal(run_start_prepare("/bin/true", &options, &ready, &err), 0);
     assert_string_equal(run_region_path(), path);
     run_region_drop(path);
     assert_int_equal(access(path, F_OK), -1);
-    assert_int_equal(run_start_prepare("/bin/true", &named, "", &err), 0);
+    ready.shm = (char[]){""};
+    assert_int_equal(run_start_prepare("/bin/true", &options, &ready, &err), 0);
     assert_string_equal(run_region_path(), "");
 }
 

@@ -96,15 +96,50 @@ static void ways_of_asking_stay_as_they_are(void **state)
     assert_int_equal(LINE("vasp_std"), 0); /* a line that says nothing is changed in nothing */
     assert_string_equal(options.profile, "");
     assert_null(options.stand_in.file);
+    assert_int_equal(options.offer, RUN_OFFER_NONE);
+    assert_int_equal(options.way, RUN_WAY_UNSAID);
     assert_string_equal(options.command[0], "vasp_std");
-    assert_true(run_profile_is_offered());
+    assert_true(run_profile_is_known());
     /* but where no registration says another way */
     assert_int_equal(ALONE("vasp_std"), 0);
     assert_string_equal(options.stand_in.file, "STOPCAR");
-    assert_false(run_profile_is_offered());
+    assert_false(run_profile_is_known());
     assert_int_equal(ALONE("./unknown"), 0);
     assert_string_equal(options.profile, "");
-    assert_false(options.finds_way);
+    assert_int_equal(options.way, RUN_WAY_SAID);
+}
+
+/* It is offered where the line says nothing of how the job is saved. The program does more things
+ * than that one, so its words count. S1-030. */
+static void a_profile_that_changes_no_result_is_offered(void **state)
+{
+    (void)state;
+    assert_int_equal(LINE("/usr/bin/gmx", "mdrun", "-s", "a b.tpr"), 0);
+    assert_int_equal(options.offer, RUN_OFFER_MADE);
+    assert_string_equal(options.profile, "");
+    assert_false(stand_in_wanted(&options.stand_in));
+    assert_string_equal(options.command[0], "/usr/bin/gmx");
+    assert_int_equal(options.offered.tell.signal, SIGTERM);
+    assert_int_equal(options.offered.status, 1);
+    assert_string_equal(options.offered.files, "*.cpt");
+    assert_string_equal(options.offered.restart, "exec /usr/bin/gmx mdrun -s 'a b.tpr' -cpi");
+    assert_int_equal(LINE("mpirun", "-np", "4", "mdrun_mpi"), 0);
+    assert_int_equal(options.offer, RUN_OFFER_MADE);
+    assert_int_equal(LINE("gmx", "grompp", "-f", "a.mdp"), 0);
+    assert_int_equal(options.offer, RUN_OFFER_NONE);
+    assert_false(run_profile_is_known());
+    assert_int_equal(LINE("--profile", "auto", "gmx", "mdrun"), 0); /* taken, not offered */
+    assert_int_equal(options.offer, RUN_OFFER_NONE);
+    assert_true(stand_in_wanted(&options.stand_in));
+    assert_int_equal(LINE("--profile", "signal", "gmx", "mdrun"), 0);
+    assert_int_equal(options.offer, RUN_OFFER_NONE);
+    assert_int_equal(LINE("--ranks", "2", "gmx", "mdrun"), 0); /* no stand-in has several */
+    assert_int_equal(options.offer, RUN_OFFER_NONE);
+    assert_int_equal(LINE("--ask-signal", "INT", "gmx", "mdrun"), 0);
+    assert_int_equal(options.offer, RUN_OFFER_NONE);
+    assert_int_equal(LINE("pw.x"), 0); /* it would change what the input says */
+    assert_int_equal(options.offer, RUN_OFFER_NONE);
+    assert_true(run_profile_is_known());
 }
 
 static void auto_takes_what_knows_the_program(void **state)
@@ -152,6 +187,7 @@ int main(void)
         cmocka_unit_test_setup(a_profile_stands_for_options, no_site),
         cmocka_unit_test_setup(options_of_the_line_stand_above_it, no_site),
         cmocka_unit_test_setup(ways_of_asking_stay_as_they_are, no_site),
+        cmocka_unit_test_setup(a_profile_that_changes_no_result_is_offered, no_site),
         cmocka_unit_test_setup(auto_takes_what_knows_the_program, no_site),
         cmocka_unit_test_setup(unknown_profiles_are_refused, no_site),
         cmocka_unit_test(a_restart_command_has_the_command),
