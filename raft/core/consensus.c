@@ -254,13 +254,13 @@ static int unclaimed_refuse(struct consensus *consensus, struct err *err)
         if (begin_check(consensus, err) != 0)
             return -1;
         return err_set(err, ERR_NOT_FOUND,
-                       "%s holds a first start that was cut short: repeat that, with bootstrap or "
-                       "with join as it was",
+                       "%s holds a first start that was cut short: repeat that, with --bootstrap "
+                       "or with --join as it was",
                        folder->path);
     }
     return err_set(err, ERR_NOT_FOUND,
-                   "%s holds no member: start a new cluster with bootstrap, let a member join a "
-                   "running one with join, or check data_dir",
+                   "%s holds no member: start a new cluster with --bootstrap, let a member join a "
+                   "running one with --join, or check data_dir",
                    folder->path);
 }
 

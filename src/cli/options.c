@@ -11,6 +11,7 @@
 #include "src/cli/commands.h"
 #include "src/cli/human.h"
 #include "src/cli/option_tables.h"
+#include "src/cli/other_words.h"
 #include "src/client/client.h"
 #include "src/tls/watch.h"
 
@@ -147,16 +148,18 @@ static const char *next_command(const void *context, size_t i)
 static enum cli_exit unknown_command(struct cli *cli, const char *const words[2])
 {
     char shown[HUMAN_BYTES], next[256] = "ckptctl help", joined[64];
-    const char *near;
+    const char *near, *line = other_words_line(words);
     size_t used = 0;
 
+    human_safe(words[0], shown, sizeof(shown));
+    if (line != NULL)
+        return cli_fail(cli, CLI_USAGE, line, "unknown command \"%s\"", shown);
     for (const struct command *c = commands; c->name != NULL; c++) {
         if (command_is_of(c, words[0])) {
             used += (size_t)snprintf(next + used, sizeof(next) - used, "%sckptctl %s",
                                      used == 0 ? "" : "   or: ", c->name);
         }
     }
-    human_safe(words[0], shown, sizeof(shown));
     if (used != 0)
         return cli_fail(cli, CLI_USAGE, next, "%s needs a second word", shown);
     near = text_nearest(words[0], next_command, NULL);

@@ -118,7 +118,7 @@ def it_is_installed_and_has_certificates_as_the_runbook_has_it():
 def a_member_that_has_not_been_founded_says_so():
     """... also where the folder of the target is not there yet."""
     run("systemctl", "start", "ckptd", status=1)
-    assert "/var/lib/ckpt holds no member: start a new cluster with bootstrap" in journal("ckptd", "-p", "err"), journal("ckptd")
+    assert "/var/lib/ckpt holds no member: start a new cluster with --bootstrap" in journal("ckptd", "-p", "err"), journal("ckptd")
     run("systemctl", "stop", "ckptd")
 
 

@@ -1,6 +1,9 @@
 /* What is typed wrongly ends with exit code 2, names the value, and says what to type instead.
  * Nothing is sent. */
+#include <stdio.h>
+
 #include "src/cli/commands.h"
+#include "src/cli/other_words.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/harness.h"
 
@@ -15,6 +18,11 @@ static void each_mistake_is_a_usage_error_that_says_what_to_do(void **state)
         {"statsu", "try: ckptctl status"},
         {"target", "try: ckptctl target put"},
         {"polcy get", "try: ckptctl policy get"},
+        {"destinations", "try: ckptctl targets"},
+        {"config get", "try: ckptctl policy get"},
+        {"config history", "try: ckptctl audit list"},
+        {"backup restore x", "try: ckptd --config FILE --bootstrap --restore"},
+        {"cluster", "try: ckptctl cluster adopt"},
         {"\033[31mx", "unknown command \"?[31mx\""},
         {"job", "job needs JOB"},
         {"job a b", "takes no further argument: \"b\""},
@@ -169,6 +177,24 @@ static void help_on_the_first_of_two_words_lists_what_it_holds(void **state)
     harness_close(&h);
 }
 
+/* U4: each line that stands for a word of another system begins with a command that there is. */
+static void words_of_other_systems_lead_to_commands(void **state)
+{
+    char first[64], second[64];
+    const char *line;
+    size_t taken, count = 0;
+
+    (void)state;
+    for (; (line = other_words_at(count)) != NULL; count++) {
+        int found = sscanf(line, "ckptctl %63s %63s", first, second);
+
+        if (found >= 1 &&
+            command_find((const char *const[]){first, found > 1 ? second : NULL}, &taken) == NULL)
+            fail_msg("%s: there is no such command", line);
+    }
+    assert_true(count > 20);
+}
+
 static void endpoints_come_from_option_then_environment_then_default(void **state)
 {
     struct harness h;
@@ -196,6 +222,7 @@ int main(void)
         cmocka_unit_test(options_stand_anywhere_and_in_each_form),
         cmocka_unit_test(help_knows_every_command_and_option),
         cmocka_unit_test(help_on_the_first_of_two_words_lists_what_it_holds),
+        cmocka_unit_test(words_of_other_systems_lead_to_commands),
         cmocka_unit_test(endpoints_come_from_option_then_environment_then_default),
     };
 
