@@ -433,13 +433,13 @@ static void print_reply(struct cli *cli, const char *what, const ProtobufCMessag
     if (output_json_message(cli, "reply", message)) {
         /* printed */
     } else if (cli->format == OUTPUT_NAME) {
-        fprintf(cli->out, "%s\n", checkpoint);
+        cli_out(cli, "%s\n", checkpoint);
     } else if (told != NULL) {
         told(cli, what, reply);
     } else if (reply->index == 0) {
-        fprintf(cli->out, "done: %s\n", what); /* nothing entered the log */
+        cli_out(cli, "done: %s\n", what); /* nothing entered the log */
     } else {
-        fprintf(cli->out, "done: %s (index %" PRIu64 "%s%s%s)\n", what, reply->index,
+        cli_out(cli, "done: %s (index %" PRIu64 "%s%s%s)\n", what, reply->index,
                 reply->checkpoint_id != 0 ? ", checkpoint " : "",
                 reply->checkpoint_id != 0 ? checkpoint : "",
                 reply->repeated ? ", the outcome of the first request" : "");

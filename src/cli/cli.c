@@ -2,6 +2,8 @@
 #include "src/cli/cli.h"
 
 #include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/base/check.h"
@@ -94,6 +96,27 @@ enum cli_exit cli_fail(struct cli *cli, enum cli_exit code, const char *next, co
     return code;
 }
 
+/* All but the ends of lines. */
+static void text_disarm(char *text)
+{
+    for (; *text != '\0'; text++)
+        if (((unsigned char)*text < 0x20 && *text != '\n') || *text == 0x7f)
+            *text = '?';
+}
+
+void cli_out(const struct cli *cli, const char *format, ...)
+{
+    char *text = NULL;
+    va_list arguments;
+
+    va_start(arguments, format);
+    CHECK(vasprintf(&text, format, arguments) >= 0);
+    va_end(arguments);
+    text_disarm(text);
+    fputs(text, cli->out);
+    free(text);
+}
+
 void cli_note(struct cli *cli, const char *format, ...)
 {
     va_list arguments;
@@ -104,5 +127,6 @@ void cli_note(struct cli *cli, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
+    text_disarm(text);
     cli_print(cli, text);
 }

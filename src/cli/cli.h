@@ -156,6 +156,9 @@ char *cli_argument(const struct cli *cli, size_t i);
 __attribute__((format(printf, 4, 5))) enum cli_exit cli_fail(struct cli *cli, enum cli_exit code,
                                                              const char *next, const char *format,
                                                              ...);
+/* Text of the answer. A terminal obeys nothing in it: names and reasons come from others, so all
+ * but the ends of lines is shown as ? (output_safe()). */
+__attribute__((format(printf, 2, 3))) void cli_out(const struct cli *cli, const char *format, ...);
 /* A remark on stderr, silenced by -q. */
 __attribute__((format(printf, 2, 3))) void cli_note(struct cli *cli, const char *format, ...);
 

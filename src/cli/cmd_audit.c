@@ -344,7 +344,7 @@ static void print_whole(struct cli *cli, const struct audit_chain *chain)
     const struct audit_place *last = &chain->places[chain->count - 1];
     char hash[BLAKE2B_TEXT_BYTES];
 
-    fprintf(cli->out,
+    cli_out(cli,
             "whole: records %" PRIu64 " to %" PRIu64 " (epochs %" PRIu64 " to %" PRIu64
             ")\nhash of the last: %s\n",
             chain->places[0].first, last->last, chain->places[0].epoch, last->epoch,
@@ -381,7 +381,7 @@ static enum cli_exit tell_result(struct cli *cli, struct audit_chain *chain,
                         "the audit trail is not whole: %zu findings", chain->found_count);
     print_whole(cli, chain);
     if (newest != NULL)
-        fprintf(cli->out, "signed: by member %s of cluster %s at %s, key %s\n", newest->member,
+        cli_out(cli, "signed: by member %s of cluster %s at %s, key %s\n", newest->member,
                 newest->cluster, human_clock(newest->at_ms, at), newest->key_id);
     else
         note_end(cli, proving);
@@ -498,7 +498,7 @@ static enum cli_exit export_signature(struct cli *cli, const struct trail *trail
     if (write_new(name, json, signed_head_json(&trail->signature, json)) != 0)
         return cli_fail(cli, CLI_FAILED, NULL, "cannot write %s: %s", name, strerror(errno));
     if (cli->format != OUTPUT_NAME)
-        fprintf(cli->out, "signed by member %s, key %s: %s\n", trail->signature.member,
+        cli_out(cli, "signed by member %s, key %s: %s\n", trail->signature.member,
                 trail->signature.key_id, name);
     return CLI_OK;
 }
@@ -517,8 +517,8 @@ static enum cli_exit export_trail(struct cli *cli, const struct trail *trail)
                         "cannot write %s: %s", path, strerror(errno));
     if (output_name(cli, path))
         return export_signature(cli, trail, path);
-    fprintf(cli->out, "exported %" PRIu64 " records to %s\nhash of the last: %s\n", trail->count,
-            path, trail->head);
+    cli_out(cli, "exported %" PRIu64 " records to %s\nhash of the last: %s\n", trail->count, path,
+            trail->head);
     cli_note(cli,
              "keep this hash elsewhere: ckptctl audit verify FILE --head HASH proves the file by "
              "it");

@@ -33,18 +33,18 @@ static enum cli_exit fail_file(struct cli *cli, const struct err *err)
 
 static void print_line(struct cli *cli, const char *name, const char *value)
 {
-    fprintf(cli->out, "%-13s ", name);
+    cli_out(cli, "%-13s ", name);
     output_safe(cli->out, value);
     fputc('\n', cli->out);
 }
 
 static void print_members(struct cli *cli, const Ckpt__V1__BackupHeader *header)
 {
-    fprintf(cli->out, "%-13s ", "members");
+    cli_out(cli, "%-13s ", "members");
     for (size_t i = 0; i < header->n_members; i++) {
         const Ckpt__V1__BackupMember *member = header->members[i];
 
-        fprintf(cli->out, "%s%" PRIu64 " ", i == 0 ? "" : ", ", member->member_id);
+        cli_out(cli, "%s%" PRIu64 " ", i == 0 ? "" : ", ", member->member_id);
         output_safe(cli->out, member->name);
         fputc(' ', cli->out);
         output_safe(cli->out, member->raft_address);
@@ -148,7 +148,7 @@ static enum cli_exit save_part(struct cli *cli, const char *path, const char *pa
     if (rename(part, path) != 0 || sync_folder_of(path) != 0)
         code = cli_fail(cli, CLI_FAILED, NULL, "cannot keep %s: %s", path, strerror(errno));
     else if (!output_json_message(cli, "backup", &header->base) && !output_name(cli, path)) {
-        fprintf(cli->out, "saved: %s\n", path);
+        cli_out(cli, "saved: %s\n", path);
         print_header(cli, header, sha256);
     }
     ckpt__v1__backup_header__free_unpacked(header, NULL);

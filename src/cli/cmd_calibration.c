@@ -128,7 +128,7 @@ enum cli_exit command_calibration(struct cli *cli)
 
     if (!output_json_message(cli, "calibration", message) && !output_name(cli, "calibration") &&
         calibration != NULL) {
-        fprintf(cli->out, "%-10s %5s %6s %6s %6s   actual / predicted\n", "", "COUNT", "P10", "P50",
+        cli_out(cli, "%-10s %5s %6s %6s %6s   actual / predicted\n", "", "COUNT", "P10", "P50",
                 "P90");
         print_ratio(cli->out, "size", calibration->size_ratio, calibration->n_size_ratio, reply);
         print_ratio(cli->out, "write time", calibration->write_ratio, calibration->n_write_ratio,

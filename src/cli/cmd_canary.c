@@ -142,7 +142,7 @@ static enum cli_exit follow_watch(struct cli *cli, const char *name, uint64_t id
                             json_pack("{s:s, s:s, s:s}", "name", name, "build", began, "state",
                                       verdict.state));
             else
-                fprintf(cli->out, "done: %s with build %s passed its watch\n", name, began);
+                cli_out(cli, "done: %s with build %s passed its watch\n", name, began);
             return CLI_OK;
         }
         if (verdict.answered && strcmp(verdict.state, "watching") == 0)

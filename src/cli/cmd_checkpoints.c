@@ -242,17 +242,16 @@ static void print_times(struct cli *cli, const Ckpt__V1__Checkpoint *c)
 {
     char text[HUMAN_BYTES], at[HUMAN_BYTES];
 
-    fprintf(cli->out, " created %s", human_clock(c->created_at_ms, text));
-    fprintf(cli->out, "  dispatched %s", human_clock(c->dispatched_at_ms, text));
-    fprintf(cli->out, "  completed %s", human_clock(c->completed_at_ms, text));
-    fprintf(cli->out, "  deadline %s%s", human_clock(c->deadline_ms, text),
+    cli_out(cli, " created %s", human_clock(c->created_at_ms, text));
+    cli_out(cli, "  dispatched %s", human_clock(c->dispatched_at_ms, text));
+    cli_out(cli, "  completed %s", human_clock(c->completed_at_ms, text));
+    cli_out(cli, "  deadline %s%s", human_clock(c->deadline_ms, text),
             c->extended ? " (extended once)" : "");
     if (c->deferred_ms > 0)
-        fprintf(cli->out, " (the application put it off by %s)",
-                human_duration(c->deferred_ms, text));
-    fprintf(cli->out, "\n");
+        cli_out(cli, " (the application put it off by %s)", human_duration(c->deferred_ms, text));
+    cli_out(cli, "\n");
     if (c->told_write_ms != 0)
-        fprintf(cli->out, " written by %s, after %s, by its application's word\n",
+        cli_out(cli, " written by %s, after %s, by its application's word\n",
                 human_clock(c->told_end_at_ms, at), human_duration(c->told_write_ms, text));
 }
 
@@ -264,24 +263,24 @@ static void print_ranks(struct cli *cli, const Ckpt__V1__Checkpoint *c)
 
     for (size_t i = 0; i < c->n_shards; i++)
         ranks += c->shards[i]->ranks;
-    fprintf(cli->out, " label %s  %" PRIu64 " ranks in %zu parts",
+    cli_out(cli, " label %s  %" PRIu64 " ranks in %zu parts",
             c->label[0] == '\0' ? "-" : human_safe(c->label, text, sizeof(text)), ranks,
             c->n_shards);
     if (c->barrier != CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_NONE)
-        fprintf(cli->out, "  barrier %s",
+        cli_out(cli, "  barrier %s",
                 human_enum_words(&ckpt__v1__barrier_phase__descriptor, (int)c->barrier, text));
     if (c->agreed_step != 0)
-        fprintf(cli->out, " at step %" PRIu64, c->agreed_step);
+        cli_out(cli, " at step %" PRIu64, c->agreed_step);
     fputc('\n', cli->out);
     if (c->machine[0] != '\0' || c->os[0] != '\0')
-        fprintf(cli->out, " written on %s %s\n", human_safe(c->machine, machine, sizeof(machine)),
+        cli_out(cli, " written on %s %s\n", human_safe(c->machine, machine, sizeof(machine)),
                 human_safe(c->os, os, sizeof(os)));
     if (c->pinned)
-        fprintf(cli->out, " pinned: it stays until ckptctl checkpoint unpin\n");
+        cli_out(cli, " pinned: it stays until ckptctl checkpoint unpin\n");
     if (c->verified_at_ms != 0)
-        fprintf(cli->out, " read again and whole %s\n", human_clock(c->verified_at_ms, text));
+        cli_out(cli, " read again and whole %s\n", human_clock(c->verified_at_ms, text));
     if (c->damaged)
-        fprintf(cli->out, " DAMAGED: a part of it does not verify; nothing begins from it\n");
+        cli_out(cli, " DAMAGED: a part of it does not verify; nothing begins from it\n");
 }
 
 /* Of the verified parts: what was written for them, and what an earlier checkpoint had already. */
@@ -294,11 +293,11 @@ static void print_size(struct cli *cli, const Ckpt__V1__Checkpoint *c)
         parts_bytes += c->shards[i]->size_bytes;
         written_bytes += c->shards[i]->written_bytes;
     }
-    fprintf(cli->out, " size %s", size_text(c, a));
+    cli_out(cli, " size %s", size_text(c, a));
     if (parts_bytes > 0)
-        fprintf(cli->out, " (written %s, saved %s)", human_size(written_bytes, b),
+        cli_out(cli, " (written %s, saved %s)", human_size(written_bytes, b),
                 human_size(parts_bytes - written_bytes, d));
-    fprintf(cli->out, "  granted %s  saves %" PRIu64 " GPU-s of recomputation\n",
+    cli_out(cli, "  granted %s  saves %" PRIu64 " GPU-s of recomputation\n",
             human_rate(c->granted_bytes_per_s, b), c->recompute_saved_gpu_ms / 1000);
 }
 
@@ -307,30 +306,29 @@ static void print_checkpoint(struct cli *cli, const Ckpt__V1__Checkpoint *c)
     char a[HUMAN_BYTES], b[HUMAN_BYTES], d[HUMAN_BYTES];
     char job[129], target[129], path[1024], detail[256];
 
-    fprintf(cli->out, "CHECKPOINT %s of job %s  %s since %s", human_checkpoint(c->checkpoint_id, a),
+    cli_out(cli, "CHECKPOINT %s of job %s  %s since %s", human_checkpoint(c->checkpoint_id, a),
             human_safe(c->allocation_id, job, sizeof(job)),
             human_enum(&ckpt__v1__checkpoint_state__descriptor, (int)c->state, b),
             human_clock(c->state_since_ms, d));
     if (c->reason != CKPT__V1__REASON__REASON_NONE) {
-        fprintf(cli->out, "  (%s)",
-                human_enum_words(&ckpt__v1__reason__descriptor, (int)c->reason, a));
+        cli_out(cli, "  (%s)", human_enum_words(&ckpt__v1__reason__descriptor, (int)c->reason, a));
     }
     if (c->detail[0] != '\0')
-        fprintf(cli->out, "\n why: %s", human_safe(c->detail, detail, sizeof(detail)));
-    fprintf(cli->out, "\n purpose %s  then %s  attempt %u  paused %u  resumed %u\n",
+        cli_out(cli, "\n why: %s", human_safe(c->detail, detail, sizeof(detail)));
+    cli_out(cli, "\n purpose %s  then %s  attempt %u  paused %u  resumed %u\n",
             human_enum_words(&ckpt__v1__purpose__descriptor, (int)c->purpose, a),
             human_enum_words(&ckpt__v1__after_checkpoint__descriptor, (int)c->after, b), c->attempt,
             c->paused_count, c->resumed_count);
     print_ranks(cli, c);
     print_times(cli, c);
     if (c->queue_position > 0)
-        fprintf(cli->out, " waits for its turn: place %u, wave %u, expected to start %s\n",
+        cli_out(cli, " waits for its turn: place %u, wave %u, expected to start %s\n",
                 c->queue_position, c->wave, human_clock(c->expected_start_ms, a));
     print_size(cli, c);
-    fprintf(cli->out, " target %s  path %s\n", human_safe(c->target_id, target, sizeof(target)),
+    cli_out(cli, " target %s  path %s\n", human_safe(c->target_id, target, sizeof(target)),
             human_safe(c->path, path, sizeof(path)));
     if (c->home[0] != '\0')
-        fprintf(cli->out, " in the folder of job %s, which wrote it\n",
+        cli_out(cli, " in the folder of job %s, which wrote it\n",
                 human_safe(c->home, job, sizeof(job)));
     fputc('\n', cli->out);
     shards_print(cli, c->shards, c->n_shards);
@@ -351,7 +349,7 @@ enum cli_exit command_checkpoint(struct cli *cli)
         ((const Ckpt__V1__ListCheckpointsReply *)message)->checkpoints[0];
 
     if (cli->format == OUTPUT_NAME)
-        fprintf(cli->out, "%s\n", checkpoint_name(&c->base, name));
+        cli_out(cli, "%s\n", checkpoint_name(&c->base, name));
     else if (!output_json_message(cli, "checkpoint", &c->base))
         print_checkpoint(cli, c);
     call_free(message);
@@ -380,9 +378,9 @@ enum cli_exit command_restart_point(struct cli *cli)
     } else if (output_json_message(cli, "restart_point", message)) {
         /* printed */
     } else if (point->checkpoint_id == 0) {
-        fprintf(cli->out, "no complete checkpoint: the job starts from scratch\n");
+        cli_out(cli, "no complete checkpoint: the job starts from scratch\n");
     } else {
-        fprintf(cli->out, "CHECKPOINT %s  work up to %s  path %s\n\n", id,
+        cli_out(cli, "CHECKPOINT %s  work up to %s  path %s\n\n", id,
                 human_clock(point->snapshot_at_ms, at),
                 human_safe(point->path, path, sizeof(path)));
         shards_print(cli, point->shards, point->n_shards);

@@ -322,6 +322,6 @@ enum cli_exit command_version(struct cli *cli)
     if (cli_is_json(cli))
         output_json(cli, "ckptctl", json_pack("{s:s}", "version", build_text));
     else if (!output_name(cli, build_text))
-        fprintf(cli->out, "ckptctl %s\n", build_text);
+        cli_out(cli, "ckptctl %s\n", build_text);
     return CLI_OK;
 }

@@ -162,7 +162,7 @@ static void print_violations(struct cli *cli, const struct call_answer *answers,
         const Ckpt__V1__DebugCheckReply *reply = reply_of(&answers[i]);
 
         for (size_t k = 0; reply != NULL && k < reply->n_violations; k++) {
-            fprintf(cli->out, "violation on member %" PRIu64 ": ", reply->member_id);
+            cli_out(cli, "violation on member %" PRIu64 ": ", reply->member_id);
             output_safe(cli->out, reply->violations[k]);
             fputc('\n', cli->out);
         }
@@ -198,7 +198,7 @@ static void print_checks(struct cli *cli, const struct call_answer *answers, siz
     if (cli->format == OUTPUT_NAME)
         return;
     print_violations(cli, answers, count);
-    fprintf(cli->out, "hashes compared at index %" PRIu64 "\n", verdicts->common_index);
+    cli_out(cli, "hashes compared at index %" PRIu64 "\n", verdicts->common_index);
 }
 
 static void ask_until_common(struct cli *cli, struct call_answer *answers, size_t count,

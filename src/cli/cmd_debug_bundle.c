@@ -265,7 +265,7 @@ enum cli_exit command_debug_bundle(struct cli *cli)
         (void)unlink(path);
         return cli_fail(cli, CLI_FAILED, NULL, "cannot write %.300s: %m", path);
     }
-    fprintf(cli->out,
+    cli_out(cli,
             "%s: %zu texts, %zu of them could not be had (tar -xOf FILE "
             "ckpt-bundle/INDEX)\n",
             path, bundle.asked, bundle.missing);

@@ -105,7 +105,7 @@ enum cli_exit command_drill_plan(struct cli *cli)
         return code;
     if (!output_json_message(cli, "plan", reply)) {
         plan_text(plan, text);
-        fprintf(cli->out, "%s\n", text);
+        cli_out(cli, "%s\n", text);
     }
     code = plan->possible ? CLI_OK : CLI_REFUSED;
     call_free(reply);

@@ -53,7 +53,7 @@ static void print_text(struct cli *cli, struct printer *printer, const Ckpt__V1_
     if (name != NULL)
         named.subject = name;
     event_text(&named, &printer->history, cli->format == OUTPUT_WIDE, text);
-    fprintf(cli->out, "%s\n", text);
+    cli_out(cli, "%s\n", text);
 }
 
 static void print_line(struct cli *cli, struct printer *printer, const Ckpt__V1__Event *event)
@@ -68,7 +68,7 @@ static void print_line(struct cli *cli, struct printer *printer, const Ckpt__V1_
         output_json(cli, "event", reflect_to_json(&event->base));
         return;
     case OUTPUT_NAME:
-        fprintf(cli->out, "%" PRIu64 "\n", event->sequence);
+        cli_out(cli, "%" PRIu64 "\n", event->sequence);
         return;
     case OUTPUT_TABLE:
     case OUTPUT_WIDE:

@@ -101,7 +101,7 @@ enum cli_exit command_explain(struct cli *cli)
     if (code != CLI_OK)
         return code;
     if (cli->format == OUTPUT_NAME)
-        fprintf(cli->out, "%s\n",
+        cli_out(cli, "%s\n",
                 ((const Ckpt__V1__ExplainReply *)message)->checkpoint ? "CHECKPOINT" : "SKIP");
     else if (!output_json_message(cli, "explanation", message))
         print_reply(cli, (const Ckpt__V1__ExplainReply *)message);

@@ -64,9 +64,9 @@ static enum cli_exit print_end(struct cli *cli, const Ckpt__V1__Checkpoint *c, e
     human_checkpoint(c->checkpoint_id, id);
     human_enum(&ckpt__v1__checkpoint_state__descriptor, (int)c->state, state);
     if (cli->format == OUTPUT_NAME) {
-        fprintf(cli->out, "%s\n", id);
+        cli_out(cli, "%s\n", id);
     } else if (!output_json_message(cli, "checkpoint", &c->base)) {
-        fprintf(cli->out, "checkpoint %s %s, %s in %zu shards\n", id, state,
+        cli_out(cli, "checkpoint %s %s, %s in %zu shards\n", id, state,
                 human_size(c->size_bytes, size), c->n_shards);
     }
     if (code == CLI_OK)

@@ -200,12 +200,12 @@ static void print_learned(const struct cli *cli, const Ckpt__V1__Learned *learne
 {
     char a[HUMAN_BYTES], b[HUMAN_BYTES], c[HUMAN_BYTES], d[HUMAN_BYTES];
 
-    fprintf(cli->out, " learned from %u: write %s +- %s  size %s +- %s  success %.1f %%",
-            learned->count, human_duration(learned->write_ms, a),
-            human_duration(learned->write_deviation_ms, b), human_size(learned->size_bytes, c),
-            human_size(learned->size_deviation_bytes, d), learned->success_ppm / 1e4);
+    cli_out(cli, " learned from %u: write %s +- %s  size %s +- %s  success %.1f %%", learned->count,
+            human_duration(learned->write_ms, a), human_duration(learned->write_deviation_ms, b),
+            human_size(learned->size_bytes, c), human_size(learned->size_deviation_bytes, d),
+            learned->success_ppm / 1e4);
     if (learned->stall_measured)
-        fprintf(cli->out, "  stands still %.1f %% of the write", learned->stall_ppm / 1e4);
+        cli_out(cli, "  stands still %.1f %% of the write", learned->stall_ppm / 1e4);
     fputc('\n', cli->out);
 }
 
@@ -215,15 +215,14 @@ static void print_restart(const struct cli *cli, const Ckpt__V1__Allocation *job
     const Ckpt__V1__AllocationSpec *spec = spec_of(job);
     char a[HUMAN_BYTES], b[HUMAN_BYTES], id[129];
 
-    fprintf(cli->out, " parts %zu  this run began from %s  a restart begins from %s\n",
-            spec->n_nodes,
+    cli_out(cli, " parts %zu  this run began from %s  a restart begins from %s\n", spec->n_nodes,
             job->restart_checkpoint_id == 0 ? "scratch"
                                             : human_checkpoint(job->restart_checkpoint_id, a),
             job->next_restart_checkpoint_id == 0
                 ? job->restart_at_ms != 0 ? "scratch" : "scratch, and only with --from-scratch"
                 : human_checkpoint(job->next_restart_checkpoint_id, b));
     if (job->unresponsive)
-        fprintf(cli->out,
+        cli_out(cli,
                 " unresponsive: it did not answer the last time it was asked; no "
                 "preemption waits for it, and it is asked\n"
                 " more and more rarely until a checkpoint of it completes (ckptctl hint "
@@ -236,38 +235,38 @@ static void print_job(struct cli *cli, const Ckpt__V1__Allocation *job)
     const Ckpt__V1__AllocationSpec *spec = spec_of(job);
     char a[HUMAN_BYTES], b[HUMAN_BYTES], safe[129], target[129];
 
-    fprintf(cli->out, "JOB %s  %s since %s", human_safe(spec->allocation_id, safe, sizeof(safe)),
+    cli_out(cli, "JOB %s  %s since %s", human_safe(spec->allocation_id, safe, sizeof(safe)),
             human_enum(&ckpt__v1__allocation_state__descriptor, (int)job->state, a),
             human_clock(job->state_since_ms, b));
     if (job->reason != CKPT__V1__REASON__REASON_NONE) {
-        fprintf(cli->out, "  (%s)",
+        cli_out(cli, "  (%s)",
                 human_enum_words(&ckpt__v1__reason__descriptor, (int)job->reason, a));
     }
     fputc('\n', cli->out);
     spec_print(cli, spec);
     if (job->unresponsive || spec->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE)
-        fprintf(cli->out, " dear to preempt: it writes no checkpoint\n");
-    fprintf(cli->out, " checkpoints %" PRIu64 " complete  last %s  work not saved %s",
+        cli_out(cli, " dear to preempt: it writes no checkpoint\n");
+    cli_out(cli, " checkpoints %" PRIu64 " complete  last %s  work not saved %s",
             job->checkpoint_count, human_checkpoint(job->last_complete_checkpoint_id, a),
             not_saved(job, b));
-    fprintf(cli->out, "  active %s\n", human_checkpoint(job->active_checkpoint_id, a));
-    fprintf(cli->out, " last complete one lies on %s  the next goes to %s\n",
+    cli_out(cli, "  active %s\n", human_checkpoint(job->active_checkpoint_id, a));
+    cli_out(cli, " last complete one lies on %s  the next goes to %s\n",
             job->last_target_id[0] == '\0' ? "no target"
                                            : human_safe(job->last_target_id, safe, sizeof(safe)),
             human_safe(job->next_target_id, target, sizeof(target)));
     print_restart(cli, job);
     if (job->continued_by[0] != '\0')
-        fprintf(cli->out, " continued by job %s, which has its checkpoints\n",
+        cli_out(cli, " continued by job %s, which has its checkpoints\n",
                 human_safe(job->continued_by, safe, sizeof(safe)));
     job_waits_print(cli, job);
     if (measures_hidden(job))
-        fprintf(cli->out, " measures hidden: a sensitive job's are told to its owner and to an "
-                          "admin of its tenant\n");
+        cli_out(cli, " measures hidden: a sensitive job's are told to its owner and to an "
+                     "admin of its tenant\n");
     else
-        fprintf(cli->out, " estimates size %s  write %s\n", human_size(job->size_estimate_bytes, a),
+        cli_out(cli, " estimates size %s  write %s\n", human_size(job->size_estimate_bytes, a),
                 human_duration(job->write_estimate_ms, b));
     if (job->told_write_ms != 0)
-        fprintf(cli->out, " its application says that it writes for %s%s\n",
+        cli_out(cli, " its application says that it writes for %s%s\n",
                 human_duration(job->told_write_ms, a),
                 job->learned != NULL && job->learned->count > 0
                     ? ", measured times count"
@@ -275,16 +274,16 @@ static void print_job(struct cli *cli, const Ckpt__V1__Allocation *job)
     if (job->learned != NULL && job->learned->count > 0)
         print_learned(cli, job->learned);
     if (job->preemption_id != 0)
-        fprintf(cli->out, " victim of preemption %" PRIu64 ": ckptctl preemptions %" PRIu64 "\n",
+        cli_out(cli, " victim of preemption %" PRIu64 ": ckptctl preemptions %" PRIu64 "\n",
                 job->preemption_id, job->preemption_id);
     for (size_t i = 0; i < job->n_leaving_node_ids; i++)
-        fprintf(cli->out, "%s%s%s", i == 0 ? " scales down: without " : ", ",
+        cli_out(cli, "%s%s%s", i == 0 ? " scales down: without " : ", ",
                 human_safe(job->leaving_node_ids[i], safe, sizeof(safe)),
                 i + 1 == job->n_leaving_node_ids ? "\n" : "");
-    fprintf(cli->out, " restarts %u  requeued %u  preempted %u  lost %" PRIu64 " GPU-s",
+    cli_out(cli, " restarts %u  requeued %u  preempted %u  lost %" PRIu64 " GPU-s",
             job->restart_count, job->requeue_count, job->preempted_count, job->lost_gpu_ms / 1000);
     if (job->weighed_by[0] != '\0') /* a member of an earlier build does not say it */
-        fprintf(cli->out, "  counts as %s", human_safe(job->weighed_by, a, sizeof(a)));
+        cli_out(cli, "  counts as %s", human_safe(job->weighed_by, a, sizeof(a)));
     fputs("\n\n", cli->out);
     print_nodes(cli, job);
 }
@@ -306,7 +305,7 @@ enum cli_exit command_job(struct cli *cli)
     if (cli->format == OUTPUT_NAME) {
         char name[64];
 
-        fprintf(cli->out, "%s\n", job_name(message, name));
+        cli_out(cli, "%s\n", job_name(message, name));
     } else if (!output_json_message(cli, "job", message)) {
         print_job(cli, (const Ckpt__V1__Allocation *)message);
     }
@@ -403,7 +402,7 @@ static void restart_told(struct cli *cli, const char *what, const Ckpt__V1__Muta
     char id[HUMAN_BYTES];
     bool scratch = reply->checkpoint_id == 0;
 
-    fprintf(cli->out, "done: %s (index %" PRIu64 "%s): it begins from %s%s\n", what, reply->index,
+    cli_out(cli, "done: %s (index %" PRIu64 "%s): it begins from %s%s\n", what, reply->index,
             reply->repeated ? ", the outcome of the first request" : "",
             scratch ? "scratch" : "checkpoint ",
             scratch ? "" : human_checkpoint(reply->checkpoint_id, id));

@@ -16,17 +16,17 @@ static void print_silence(struct cli *cli, const Ckpt__V1__NodeStatus *node)
 
     if (node->silent_since_ms == 0)
         return;
-    fprintf(cli->out, "silent since %s", human_clock(node->silent_since_ms, since));
+    cli_out(cli, "silent since %s", human_clock(node->silent_since_ms, since));
     if (node->off_at_ms != 0)
-        fprintf(cli->out, "; off, by the second witness %s at %s",
+        cli_out(cli, "; off, by the second witness %s at %s",
                 human_enum(&ckpt__v1__node_witness__descriptor, (int)node->witness, witness),
                 human_clock(node->off_at_ms, at));
     if (node->evidence[0] != '\0')
-        fprintf(cli->out, "%s %s", node->off_at_ms != 0 ? ":" : ";",
+        cli_out(cli, "%s %s", node->off_at_ms != 0 ? ":" : ";",
                 human_safe(node->evidence, evidence, sizeof(evidence)));
     fputc('\n', cli->out);
     if (strcmp(node->state, "agent_lost") == 0)
-        fprintf(cli->out,
+        cli_out(cli,
                 " no second witness: nothing of it is begun elsewhere until its agent is heard, or "
                 "until ckptctl node down %s --is-off\n",
                 node->node_id);
@@ -36,23 +36,21 @@ static void print_life(struct cli *cli, const Ckpt__V1__NodeStatus *node, uint32
 {
     char text[HUMAN_BYTES];
 
-    fprintf(cli->out, "node %s is %s", node->node_id, node->state);
+    cli_out(cli, "node %s is %s", node->node_id, node->state);
     if (node->wanted[0] != '\0' && strncmp(node->state, node->wanted, 5) != 0)
-        fprintf(cli->out, ", to be %s when it is back",
+        cli_out(cli, ", to be %s when it is back",
                 strcmp(node->wanted, "drain") == 0 ? "drained" : "disabled");
-    fprintf(cli->out, "; %u jobs\n", job_count);
+    cli_out(cli, "; %u jobs\n", job_count);
     if (node->drain_until_ms != 0)
-        fprintf(cli->out, "what is there at %s is ended\n",
-                human_clock(node->drain_until_ms, text));
+        cli_out(cli, "what is there at %s is ended\n", human_clock(node->drain_until_ms, text));
     print_silence(cli, node);
     if (node->probe[0] == '\0')
-        fprintf(cli->out, "probe: none; its machine has no witness by an address (node_probe)\n");
+        cli_out(cli, "probe: none; its machine has no witness by an address (node_probe)\n");
     else
-        fprintf(cli->out, "probe: %s%s%s\n", node->probe, node->probed[0] == '\0' ? "" : ", ",
+        cli_out(cli, "probe: %s%s%s\n", node->probe, node->probed[0] == '\0' ? "" : ", ",
                 node->probed);
     for (size_t i = 0; i < node->n_tools; i++)
-        fprintf(cli->out, "%s%s", i == 0 ? "saves programs from outside by: " : "; ",
-                node->tools[i]);
+        cli_out(cli, "%s%s", i == 0 ? "saves programs from outside by: " : "; ", node->tools[i]);
     if (node->n_tools > 0)
         fputc('\n', cli->out);
 }
@@ -93,7 +91,7 @@ static void print_jobs(struct cli *cli, const Ckpt__V1__GetNodeReply *reply)
 
     if (reply->n_jobs == 0)
         return;
-    fprintf(cli->out,
+    cli_out(cli,
             "lost if it failed now: %.1f GPU-hours of %u jobs; %u copies of checkpoints lie on "
             "it\n",
             (double)reply->unsaved_gpu_ms / 3.6e6, reply->job_count, reply->copy_count);
@@ -108,7 +106,7 @@ static void print_node(struct cli *cli, const Ckpt__V1__GetNodeReply *reply)
     print_life(cli, reply->node, reply->job_count);
     print_jobs(cli, reply);
     for (size_t i = 0; i < reply->n_held_jobs; i++)
-        fprintf(cli->out, "%s%s%s", i == 0 ? "not restarted elsewhere because of it: " : ", ",
+        cli_out(cli, "%s%s%s", i == 0 ? "not restarted elsewhere because of it: " : ", ",
                 reply->held_jobs[i], i + 1 == reply->n_held_jobs ? "\n" : "");
 }
 

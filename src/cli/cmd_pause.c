@@ -55,7 +55,7 @@ static void read_plan(struct cli *cli, uint64_t duration_ms, char plan[PLAN_BYTE
 static void told_paused(struct cli *cli, const char *what, const Ckpt__V1__MutationReply *reply)
 {
     (void)what;
-    fprintf(cli->out,
+    cli_out(cli,
             "paused (index %" PRIu64
             "): what is under way ends, ckptctl status counts it; ckptctl cluster resume ends the "
             "pause\n",

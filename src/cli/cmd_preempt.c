@@ -287,7 +287,7 @@ static void print_reply(struct cli *cli, const Ckpt__V1__RequestPreemptionReply 
         }
         return;
     }
-    fprintf(cli->out, "preemption %" PRIu64 " (index %" PRIu64 "%s)\n", reply->preemption_id,
+    cli_out(cli, "preemption %" PRIu64 " (index %" PRIu64 "%s)\n", reply->preemption_id,
             reply->index, reply->repeated ? ", the outcome of the first request" : "");
     print_victims(cli, reply->n_victims, reply->victims);
 }
@@ -309,24 +309,23 @@ static void print_preemption(struct cli *cli, const Ckpt__V1__Preemption *p)
 {
     char state[HUMAN_BYTES], reason[HUMAN_BYTES], at[HUMAN_BYTES], job[129];
 
-    fprintf(cli->out, "PREEMPTION %" PRIu64 "  %s  %s%s%s  %u of %zu victims released\n",
+    cli_out(cli, "PREEMPTION %" PRIu64 "  %s  %s%s%s  %u of %zu victims released\n",
             p->preemption_id,
             human_enum(&ckpt__v1__preemption_state__descriptor, (int)p->state, state),
             human_enum_words(&ckpt__v1__preemption_reason__descriptor, (int)p->reason, reason),
             p->for_job[0] != '\0' ? " for " : "", human_safe(p->for_job, job, sizeof(job)),
             p->victims_released, p->n_victims);
-    fprintf(cli->out, " class %u  nodes %u", p->preemption_class, p->nodes_needed);
+    cli_out(cli, " class %u  nodes %u", p->preemption_class, p->nodes_needed);
     if (p->gpus_needed > 0)
-        fprintf(cli->out, "  GPUs %u", p->gpus_needed);
-    fprintf(cli->out, "  cost %" PRIu64 " GPU-s", p->cost_gpu_ms / 1000);
+        cli_out(cli, "  GPUs %u", p->gpus_needed);
+    cli_out(cli, "  cost %" PRIu64 " GPU-s", p->cost_gpu_ms / 1000);
     if (p->value_gpu_ms > 0)
-        fprintf(cli->out, " of %" PRIu64, p->value_gpu_ms / 1000);
-    fprintf(cli->out, "  escalations %u  asked %s", p->escalations,
-            human_clock(p->asked_at_ms, at));
+        cli_out(cli, " of %" PRIu64, p->value_gpu_ms / 1000);
+    cli_out(cli, "  escalations %u  asked %s", p->escalations, human_clock(p->asked_at_ms, at));
     if (p->deadline_ms != 0)
-        fprintf(cli->out, "  deadline %s", human_clock(p->deadline_ms, at));
+        cli_out(cli, "  deadline %s", human_clock(p->deadline_ms, at));
     if (p->ended_at_ms != 0)
-        fprintf(cli->out, "  ended %s", human_clock(p->ended_at_ms, at));
+        cli_out(cli, "  ended %s", human_clock(p->ended_at_ms, at));
     fputs("\n", cli->out);
     print_victims(cli, p->n_victims, p->victims);
     for (size_t i = 0; i < p->n_released_node_ids; i++) {
@@ -559,7 +558,7 @@ enum cli_exit command_preemptions(struct cli *cli)
         ((const Ckpt__V1__ListPreemptionsReply *)message)->preemptions[0];
 
     if (cli->format == OUTPUT_NAME)
-        fprintf(cli->out, "%" PRIu64 "\n", p->preemption_id);
+        cli_out(cli, "%" PRIu64 "\n", p->preemption_id);
     else if (!output_json_message(cli, "preemption", &p->base))
         print_preemption(cli, p);
     call_free(message);

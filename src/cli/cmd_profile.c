@@ -129,7 +129,7 @@ enum cli_exit command_profile_show(struct cli *cli)
     if (profile_source_find(name, &source, &err) != 0)
         return fail_with(cli, &err);
     if (!output_name(cli, name)) {
-        fprintf(cli->out, "# %s\n", source.path);
+        cli_out(cli, "# %s\n", source.path);
         fwrite(source.text, 1, source.length, cli->out);
     }
     profile_source_free(&source);
@@ -148,7 +148,7 @@ enum cli_exit command_profile_check(struct cli *cli)
     else if (cli_is_json(cli))
         output_json(cli, "profile", profile_json(name, &profile));
     else if (!output_name(cli, name))
-        fprintf(cli->out, "%s is well: ckpt-run --profile %s\n", profile.settings.path, name);
+        cli_out(cli, "%s is well: ckpt-run --profile %s\n", profile.settings.path, name);
     profile_close(&profile);
     return code;
 }

@@ -16,22 +16,22 @@ static void print_outcome(struct cli *cli, const Ckpt__V1__RequestOutcome *outco
     char at[HUMAN_BYTES], id[HUMAN_BYTES], request[ID_MAX_BYTES + 1], command[HUMAN_BYTES];
     char text[TEXT_BYTES];
 
-    fprintf(cli->out, "REQUEST %s  %s %s at %s (index %" PRIu64,
+    cli_out(cli, "REQUEST %s  %s %s at %s (index %" PRIu64,
             human_safe(outcome->request_id, request, sizeof(request)),
             human_safe(outcome->command, command, sizeof(command)),
             outcome->status == 0 ? "took effect" : "was refused", human_clock(outcome->at_ms, at),
             outcome->index);
     if (outcome->checkpoint_id != 0)
-        fprintf(cli->out, ", checkpoint %s", human_checkpoint(outcome->checkpoint_id, id));
+        cli_out(cli, ", checkpoint %s", human_checkpoint(outcome->checkpoint_id, id));
     if (outcome->preemption_id != 0)
-        fprintf(cli->out, ", preemption %" PRIu64, outcome->preemption_id);
+        cli_out(cli, ", preemption %" PRIu64, outcome->preemption_id);
     fputs(")\n", cli->out);
     if (outcome->caller[0] != '\0')
-        fprintf(cli->out, " by %s", human_safe(outcome->caller, text, sizeof(text)));
+        cli_out(cli, " by %s", human_safe(outcome->caller, text, sizeof(text)));
     if (outcome->caller[0] != '\0')
-        fprintf(cli->out, " from %s\n", human_safe(outcome->address, text, sizeof(text)));
+        cli_out(cli, " from %s\n", human_safe(outcome->address, text, sizeof(text)));
     if (outcome->status != 0)
-        fprintf(cli->out, " %s: %s\n", human_safe(outcome->status_name, command, sizeof(command)),
+        cli_out(cli, " %s: %s\n", human_safe(outcome->status_name, command, sizeof(command)),
                 human_safe(outcome->text, text, sizeof(text)));
 }
 

@@ -225,7 +225,7 @@ static enum cli_exit restart_one(struct cli *cli, struct restart *restart)
     if (code == CLI_OK)
         code = wait_for(cli, restart);
     if (code == CLI_OK && !cli_is_json(cli))
-        fprintf(cli->out, "done: %s restarted: %s%s%s\n", restart->name, before,
+        cli_out(cli, "done: %s restarted: %s%s%s\n", restart->name, before,
                 strcmp(before, restart->build) == 0 ? "" : " -> ",
                 strcmp(before, restart->build) == 0 ? "" : restart->build);
     return code;

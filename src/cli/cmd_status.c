@@ -38,7 +38,10 @@ static bool cluster_serves(const Ckpt__V1__StatusReply *reply)
 
 static void print_warning_head(struct cli *cli, const char *text)
 {
-    fprintf(cli->out, cli->colour ? "\033[1;31m%s\033[0m\n" : "%s\n", text);
+    if (cli->colour)
+        fputs("\033[1;31m", cli->out);
+    cli_out(cli, "%s", text);
+    fputs(cli->colour ? "\033[0m\n" : "\n", cli->out);
 }
 
 /* Nobody serves: a majority that reaches each other elects, and starting members helps the others
@@ -80,18 +83,18 @@ static void print_head(struct cli *cli, const struct members *members)
 
     if (!cluster_serves(best))
         print_why_nobody_serves(cli, members);
-    fprintf(cli->out, "cluster ");
+    cli_out(cli, "cluster ");
     output_safe(cli->out, best->cluster_id);
-    fprintf(cli->out, "  epoch %" PRIu64 "  term %" PRIu64 "  commit %" PRIu64 "  leader ",
-            best->epoch, best->term, best->commit_index);
+    cli_out(cli, "  epoch %" PRIu64 "  term %" PRIu64 "  commit %" PRIu64 "  leader ", best->epoch,
+            best->term, best->commit_index);
     output_safe(cli->out, best->leader_id == 0 ? "none" : best->leader_name);
     if (best->leader_since_ms != 0 && best->leader_id != 0)
-        fprintf(cli->out, " since %s", human_clock(best->leader_since_ms, since));
+        cli_out(cli, " since %s", human_clock(best->leader_since_ms, since));
     if (cluster_serves(best)) {
-        fprintf(cli->out, "\nfailure tolerance %d (%u of %u members reachable)",
-                best->failure_tolerance, best->reachable_count, best->voter_count);
+        cli_out(cli, "\nfailure tolerance %d (%u of %u members reachable)", best->failure_tolerance,
+                best->reachable_count, best->voter_count);
     }
-    fprintf(cli->out, "\n\n");
+    cli_out(cli, "\n\n");
 }
 
 static const char *certificate_text(const Ckpt__V1__StatusReply *own, char text[HUMAN_BYTES])
@@ -169,15 +172,15 @@ static void print_counts(struct cli *cli, const Ckpt__V1__StatusReply *best)
     uint64_t held = best->running_count + best->starting_count;
     char age[HUMAN_BYTES];
 
-    fprintf(cli->out, "\njobs %" PRIu64 " running, ", best->running_count);
+    cli_out(cli, "\njobs %" PRIu64 " running, ", best->running_count);
     if (best->starting_count > 0)
-        fprintf(cli->out, "%" PRIu64 " starting, ", best->starting_count);
-    fprintf(cli->out, "%" PRIu64 " others   checkpoints %" PRIu64 " active, %" PRIu64 " paused",
+        cli_out(cli, "%" PRIu64 " starting, ", best->starting_count);
+    cli_out(cli, "%" PRIu64 " others   checkpoints %" PRIu64 " active, %" PRIu64 " paused",
             best->allocation_count > held ? best->allocation_count - held : 0,
             best->active_checkpoint_count, best->paused_count);
     if (best->paused_count > 0)
-        fprintf(cli->out, " (oldest %s)", human_duration(best->oldest_paused_age_ms, age));
-    fprintf(cli->out, "   agents %" PRIu64 " connected\n", best->connected_agents);
+        cli_out(cli, " (oldest %s)", human_duration(best->oldest_paused_age_ms, age));
+    cli_out(cli, "   agents %" PRIu64 " connected\n", best->connected_agents);
 }
 
 /* "nodes 12 ready, 6 draining (a, b, c, d and 2 more)": who is not ready is named. */
@@ -187,15 +190,15 @@ static void print_nodes(struct cli *cli, const Ckpt__V1__StatusReply *best)
         const Ckpt__V1__NodesInState *item = best->node_states[i];
         char state[HUMAN_BYTES], name[129];
 
-        fprintf(cli->out, "%s%" PRIu64 " %s", i == 0 ? "nodes " : ", ", item->count,
+        cli_out(cli, "%s%" PRIu64 " %s", i == 0 ? "nodes " : ", ", item->count,
                 human_safe(item->state, state, sizeof(state)));
         for (size_t k = 0; strcmp(item->state, "ready") != 0 && k < item->n_node_ids; k++)
-            fprintf(cli->out, "%s%s", k == 0 ? " (" : ", ",
+            cli_out(cli, "%s%s", k == 0 ? " (" : ", ",
                     human_safe(item->node_ids[k], name, sizeof(name)));
         if (strcmp(item->state, "ready") == 0 || item->n_node_ids == 0)
             continue;
         if (item->count > item->n_node_ids)
-            fprintf(cli->out, " and %" PRIu64 " more", item->count - item->n_node_ids);
+            cli_out(cli, " and %" PRIu64 " more", item->count - item->n_node_ids);
         fputc(')', cli->out);
     }
     if (best->n_node_states > 0)
@@ -213,7 +216,7 @@ static void print_warnings_of(struct cli *cli, const Ckpt__V1__StatusReply *repl
     for (size_t i = 0; i < reply->n_warnings; i++) {
         if (!all && strstr(reply->warnings[i], own) == NULL)
             continue;
-        fprintf(cli->out, "%swarning: ", (*count)++ == 0 ? "\n" : "");
+        cli_out(cli, "%swarning: ", (*count)++ == 0 ? "\n" : "");
         output_safe(cli->out, reply->warnings[i]);
         fputc('\n', cli->out);
     }
@@ -236,7 +239,7 @@ static void print_clock_warning(struct cli *cli, const Ckpt__V1__StatusReply *be
 
     if (off_ms < CLOCK_WARN_MS || told_of_clock(best) || told_of_clock(reply))
         return;
-    fprintf(cli->out,
+    cli_out(cli,
             "%swarning: the clock of %s is %s %s that of %s: correct the wrong one (timedatectl)\n",
             (*count)++ == 0 ? "\n" : "", reply->member_name, human_duration(off_ms, text),
             ahead ? "ahead of" : "behind", best->member_name);
@@ -296,15 +299,15 @@ static void print_drill(struct cli *cli, const Ckpt__V1__StatusReply *status)
 
     if (status->drill == NULL)
         return;
-    fprintf(cli->out, "drill %" PRIu64 ": %s", status->drill->drill_id,
+    cli_out(cli, "drill %" PRIu64 ": %s", status->drill->drill_id,
             drill_kind_word(status->drill->kind, kind));
     if (status->drill->target_id[0] != '\0') {
         fputs(" of ", cli->out);
         output_safe(cli->out, status->drill->target_id);
     } else {
-        fprintf(cli->out, " of %s", drill_member(status->drill, status->drill->member_id, member));
+        cli_out(cli, " of %s", drill_member(status->drill, status->drill->member_id, member));
     }
-    fprintf(cli->out, " is under way: ckptctl drill report %" PRIu64 "\n", status->drill->drill_id);
+    cli_out(cli, " is under way: ckptctl drill report %" PRIu64 "\n", status->drill->drill_id);
 }
 
 static void print_warnings(struct cli *cli, const struct members *members)

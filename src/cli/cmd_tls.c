@@ -43,7 +43,7 @@ enum cli_exit command_tls_init(struct cli *cli)
                         "--cluster is missing");
     if (tls_authority_create(dir, cluster, valid_s(cli, CA_YEARS * TLS_YEAR_S), &err) != 0)
         return fail_with(cli, &err);
-    fprintf(cli->out, "made %s/%s and %s/%s\n", dir, TLS_AUTHORITY_CERT, dir, TLS_AUTHORITY_KEY);
+    cli_out(cli, "made %s/%s and %s/%s\n", dir, TLS_AUTHORITY_CERT, dir, TLS_AUTHORITY_KEY);
     cli_note(cli,
              "%s goes to every host; %s stays here: who has it can make any certificate of %s.\n"
              "next: ckptctl tls issue replica 1 --dir %s --host NAME,ADDRESS",
@@ -73,8 +73,8 @@ enum cli_exit command_tls_issue(struct cli *cli)
             cli_argument(cli, 0));
     if (tls_authority_issue(dir, out, &order, &err) != 0)
         return fail_with(cli, &err);
-    fprintf(cli->out, "made %s/%s-%s.crt and %s/%s-%s.key\n", out, tls_kind_name(order.kind),
-            order.name, out, tls_kind_name(order.kind), order.name);
+    cli_out(cli, "made %s/%s-%s.crt and %s/%s-%s.key\n", out, tls_kind_name(order.kind), order.name,
+            out, tls_kind_name(order.kind), order.name);
     if (order.kind == TLS_REPLICA && order.host_count == 0)
         cli_note(cli,
                  "remark: without --host, clients that check the address they dial refuse this "
@@ -95,7 +95,7 @@ static json_t *description_json(const struct tls_description *d)
 
 static void print_line(struct cli *cli, const char *name, const char *value)
 {
-    fprintf(cli->out, "%-12s ", name);
+    cli_out(cli, "%-12s ", name);
     output_safe(cli->out, value);
     fputc('\n', cli->out);
 }

@@ -127,22 +127,22 @@ static void print_finalize(struct cli *cli, const struct upgrade *upgrade)
     char behind[1024];
 
     if (upgrade->cluster_level >= newest) {
-        fprintf(cli->out, "\nthe cluster is at the newest level of its members\n");
+        cli_out(cli, "\nthe cluster is at the newest level of its members\n");
         return;
     }
     upgrade_news(upgrade->cluster_level, newest, &news);
-    fprintf(cli->out, "\nckptctl upgrade finalize raises the level %u -> %u and switches on:\n",
+    cli_out(cli, "\nckptctl upgrade finalize raises the level %u -> %u and switches on:\n",
             upgrade->cluster_level, newest);
     for (size_t i = 0; i < news.count; i++)
-        fprintf(cli->out, "  %s\n", news.texts[i]);
+        cli_out(cli, "  %s\n", news.texts[i]);
     name_members_below(upgrade, newest, behind, sizeof(behind));
     if (behind[0] == '\0') {
-        fprintf(cli->out, "every member knows level %u; until then each can be put back\n", newest);
+        cli_out(cli, "every member knows level %u; until then each can be put back\n", newest);
         return;
     }
-    fprintf(cli->out, "behind: ");
+    cli_out(cli, "behind: ");
     output_safe(cli->out, behind);
-    fprintf(cli->out, "\nnext: ckptctl upgrade plan; until finalize each member can be put back\n");
+    cli_out(cli, "\nnext: ckptctl upgrade plan; until finalize each member can be put back\n");
 }
 
 static json_t *member_json(const struct upgrade *upgrade, const struct upgrade_member *row)
@@ -208,15 +208,15 @@ enum cli_exit command_upgrade_status(struct cli *cli)
     } else if (cli->format == OUTPUT_NAME) {
         name_behind(cli, &upgrade);
     } else {
-        fprintf(cli->out, "cluster level %u   newest build ", upgrade.cluster_level);
+        cli_out(cli, "cluster level %u   newest build ", upgrade.cluster_level);
         output_safe(cli->out, upgrade.target);
-        fprintf(cli->out, "\n\n");
+        cli_out(cli, "\n\n");
         print_members(cli, &upgrade);
         if (upgrade.agent_builds > 0) {
             fputc('\n', cli->out);
             print_agents(cli, &upgrade);
         } else if (!upgrade.agents_known) {
-            fprintf(cli->out, "\nagents: not known without a leader\n");
+            cli_out(cli, "\nagents: not known without a leader\n");
         }
         print_finalize(cli, &upgrade);
     }
@@ -350,19 +350,19 @@ static void print_plan(struct cli *cli, const struct upgrade *upgrade)
     char steps[CALL_ENDPOINTS_MAX + 2][PLAN_STEP_BYTES], text[512];
     size_t count = plan_steps(upgrade, steps);
 
-    fprintf(cli->out, "to build ");
+    cli_out(cli, "to build ");
     output_safe(cli->out, upgrade->target);
-    fprintf(cli->out, "%s\n", count == 0 ? ": every member and agent runs it" : "");
+    cli_out(cli, "%s\n", count == 0 ? ": every member and agent runs it" : "");
     for (size_t i = 0; i < count; i++) {
-        fprintf(cli->out, "%2zu. ", i + 1);
+        cli_out(cli, "%2zu. ", i + 1);
         output_safe(cli->out, steps[i]);
         fputc('\n', cli->out);
     }
-    fprintf(cli->out, "guards now:\n");
+    cli_out(cli, "guards now:\n");
     for (size_t i = 0; i < ARRAY_COUNT(guards); i++) {
         text[0] = '\0';
         guards[i].look(upgrade, text, sizeof(text));
-        fprintf(cli->out, "  %-9s %s", guards[i].name, text[0] == '\0' ? "ok" : "DOES NOT HOLD: ");
+        cli_out(cli, "  %-9s %s", guards[i].name, text[0] == '\0' ? "ok" : "DOES NOT HOLD: ");
         output_safe(cli->out, text);
         fputc('\n', cli->out);
     }

@@ -187,17 +187,16 @@ void drill_text(struct cli *cli, const Ckpt__V1__DrillResult *result)
     struct drill_facts facts;
 
     drill_facts(result, &facts);
-    fprintf(cli->out, "drill %" PRIu64 ": %s, %s\n", drill->drill_id,
-            drill_kind_word(drill->kind, kind), drill_state_word(drill->state, state));
+    cli_out(cli, "drill %" PRIu64 ": %s, %s\n", drill->drill_id, drill_kind_word(drill->kind, kind),
+            drill_state_word(drill->state, state));
     for (size_t i = 0; i < facts.count; i++)
-        fprintf(cli->out, "  %-13s %s\n", facts.items[i].name, facts.items[i].text);
+        cli_out(cli, "  %-13s %s\n", facts.items[i].name, facts.items[i].text);
     if (drill->state == STATE(ABORTED)) {
-        fprintf(cli->out,
-                "  it ended before the fault: nothing was failed, and nothing is proven\n");
+        cli_out(cli, "  it ended before the fault: nothing was failed, and nothing is proven\n");
         return;
     }
     if (drill_is_over(drill))
         print_checks(cli, result);
     else
-        fprintf(cli->out, "  it is under way: its checks are made at the end\n");
+        cli_out(cli, "  it is under way: its checks are made at the end\n");
 }

@@ -24,22 +24,22 @@ static void print_job_line(struct cli *cli, const Ckpt__V1__ExplainReply *reply,
 {
     char text[HUMAN_BYTES], name[NAME_BYTES], tenant[NAME_BYTES];
 
-    fprintf(cli->out, "JOB %s", human_safe(reply->allocation_id, name, sizeof(name)));
+    cli_out(cli, "JOB %s", human_safe(reply->allocation_id, name, sizeof(name)));
     if (job != NULL && job->spec != NULL)
-        fprintf(cli->out, " (tenant %s, %zu nodes, %s since %s)",
+        cli_out(cli, " (tenant %s, %zu nodes, %s since %s)",
                 human_safe(job->spec->tenant, tenant, sizeof(tenant)), job->spec->n_nodes,
                 human_enum_words(&ckpt__v1__allocation_state__descriptor, (int)job->state, text),
                 human_clock(job->state_since_ms, name));
-    fprintf(cli->out, "  decision: %s at %s", reply->checkpoint ? "CHECKPOINT" : "SKIP",
+    cli_out(cli, "  decision: %s at %s", reply->checkpoint ? "CHECKPOINT" : "SKIP",
             human_clock(reply->evaluated_at_ms, text));
-    fprintf(cli->out, " (leader %s, term %" PRIu64, leader, reply->term);
+    cli_out(cli, " (leader %s, term %" PRIu64, leader, reply->term);
     if (reply->index != 0)
-        fprintf(cli->out, ", entry %" PRIu64, reply->index);
+        cli_out(cli, ", entry %" PRIu64, reply->index);
     if (reply->checkpoint_id != 0)
-        fprintf(cli->out, ", checkpoint %s", human_checkpoint(reply->checkpoint_id, text));
+        cli_out(cli, ", checkpoint %s", human_checkpoint(reply->checkpoint_id, text));
     if (reply->terms != NULL && reply->terms->verdict[0] != '\0')
-        fprintf(cli->out, ", %s", human_safe(reply->terms->verdict, tenant, sizeof(tenant)));
-    fprintf(cli->out, ")\n");
+        cli_out(cli, ", %s", human_safe(reply->terms->verdict, tenant, sizeof(tenant)));
+    cli_out(cli, ")\n");
 }
 
 static void print_origin(struct cli *cli, const Ckpt__V1__ExplainReply *reply)
@@ -51,17 +51,17 @@ static void print_origin(struct cli *cli, const Ckpt__V1__ExplainReply *reply)
         return;
     switch (reply->match) {
     case CKPT__V1__EXPLAIN_MATCH__EXPLAIN_MATCH_SAME:
-        fprintf(cli->out, " reproduced bit for bit from the inputs in the log\n");
+        cli_out(cli, " reproduced bit for bit from the inputs in the log\n");
         return;
     case CKPT__V1__EXPLAIN_MATCH__EXPLAIN_MATCH_DIFFERS:
-        fprintf(cli->out,
-                " NOT REPRODUCED: %s computed from the inputs in the log is another one\n", why);
+        cli_out(cli, " NOT REPRODUCED: %s computed from the inputs in the log is another one\n",
+                why);
         return;
     case CKPT__V1__EXPLAIN_MATCH__EXPLAIN_MATCH_OTHER_VERSION:
-        fprintf(cli->out, " cannot be reproduced by this version: made from %s\n", why);
+        cli_out(cli, " cannot be reproduced by this version: made from %s\n", why);
         return;
     case CKPT__V1__EXPLAIN_MATCH__EXPLAIN_MATCH_NO_INPUTS:
-        fprintf(cli->out, " not reproduced: its inputs are not in the log (any more)\n");
+        cli_out(cli, " not reproduced: its inputs are not in the log (any more)\n");
         return;
     case CKPT__V1__EXPLAIN_MATCH__EXPLAIN_MATCH_UNSPECIFIED:
     case _CKPT__V1__EXPLAIN_MATCH_IS_INT_SIZE:
@@ -101,10 +101,10 @@ static void print_recompute(struct cli *cli, const Ckpt__V1__ExplainReply *reply
     int64_t at_risk_gpu_ms = at_risk > INT64_MAX ? INT64_MAX : (int64_t)at_risk;
     char text[HUMAN_BYTES];
 
-    fprintf(cli->out, "recompute %s (", human_gpu_s(terms->recompute_saved_gpu_ms, text));
+    cli_out(cli, "recompute %s (", human_gpu_s(terms->recompute_saved_gpu_ms, text));
     if (part != NULL)
-        fprintf(cli->out, "%.3g × ", strtod(part->weight, NULL));
-    fprintf(cli->out, "%s at stake, p=%.3g)", human_gpu_s(at_risk_gpu_ms, text),
+        cli_out(cli, "%.3g × ", strtod(part->weight, NULL));
+    cli_out(cli, "%s at stake, p=%.3g)", human_gpu_s(at_risk_gpu_ms, text),
             (double)terms->failure_probability_ppm / 1e6);
 }
 
@@ -113,18 +113,18 @@ static void print_sums(struct cli *cli, const Ckpt__V1__ExplainReply *reply)
     const Ckpt__V1__DecisionTerms *terms = reply->terms;
     char value[HUMAN_BYTES], a[HUMAN_BYTES], b[HUMAN_BYTES], c[HUMAN_BYTES], d[HUMAN_BYTES];
 
-    fprintf(cli->out, " value %s GPU-s   ", human_gpu_s(terms->value_gpu_ms, value));
+    cli_out(cli, " value %s GPU-s   ", human_gpu_s(terms->value_gpu_ms, value));
     print_recompute(cli, reply);
-    fprintf(cli->out, "  preempt %s", human_gpu_s(terms->preemptability_gpu_ms, c));
-    fprintf(cli->out, "  backlog %s\n", human_gpu_s(terms->backlog_relief_gpu_ms, d));
-    fprintf(cli->out, " cost  %s GPU-s   write %s of %s @ %s  pause %s",
+    cli_out(cli, "  preempt %s", human_gpu_s(terms->preemptability_gpu_ms, c));
+    cli_out(cli, "  backlog %s\n", human_gpu_s(terms->backlog_relief_gpu_ms, d));
+    cli_out(cli, " cost  %s GPU-s   write %s of %s @ %s  pause %s",
             human_gpu_s(terms->cost_gpu_ms, value), human_duration(terms->write_ms, a),
             human_size(terms->size_bytes, b), human_rate(terms->bandwidth_bytes_per_s, c),
             human_gpu_s(terms->compute_waste_gpu_ms, d));
-    fprintf(cli->out, "  bandwidth %s", human_gpu_s(terms->write_time_gpu_ms, a));
-    fprintf(cli->out, "  storage %s\n", human_gpu_s(terms->storage_cost_gpu_ms, b));
+    cli_out(cli, "  bandwidth %s", human_gpu_s(terms->write_time_gpu_ms, a));
+    cli_out(cli, "  storage %s\n", human_gpu_s(terms->storage_cost_gpu_ms, b));
     if (reply->weighed_by[0] != '\0') /* a member of an earlier build does not say it */
-        fprintf(cli->out, " counts as %s\n", human_safe(reply->weighed_by, a, sizeof(a)));
+        cli_out(cli, " counts as %s\n", human_safe(reply->weighed_by, a, sizeof(a)));
 }
 
 static void print_flips(struct cli *cli, const Ckpt__V1__ExplainReply *reply)
@@ -133,17 +133,17 @@ static void print_flips(struct cli *cli, const Ckpt__V1__ExplainReply *reply)
     char from[HUMAN_BYTES], to[HUMAN_BYTES], share[HUMAN_BYTES], name[NAME_BYTES];
 
     if (reply->flips_when[0] != '\0') {
-        fprintf(cli->out, " flips when: ");
+        cli_out(cli, " flips when: ");
         output_safe(cli->out, reply->flips_when);
         fputc('\n', cli->out);
     }
     if (change == NULL)
         return;
     if (change->cleared[0] != '\0')
-        fprintf(cli->out, " smallest single change: flag %s cleared\n",
+        cli_out(cli, " smallest single change: flag %s cleared\n",
                 human_safe(change->cleared, name, sizeof(name)));
     else
-        fprintf(cli->out, " smallest single change: %s from %s to %s (%s)\n",
+        cli_out(cli, " smallest single change: %s from %s to %s (%s)\n",
                 human_safe(change->input, name, sizeof(name)), round_number(change->from, from),
                 round_number(change->to, to), human_share(change->relative_ppm, share));
 }
@@ -161,25 +161,25 @@ static void print_grant(struct cli *cli, const Ckpt__V1__ExplainGrant *grant)
 {
     char a[HUMAN_BYTES], b[HUMAN_BYTES], name[NAME_BYTES], word[FSM_WORD_BYTES];
 
-    fprintf(cli->out, " grant: %s of %s granted on %s", human_rate(grant->granted_bytes_per_s, a),
+    cli_out(cli, " grant: %s of %s granted on %s", human_rate(grant->granted_bytes_per_s, a),
             human_rate(grant->budget_bytes_per_s, b),
             human_safe(grant->target_id, name, sizeof(name)));
     if (grant->max_writes > 0)
-        fprintf(cli->out, ", %u parts are written (max_writes %u)", grant->parts_writing,
+        cli_out(cli, ", %u parts are written (max_writes %u)", grant->parts_writing,
                 grant->max_writes);
     if (!grant->available)
-        fprintf(cli->out, " (unavailable: %s)",
+        cli_out(cli, " (unavailable: %s)",
                 fsm_enum_word(&ckpt__v1__reason__descriptor, (int)grant->outage, word));
     if (grant->active_checkpoint_id != 0)
-        fprintf(cli->out, "; checkpoint %s %s", human_checkpoint(grant->active_checkpoint_id, a),
+        cli_out(cli, "; checkpoint %s %s", human_checkpoint(grant->active_checkpoint_id, a),
                 human_enum(&ckpt__v1__checkpoint_state__descriptor, (int)grant->state, b));
     if (grant->own_granted_bytes_per_s > 0)
-        fprintf(cli->out, " with %s", human_rate(grant->own_granted_bytes_per_s, a));
+        cli_out(cli, " with %s", human_rate(grant->own_granted_bytes_per_s, a));
     if (grant->ahead_known)
-        fprintf(cli->out, ", %u before it, wave %u, about %s", grant->ahead, grant->wave,
+        cli_out(cli, ", %u before it, wave %u, about %s", grant->ahead, grant->wave,
                 human_clock(grant->expected_start_ms, a));
     if (grant->phi_gpu_s_per_gb[0] != '\0')
-        fprintf(cli->out, "; a GB cost %s GPU-s", round_number(grant->phi_gpu_s_per_gb, a));
+        cli_out(cli, "; a GB cost %s GPU-s", round_number(grant->phi_gpu_s_per_gb, a));
     fputc('\n', cli->out);
 }
 
@@ -254,7 +254,7 @@ void explain_print(struct cli *cli, const Ckpt__V1__ExplainReply *reply,
     if (reply->grant != NULL)
         print_grant(cli, reply->grant);
     if (reply->terms != NULL && reply->terms->young_daly_ms > 0)
-        fprintf(cli->out, " Young/Daly for this job: %s   work since the last checkpoint: %s\n",
+        cli_out(cli, " Young/Daly for this job: %s   work since the last checkpoint: %s\n",
                 human_duration(reply->terms->young_daly_ms, text),
                 human_duration(reply->terms->age_ms, age));
     if (job != NULL && job->spec != NULL)

@@ -101,7 +101,7 @@ enum cli_exit command_help(struct cli *cli)
 
     if (cli->format == OUTPUT_NAME && words[0] == NULL) {
         for (const struct command *c = commands; c->name != NULL; c++)
-            fprintf(cli->out, "%s\n", c->name);
+            cli_out(cli, "%s\n", c->name);
         return CLI_OK;
     }
     if (words[0] != NULL) {

@@ -193,8 +193,7 @@ void spec_print(const struct cli *cli, const Ckpt__V1__AllocationSpec *spec)
             fputc('\n', cli->out);
             column = 0;
         }
-        fprintf(cli->out, "%s%s%s%s", column == 0 ? " " : "  ", name, *shown != '\0' ? " " : "",
-                shown);
+        cli_out(cli, "%s%s%s%s", column == 0 ? " " : "  ", name, *shown != '\0' ? " " : "", shown);
         column += length;
     }
     if (column > 0)

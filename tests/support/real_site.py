@@ -25,10 +25,10 @@ MPIRUN = ["mpirun", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1", "--m
 
 
 class Code:
-    """command: as its user types it. inputs: a folder with what it reads. grows: the file by whose size one sees it compute."""
+    """profile: "", and neither the line nor the registration names a way. command: as its user types it. inputs: a folder with what it reads. grows: the file by whose size one sees it compute."""
 
     def __init__(self, profile, command, inputs, grows):
-        self.profile, self.command, self.inputs, self.grows = profile, command, inputs, grows
+        self.options, self.command, self.inputs, self.grows = ("--profile", profile) if profile else (), command, inputs, grows
 
     def folder(self, path):
         shutil.copytree(self.inputs, path)
@@ -61,7 +61,7 @@ class Real:
         self.node, self.folder = node, self.cluster.dir / node / self.name
         if not self.folder.exists():
             self.code.folder(self.folder)
-        self.run = Started(self.cluster, node, self.name, self.folder, ("--profile", self.code.profile, "--max-restarts", "100"), self.code.command, AS_ROOT)
+        self.run = Started(self.cluster, node, self.name, self.folder, (*self.code.options, "--max-restarts", "100"), self.code.command, AS_ROOT)
 
     def logs(self):
         return "".join(path.read_text(errors="replace") for path in sorted(self.cluster.dir.glob(f"job-{self.name}.*.log")))
@@ -168,7 +168,7 @@ def carried_on(cluster, name, code, record):
     for words in (["get", checkpoint_text(record.checkpoint_id), home], ["import", name, home]):
         done = subprocess.run([BIN / "ckpt-run", *words, "--socket", agent.socket], capture_output=True, text=True)
         assert done.returncode == 0, (words, done.stderr)
-    run = Started(cluster, "b", name, folder, ("--profile", code.profile), code.command, AS_ROOT)
+    run = Started(cluster, "b", name, folder, code.options, code.command, AS_ROOT)
     assert ends(run, 120) == 0 and "from checkpoint" in run.log.read_text(), run.log.read_text()[-3000:]
     return folder
 

@@ -278,6 +278,11 @@ static void a_node_tells_of_its_silence_and_its_jobs(void **state)
     assert_contains(h.out,
                     "; off, by the second witness PROBE at 1970-01-01 00:01:31: no answer at "
                     "10.0.0.7:22 from n1, n2\n");
+    seen[0] = '\033'; /* a terminal obeys nobody's evidence */
+    assert_int_equal(harness_run(&h, "node gpu-b"), CLI_OK);
+    assert_contains(h.out, "?o answer at 10.0.0.7:22");
+    assert_lacks(h.out, "\033");
+    seen[0] = 'n';
     assert_lacks(h.out, "no second witness");
     assert_contains(h.out, "lost if it failed now: 2.0 GPU-hours of 1 jobs");
     assert_contains(h.out, "2, as gpu-c");
