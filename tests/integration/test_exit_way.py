@@ -79,6 +79,7 @@ def it_ends_when_it_has_saved_and_comes_back():
         folder, job = run(cluster, "unasked", ("--checkpoint-exit", "85", "--checkpoint-files", "unasked/state"), last=350, every=50, delay=0.02)
         first = wait_until("a checkpoint that nobody asked for", lambda: newest(cluster, "unasked"), 30)
         assert list(saved(first)) == ["part-0000/unasked/state/n"] and len(list(saved(first).values())[0].split()) == 2, saved(first)
+        wait_until("it goes on behind its save", lambda: len(begun(job)) > 1, 20)
         cluster.members[0].kill(9)
         starts = len(begun(job))
         wait_until("it goes on without a leader", lambda: len(begun(job)) > starts, 20)

@@ -159,20 +159,23 @@ static void its_images_are_moved_into_the_checkpoint(void **state)
 
 static void what_it_says_is_not_believed(void **state)
 {
+    enum { SAVES_MS = 3000, SEES_MS = 60000 }; /* the stand-in is a script */
     static const struct {
         const char *how, *reason;
-    } rows[] = {{"lies", "DMTCP has written 0 of 2 images by the deadline"},
-                {"half", "DMTCP has written 1 of 2 images by the deadline"},
-                {"no script", "DMTCP has written 2 of 2 images by the deadline"},
-                {"more", "DMTCP has written 2 of 3 images by the deadline"},
-                {"stuck", "of 2 images by the deadline, and the program still stands still"},
-                {"ended", "it has ended while DMTCP saved it"},
-                {"busy", "DMTCP still writes a checkpoint of before, of 2 processes"},
-                {"gone", "its coordinator does not answer at port 7779"}};
+        uint64_t timeout_ms;
+    } rows[] = {
+        {"lies", "DMTCP has written 0 of 2 images by the deadline", 400},
+        {"half", "DMTCP has written 1 of 2 images by the deadline", SAVES_MS},
+        {"no script", "DMTCP has written 2 of 2 images by the deadline", SAVES_MS},
+        {"more", "DMTCP has written 2 of 3 images by the deadline", SAVES_MS},
+        {"stuck", "of 2 images by the deadline, and the program still stands still", SAVES_MS},
+        {"ended", "it has ended while DMTCP saved it", SEES_MS},
+        {"busy", "DMTCP still writes a checkpoint of before, of 2 processes", SEES_MS},
+        {"gone", "its coordinator does not answer at port 7779", SEES_MS}};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
-        assert_int_equal(save_as(rows[i].how, 400), -1);
+        assert_int_equal(save_as(rows[i].how, rows[i].timeout_ms), -1);
         assert_contains(err.text, rows[i].reason);
         assert_false(there_is("saved/ckpt_a_1.dmtcp"));
         assert_int_equal(there_is("asked"), i < 6); /* the last two are not asked at all */
