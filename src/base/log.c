@@ -77,6 +77,17 @@ void log_set_priorities(bool wanted)
     log_priorities = wanted;
 }
 
+void log_plain(enum log_level level, const char *format, ...)
+{
+    va_list arguments;
+
+    fputs(log_priorities ? log_level_priorities[level] : "", stderr);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+}
+
 void log_set_sink(log_sink_fn *sink)
 {
     log_sink = sink;

@@ -33,6 +33,9 @@ void log_set_identity(const char *program, const char *name);
 /* Before each line on stderr the priority that a journal takes off again and files it under, by
  * sd-daemon(3): "<4>" of a warning. Not until then, nor in log_dump(). */
 void log_set_priorities(bool wanted);
+/* A line on stderr as it stands, with its priority alone: of a start that is refused before the log
+ * begins. The text has no end of line. */
+__attribute__((format(printf, 2, 3))) void log_plain(enum log_level level, const char *format, ...);
 
 /* Takes lines instead of stderr, which has those for which it says false; NULL: none does. */
 typedef bool log_sink_fn(const char *line, size_t length);

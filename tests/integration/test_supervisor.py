@@ -84,6 +84,21 @@ def lines_have_priorities_in_a_journal_alone():
                 ours.close()
 
 
+def a_refused_start_has_its_priority_too():
+    """Nobody has begun a log then: `journalctl -p err` finds the line all the same."""
+    with tempfile.TemporaryDirectory() as folder:
+        wrong = pathlib.Path(folder, "wrong.yaml")
+        wrong.write_text("no_such_key: 1\n")
+        for line, said in (([BIN / "ckptd", "--config", wrong, "--name", "n1"], "<3>error: "), ([BIN / "ckpt-agentd", "--config", wrong, "--name", "a"], "<3>ckpt-agentd: ")):
+            ours, theirs = socket.socketpair()
+            file = os.fstat(theirs.fileno())
+            refused = subprocess.run(line, stderr=theirs, stdin=subprocess.DEVNULL, env={**os.environ, "JOURNAL_STREAM": f"{file.st_dev}:{file.st_ino}"}, timeout=60, check=False)
+            theirs.close()
+            with ours, ours.makefile() as lines:
+                text = lines.read()
+            assert refused.returncode != 0 and text.startswith(said) and "no_such_key" in text, (refused, text)
+
+
 def an_agent_is_ready_without_a_leader_and_feeds_its_watchdog():
     with tempfile.TemporaryDirectory() as folder:
         with Supervisor(folder, [str(BIN / "ckpt-agentd"), "--config", "/dev/null", "--name", "gpu-a", "--brokers",
@@ -103,4 +118,4 @@ def a_member_is_ready_without_a_quorum_and_feeds_its_watchdog():
 
 if __name__ == "__main__":
     sys.exit(tap([an_agent_is_ready_without_a_leader_and_feeds_its_watchdog, a_member_is_ready_without_a_quorum_and_feeds_its_watchdog,
-                  lines_have_priorities_in_a_journal_alone]))
+                  lines_have_priorities_in_a_journal_alone, a_refused_start_has_its_priority_too]))

@@ -482,17 +482,18 @@ int main(int argc, char **argv)
     struct err err;
 
     start_program(NULL);
+    log_set_priorities(supervisor_keeps_journal());
     privacy_begin();
     parse_flags(argc, argv, &flags);
     if (read_config(&daemon.config, &flags, &err) != 0) {
-        fprintf(stderr, "ckpt-agentd: %s\n", err.text);
+        log_plain(LOG_LEVEL_ERROR, "ckpt-agentd: %s", err.text);
         return EXIT_CONFIG;
     }
     agent_config_warn_htcondor(&daemon.config, stderr);
     if (flags.check &&
         (credentials_open(&daemon.certificates, &daemon.config, flags.name, &err) != 0 ||
          credentials_open_stores(&daemon.config, &err) != 0)) {
-        fprintf(stderr, "ckpt-agentd: %s\n", err.text);
+        log_plain(LOG_LEVEL_ERROR, "ckpt-agentd: %s", err.text);
         return EXIT_CONFIG;
     }
     if (flags.check) {
@@ -508,7 +509,6 @@ int main(int argc, char **argv)
     daemon.name = flags.name;
     log_set_identity("ckpt-agentd", flags.name);
     check_set_hook(log_dump);
-    log_set_priorities(supervisor_keeps_journal());
     log_set_level(daemon.config.log_level);
     log_set_format(daemon.config.log_format);
     platform_boot_id(daemon.boot_id, sizeof(daemon.boot_id));

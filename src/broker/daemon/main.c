@@ -223,7 +223,7 @@ static int run_offline(const struct config *config, const struct options *option
         return -1;
     if (status == 0)
         return EXIT_SUCCESS;
-    fprintf(stderr, "error: %s\n", err.text);
+    log_plain(LOG_LEVEL_ERROR, "error: %s", err.text);
     return EXIT_FAILURE;
 }
 
@@ -240,12 +240,11 @@ static int run_daemon(const struct config *config, const struct options *options
 
     log_set_identity("ckptd", config->self->name);
     check_set_hook(log_dump);
-    log_set_priorities(supervisor_keeps_journal());
     log_set_level(config->log_level);
     log_set_format(config->log_format);
     if (config->htcondor.CKPT_SERVER_LOG[0] != '\0' &&
         log_file_open(config->htcondor.CKPT_SERVER_LOG, config->log_max_bytes, &err) != 0) {
-        fprintf(stderr, "error: htcondor.CKPT_SERVER_LOG: %s\n", err.text);
+        log_plain(LOG_LEVEL_ERROR, "error: htcondor.CKPT_SERVER_LOG: %s", err.text);
         return err.code == ERR_IO ? EXIT_FAILURE : EXIT_USAGE; /* a full disk may get room */
     }
     if (options->restore.path != NULL &&
@@ -275,11 +274,12 @@ static void warn_overlaps(const struct config *config)
 {
     for (size_t i = 0, other; i < config->target_count; i++) {
         if (config_overlap(config, i, &other))
-            fprintf(stderr,
-                    "warning: the prefixes of targets %s and %s are one, or one lies in the other: "
-                    "both are budgeted, priced and looked through for the same storage; give each "
-                    "a folder of its own\n",
-                    config->targets[other].target_id, config->targets[i].target_id);
+            log_plain(
+                LOG_LEVEL_WARNING,
+                "warning: the prefixes of targets %s and %s are one, or one lies in the other: "
+                "both are budgeted, priced and looked through for the same storage; give each "
+                "a folder of its own",
+                config->targets[other].target_id, config->targets[i].target_id);
     }
 }
 
@@ -291,6 +291,7 @@ int main(int argc, char **argv)
     int status;
 
     start_program(NULL);
+    log_set_priorities(supervisor_keeps_journal());
     privacy_begin();
     status = parse_options(argc, argv, &options);
     if (status >= 0)
@@ -298,11 +299,11 @@ int main(int argc, char **argv)
     if (options.verify_backup != NULL) {
         if (backup_verify(options.verify_backup, stdout, &err) == 0)
             return EXIT_SUCCESS;
-        fprintf(stderr, "error: %s\n", err.text);
+        log_plain(LOG_LEVEL_ERROR, "error: %s", err.text);
         return EXIT_FAILURE;
     }
     if (config_load(options.config, &options.flags, &config, &err) != 0) {
-        fprintf(stderr, "error: %s\n", err.text);
+        log_plain(LOG_LEVEL_ERROR, "error: %s", err.text);
         return EXIT_USAGE;
     }
     warn_overlaps(config);
@@ -310,24 +311,25 @@ int main(int argc, char **argv)
     if (options.print_config)
         config_print(config, stdout);
     if (options.bootstrap && options.join) {
-        fprintf(stderr, "error: --bootstrap begins a new cluster, --join waits for one that runs: "
-                        "give one of them\n");
+        log_plain(LOG_LEVEL_ERROR,
+                  "error: --bootstrap begins a new cluster, --join waits for one that runs: "
+                  "give one of them");
         status = EXIT_USAGE;
     } else if (options.bootstrap && config_check_bootstrap(config, &err) != 0) {
-        fprintf(stderr, "error: %s\n", err.text);
+        log_plain(LOG_LEVEL_ERROR, "error: %s", err.text);
         status = EXIT_USAGE;
     } else if (config->self != NULL && (options.check_config || !options.print_config) &&
                check_host(config, options.check_config, &err) != 0) {
-        fprintf(stderr, "error: %s\n", err.text);
+        log_plain(LOG_LEVEL_ERROR, "error: %s", err.text);
         status = EXIT_USAGE;
     } else if (options.check_config || options.print_config) {
         status = EXIT_SUCCESS;
     } else if (config->self == NULL) {
-        fprintf(stderr, "error: the host name is no member of %s; say which with --name\n",
-                options.config);
+        log_plain(LOG_LEVEL_ERROR, "error: the host name is no member of %s; say which with --name",
+                  options.config);
         status = EXIT_USAGE;
     } else if (process_owns(config->data_dir, &err) != 0) {
-        fprintf(stderr, "error: %s\n", err.text);
+        log_plain(LOG_LEVEL_ERROR, "error: %s", err.text);
         status = EXIT_USAGE;
     } else {
         status = run_offline(config, &options);
