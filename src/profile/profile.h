@@ -34,12 +34,12 @@ enum { PROFILES_MAX = 256, PROFILE_FILE_BYTES = 64 << 10, PROFILE_TEXT_BYTES = 4
 struct profile {
     struct settings settings; /* owns the texts */
     char *about;
-    char *programs;  /* names of executables, patterns with blanks between */
-    char *words;     /* likewise: the program, or a word behind it, is one of these; "": any */
-    char *versions;  /* of the programs, likewise: it is for these alone */
-    bool by_default; /* taken where nobody has said a way: what it does changes no result */
-    char *files;     /* patterns of those with the saved state (patterns.h) */
-    char *outputs;   /* ... and of those to which it appends */
+    char *programs;    /* names of executables, patterns with blanks between */
+    char *subcommands; /* likewise: the program or the word behind it is one of these; "": any */
+    char *unless;      /* words of a command with which it does not go: patterns */
+    char *versions;    /* of the programs, likewise: it is for these alone */
+    char *files;       /* patterns of those with the saved state (patterns.h) */
+    char *outputs;     /* ... and of those to which it appends */
     char *way_given;
     const char *way; /* a row of src/ask: as given, or as other keys say */
     char *file;      /* for which the program looks, */
@@ -78,6 +78,8 @@ void profile_source_free(struct profile_source *source);
 int profile_parse(struct profile *profile, const char *path, const char *text, size_t length,
                   struct err *err);
 int profile_open(struct profile *profile, const char *word, struct err *err);
+/* The word of the command with which the profile does not go; NULL: there is none. */
+const char *profile_unfit(const struct profile *profile, char *const *command);
 /* Also for a struct of zeros. */
 void profile_close(struct profile *profile);
 /* The way of asking for which a registration's word stands: its own name, or that of the profile;

@@ -36,37 +36,48 @@ static bool words_have(const char *words, const char *name)
     return false;
 }
 
-/* Words behind the program are its own. */
-static const char *program_of(char *const *command, const char *programs)
+/* The place of the program, whose words follow; -1: the profile knows none of the command. Where it
+ * has the signal sent to who is started, that is no launcher. */
+static int program_place(const struct profile *profile, char *const *command)
 {
+    bool behind =
+        command[0] != NULL && is_launcher(command[0]) && strcmp(profile->whom, "started") != 0;
+
     if (command[0] == NULL)
-        return NULL;
-    if (words_have(programs, name_of(command[0])))
-        return command[0];
-    for (size_t i = 1; is_launcher(command[0]) && command[i] != NULL; i++)
-        if (words_have(programs, name_of(command[i])))
-            return command[i];
-    return NULL;
+        return -1;
+    if (words_have(profile->programs, name_of(command[0])))
+        return 0;
+    for (int i = 1; behind && command[i] != NULL; i++)
+        if (words_have(profile->programs, name_of(command[i])))
+            return i;
+    return -1;
 }
 
-static bool has_word(char *const *command, const char *words)
+static bool is_subcommand(const struct profile *profile, char *const *program)
 {
-    bool has = words[0] == '\0';
+    return profile->subcommands[0] == '\0' ||
+           words_have(profile->subcommands, name_of(program[0])) ||
+           (program[1] != NULL && words_have(profile->subcommands, program[1]));
+}
 
-    for (size_t i = 0; !has && command[i] != NULL; i++)
-        has = words_have(words, name_of(command[i]));
-    return has;
+const char *profile_unfit(const struct profile *profile, char *const *command)
+{
+    for (size_t i = 0; command[i] != NULL; i++)
+        if (i > 0 && words_have(profile->unless, command[i]))
+            return command[i];
+    return NULL;
 }
 
 /* Of the profile; false: it knows none of the command, or not in that version. */
 static bool knows_command(const struct profile *profile, char *const *command, bool by_version,
                           struct profile_known *known)
 {
-    if ((profile->versions[0] != '\0') != by_version)
+    int place = program_place(profile, command);
+
+    if ((profile->versions[0] != '\0') != by_version || place < 0 ||
+        !is_subcommand(profile, command + place))
         return false;
-    known->program = program_of(command, profile->programs);
-    if (known->program == NULL || !has_word(command, profile->words))
-        return false;
+    known->program = command[place];
     (void)profile_version(known->program, known->version);
     return !by_version || words_have(profile->versions, known->version);
 }

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, common_pb2, tap, wait_until  # noqa: E402
+from cluster import BIN, Cluster, tap, wait_until  # noqa: E402
 from jobs import COMPLETE, COMPLETED, FAILED, MIB, POLICY, Started, allocation_in, ends, ends_in, hint, says  # noqa: E402
 
 STEPS = 60
@@ -47,7 +47,7 @@ def kill_whole(job):
 
 
 def programs_are_known_by_name_and_go_on():
-    """The registration names the profile, the line too, or says auto, or both say nothing and the profile may be taken by default: what is saved is whole, and each start goes on from it."""
+    """The registration names the profile, the line too, or says auto: what is saved is whole, and each start goes on from it."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         jobs = {}
@@ -56,15 +56,13 @@ def programs_are_known_by_name_and_go_on():
             path = program(folder, file, text)
             for input_name, content in inputs.items():
                 (folder / input_name).write_text(content + "\n")
-            options = {"cp2k": ("--profile", "auto"), "gromacs": ()}.get(name, ("--profile", name))
-            cluster.register(name, [("a", 1, MIB)], profile="" if name in ("cp2k", "gromacs") else "file")
-            jobs[name] = Started(cluster, "a", name, folder, options, [path, *arguments])
+            cluster.register(name, [("a", 1, MIB)], profile="" if name == "cp2k" else "file")
+            jobs[name] = Started(cluster, "a", name, folder, ("--profile", "auto" if name == "cp2k" else name), [path, *arguments])
         for name, job in jobs.items():
             wait_until(f"{name} begins", lambda job=job: begun(job) == [0], 20)
             record = ends_in(cluster, name, hint(cluster, name), (COMPLETE, FAILED), 30)
             assert record.state == COMPLETE, (name, job.log.read_text())
         assert "--profile auto takes cp2k, which knows" in jobs["cp2k"].log.read_text()
-        assert "gromacs is taken, which knows" in jobs["gromacs"].log.read_text()
         for name, job in jobs.items():
             wait_until(f"{name} goes on in place", lambda job=job: len(begun(job)) == 2 and begun(job)[1] > 0, 20)
             for state in (*(cluster.dir / name).glob("CONTCAR"), *(cluster.dir / name).glob("*.restart"), *(cluster.dir / name).glob("*.save/n"), *(cluster.dir / name).glob("*.cpt")):
@@ -80,27 +78,6 @@ def programs_are_known_by_name_and_go_on():
         assert (cluster.dir / "vasp" / "POSCAR.first").read_text() == "0\n"
         logged = [int(line) for line in (cluster.dir / "gromacs" / "md.log").read_text().split()]
         assert logged == list(range(1, STEPS + 1)), (logged, jobs["gromacs"].log.read_text())
-        cluster.debug_check()
-
-
-def nothing_is_taken_where_somebody_has_said_how():
-    """A way that was registered, a job that has no checkpoints, and a profile that changes what a program computes: each runs as its line says."""
-    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
-        cluster.start()
-        cases = {"registered": ("gromacs", {"profile": "signal"}), "unsaved": ("gromacs", {"strategy": common_pb2.STRATEGY_NONE}), "named": ("vasp", {})}
-        jobs = {}
-        for name, (which, fields) in cases.items():
-            file, text, arguments, inputs = PROGRAMS[which]
-            folder = cluster.dir / name
-            path = program(folder, file, text)
-            for input_name, content in inputs.items():
-                (folder / input_name).write_text(content + "\n")
-            cluster.register(name, [("a", 1, MIB)], **fields)
-            jobs[name] = Started(cluster, "a", name, folder, (), [path, *arguments])
-        for name, job in jobs.items():
-            assert ends(job, 60) == 0 and begun(job) == [0], (name, job.log.read_text())
-            assert "is taken" not in job.log.read_text(), name
-        assert "--profile auto would take" in jobs["named"].log.read_text()
         cluster.debug_check()
 
 
@@ -208,5 +185,5 @@ def a_command_is_tried_without_a_cluster():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([programs_are_known_by_name_and_go_on, nothing_is_taken_where_somebody_has_said_how, a_file_of_ones_own_and_lsf_s_commands, an_application_shows_how_it_is_asked,
+    sys.exit(tap([programs_are_known_by_name_and_go_on, a_file_of_ones_own_and_lsf_s_commands, an_application_shows_how_it_is_asked,
                   what_is_wrong_is_told_before_anything_starts, a_command_is_tried_without_a_cluster]))

@@ -90,7 +90,7 @@ def ends_as_undisturbed(profile, command, steps, faults, script=""):
 
 
 def one_process_ends_as_undisturbed():
-    return needs("gmx") or ends_as_undisturbed("", ["gmx", *MDRUN, "-ntmpi", "1"], 8000, FAULTS, SCRIPT)
+    return needs("gmx") or ends_as_undisturbed("auto", ["gmx", *MDRUN, "-ntmpi", "1"], 8000, FAULTS, SCRIPT)
 
 
 def ranks_under_mpirun_end_as_undisturbed():

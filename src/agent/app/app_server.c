@@ -116,7 +116,6 @@ void app_stream_ready(struct app_stream *stream, const struct restore_result *re
         ready.part = stream->allocation->entry.part;
         ready.parts = stream->allocation->entry.parts;
         ready.shm_sought = stream->allocation->entry.way_open == WAY_SOUGHT;
-        ready.offer_taken = stream->allocation->entry.way_open == WAY_OFFERED;
         ready.outside = stream->allocation->entry.outside[0] != '\0';
         if (allocation_region_claim(stream->allocation, region))
             ready.shm = region;

@@ -22,29 +22,6 @@ static void take_outside(struct app_stream *stream, const struct restore_word *w
     snprintf(entry->outside, sizeof(entry->outside), "%s", outside);
 }
 
-/* ckpt-run knows the program: what it offers is taken where a broker says that nobody has said a
- * way, and that the job, of one node, is to be saved. */
-static bool takes_offer(const struct app_stream *stream, const struct restore_word *word)
-{
-    const char *offers = stream->hello->offers;
-    const struct ask_ops *ask = offers[0] == '\0' ? NULL : ask_find(offers);
-
-    CHECK(stream->allocation != NULL);
-    return ask != NULL && ask->stands_in && word->epoch != 0 && word->profile[0] != '\0' &&
-           !word->profile_named && word->saves && word->places == 1;
-}
-
-/* Without a broker's word it is as at the start before, if its ckpt-run can do that. */
-static bool stays_as_before(const struct app_stream *stream)
-{
-    const struct ledger_entry *entry = &stream->allocation->entry;
-
-    CHECK(entry->way_open <= WAY_LAST);
-    return entry->profile[0] != '\0' && ask_find(entry->profile) != NULL &&
-           entry->way_open != WAY_OUTSIDE &&
-           (entry->way_open != WAY_OFFERED || stream->hello->offers[0] != '\0');
-}
-
 /* The first profile stands for none; where it was registered, a ckpt-run that names another is
  * refused before. Without a word of a broker, and of ckpt-run, it is as it was at the start
  * before. */
@@ -52,21 +29,18 @@ void app_stream_take_profile(struct app_stream *stream, const struct restore_wor
 {
     struct ledger_entry *entry = &stream->allocation->entry;
     const char *registered = word->profile, *named = stream->hello->profile;
-    bool offered;
 
     if (registered[0] != '\0' && strcmp(registered, ask_name("")) != 0 &&
         ask_find(registered) != NULL)
         named = registered;
-    if (named[0] == '\0' && registered[0] == '\0' && stays_as_before(stream)) {
+    if (named[0] == '\0' && registered[0] == '\0' && entry->profile[0] != '\0' &&
+        ask_find(entry->profile) != NULL && entry->way_open != WAY_OUTSIDE) {
         take_outside(stream, word);
         return;
     }
-    offered = named[0] == '\0' && takes_offer(stream, word);
-    snprintf(entry->profile, sizeof(entry->profile), "%s",
-             offered ? stream->hello->offers : ask_name(named));
-    entry->way_open = offered                                   ? WAY_OFFERED
-                      : named[0] != '\0' || word->profile_named ? WAY_NAMED
-                      : stream->hello->finds_way                ? WAY_SOUGHT
-                                                                : WAY_OPEN;
+    snprintf(entry->profile, sizeof(entry->profile), "%s", ask_name(named));
+    entry->way_open = named[0] != '\0' || word->profile_named ? WAY_NAMED
+                      : stream->hello->finds_way              ? WAY_SOUGHT
+                                                              : WAY_OPEN;
     take_outside(stream, word);
 }

@@ -141,13 +141,11 @@ struct ledger_pace {
 
 /* The way of asking was chosen by ... Kept in journals: append only. */
 enum way_open {
-    WAY_NAMED,   /* its registration, or ckpt-run */
-    WAY_OPEN,    /* nobody: the application may by registering */
-    WAY_SOUGHT,  /* ... or by shared memory, which it is given (--profile auto) */
-    WAY_OUTSIDE, /* ... and it has shown none: it is saved from outside, as the policy allows */
-    WAY_OFFERED  /* nobody: ckpt-run knows the program, and stands in for it */
+    WAY_NAMED,  /* its registration, or ckpt-run */
+    WAY_OPEN,   /* nobody: the application may by registering */
+    WAY_SOUGHT, /* ... or by shared memory, which it is given (--profile auto) */
+    WAY_OUTSIDE /* ... and it has shown none: it is saved from outside, as the policy allows */
 };
-enum { WAY_LAST = WAY_OFFERED };
 
 struct ledger_entry {
     char allocation_id[ID_MAX_BYTES + 1];

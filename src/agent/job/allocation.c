@@ -170,7 +170,7 @@ bool allocation_idle(const struct allocation *allocation)
 
 bool way_is_settled(const struct ledger_entry *entry)
 {
-    CHECK(entry->way_open <= WAY_LAST);
+    CHECK(entry->way_open <= WAY_OUTSIDE);
     return entry->way_open != WAY_OPEN && entry->way_open != WAY_SOUGHT;
 }
 

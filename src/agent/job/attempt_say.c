@@ -64,10 +64,10 @@ void attempt_say_way(struct allocation *allocation)
     struct executor *executor = &allocation->executor;
     char said[SAID_BYTES];
 
-    CHECK(entry->way_open <= WAY_LAST);
+    CHECK(entry->way_open <= WAY_OUTSIDE);
     CHECK(executor->ask != NULL);
     if (allocation->stream == NULL || entry->way_open == WAY_NAMED ||
-        entry->way_open == WAY_OFFERED || executor->way_said_run == entry->run ||
+        executor->way_said_run == entry->run ||
         (entry->way_open == WAY_OPEN && executor->ask == ask_find("")))
         return;
     executor->way_said_run = entry->run;

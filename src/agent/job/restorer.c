@@ -138,7 +138,6 @@ static void tell_start(struct restorer *restorer, uint64_t run)
                                                   .profile = point->profile,
                                                   .attributes = point->attributes,
                                                   .profile_named = point->profile_named,
-                                                  .saves = point->checkpoints_path[0] != '\0',
                                                   .transparent = point->transparent});
 }
 

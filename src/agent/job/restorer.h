@@ -72,7 +72,6 @@ struct restore_word {
     const char *profile;            /* as registered; "": no broker told it */
     const char *attributes;         /* likewise */
     bool profile_named;             /* ... by a word of its own */
-    bool saves;                     /* it will have checkpoints */
     bool transparent;               /* the policy's */
 };
 

@@ -250,7 +250,7 @@ static const struct ask_ops *see_way(struct allocation *allocation, bool resumes
     const struct ask_ops *ask;
     struct ask_target target;
 
-    CHECK(entry->way_open <= WAY_LAST);
+    CHECK(entry->way_open <= WAY_OUTSIDE);
     if (!way_is_settled(entry) && !resumes && allocation->process.state != PROCESS_ABSENT) {
         target = sight_target(allocation);
         text_copy(entry->profile, sizeof(entry->profile), ask_shown(&target));

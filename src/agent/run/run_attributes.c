@@ -6,7 +6,6 @@
 
 #include "fsm/attributes.h"
 #include "src/agent/run/run_command.h"
-#include "src/agent/run/run_profile.h"
 #include "src/agent/run/run_transparent.h"
 #include "src/base/check.h"
 #include "src/base/signal_name.h"
@@ -63,8 +62,8 @@ int run_attributes_read(const char *text, struct stand_in *ret_stand_in, struct 
     return stand_in_check(ret_stand_in, "", 1, err);
 }
 
-char *const *run_attributes_line(struct run_options *options, const Ckpt__V1__AttachReady *ready,
-                                 struct err *err)
+char *const *run_attributes_line(const struct run_options *options,
+                                 const Ckpt__V1__AttachReady *ready, struct err *err)
 {
     static char **line;
     static char *known;
@@ -81,12 +80,6 @@ char *const *run_attributes_line(struct run_options *options, const Ckpt__V1__At
     }
     if (err->text[0] == '\0' && run_transparent_is_on() && ready->parts > 1)
         (void)run_transparent_refuse_parts(options, ready->parts, err);
-    run_profile_take_offer(options, ready->offer_taken);
-    if (options->offer == RUN_OFFER_TAKEN && err->text[0] == '\0') {
-        free(line);
-        line = stand_in_command(&options->offered, command);
-        return line;
-    }
     if (known == NULL || stand_in_wanted(&options->stand_in) || options->checkpoint_cmd != NULL)
         return command;
     if (run_attributes_read(known, &stand_in, err) != 0)

@@ -12,10 +12,9 @@
 
 int run_attributes_read(const char *text, struct stand_in *ret_stand_in, struct err *err);
 /* They never change: a start in an outage takes those of the start before. The command as it is
- * started: with its stand-in, also with one that was offered, or from a checkpoint by the job's own
- * command (run_command.h). err: untouched, or why nothing may be started. Valid until the next
- * call. */
-char *const *run_attributes_line(struct run_options *options, const Ckpt__V1__AttachReady *ready,
-                                 struct err *err);
+ * started: with its stand-in, or from a checkpoint by the job's own command
+ * (run_command.h). err: untouched, or why nothing may be started. Valid until the next call. */
+char *const *run_attributes_line(const struct run_options *options,
+                                 const Ckpt__V1__AttachReady *ready, struct err *err);
 
 #endif

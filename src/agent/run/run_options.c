@@ -46,9 +46,8 @@ static const char usage_before[] =
     "file\n"
     "                        (./my.yaml), whose options it stands for; auto: that of the program, "
     "or\n"
-    "                        as the application shows by itself; default: auto, with a profile "
-    "only\n"
-    "                        where ckptctl profile show says by_default: yes\n";
+    "                        as the application shows by itself; by default\n"
+    "                        the latter alone\n";
 static const char usage_after[] =
     "  --work-dir DIR        its folder on this node ($CKPT_DIR), on a local disk with room for a\n"
     "                        checkpoint, which is staged there before it is copied to the\n"
@@ -495,30 +494,14 @@ static int settle_command(char **command, struct run_options *options, struct er
     return 0;
 }
 
-/* A profile that does not go with the line's other options is not offered. */
-static void make_offer(char **command, struct run_options *options)
-{
-    struct run_options line = *options;
-    struct err err;
-
-    if (!run_profile_offers(&line, add_option) || settle_command(command, &line, &err) != 0)
-        return;
-    CHECK(stand_in_wanted(&line.stand_in)); /* else it would have no way of its own */
-    free(line.command);
-    options->offer = RUN_OFFER_MADE;
-    options->offered = line.stand_in;
-}
-
 static int take_command(char **command, struct run_options *options, struct err *err)
 {
     options->command = command;
     if (options->help || options->version)
         return 0;
-    if (run_profile_take(options, command, add_option, err) != 0 ||
-        settle_command(command, options, err) != 0)
+    if (run_profile_take(options, command, add_option, err) != 0)
         return -1;
-    make_offer(command, options);
-    return 0;
+    return settle_command(command, options, err);
 }
 
 /* The words of LSF are looked at before anything is begun. */

@@ -31,12 +31,6 @@ enum run_way {
     RUN_WAY_AUTO    /* likewise, and the line asks for that: --profile auto */
 };
 
-/* A stand-in for a program that a profile knows, for a job of which nobody has said a way.
- *
- *     NONE    MADE --the agent takes it, at a start--> TAKEN
- */
-enum run_offer { RUN_OFFER_NONE, RUN_OFFER_MADE, RUN_OFFER_TAKEN };
-
 struct run_options {
     const char *allocation_id;
     const char *profile;  /* a way of asking, once parsed; "": as registered */
@@ -64,8 +58,6 @@ struct run_options {
     bool help;
     bool version;
     struct stand_in stand_in;
-    enum run_offer offer;
-    struct stand_in offered;        /* with it */
     struct run_alone alone;         /* no cluster */
     bool given[RUN_OPTION_LETTERS]; /* on the line, by its letter in run_options.c */
     char **command; /* NULL-terminated; with the stand-in before it, where one is wanted */

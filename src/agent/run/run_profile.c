@@ -98,6 +98,18 @@ static bool asks_by_options(const struct run_options *options)
            options->checkpoint_cmd != NULL || options->echkpnt != NULL;
 }
 
+static int refuse_unfit(char *const *command, struct err *err)
+{
+    const char *word = profile_unfit(&taken.profile, command);
+
+    if (word == NULL)
+        return 0;
+    return err_set(err, ERR_INVALID,
+                   "does not go with %.32s in the command, after which a start from a checkpoint "
+                   "would not go on to the same end: leave it out (ckptctl profile show has why)",
+                   word);
+}
+
 static int take_known(struct run_options *options, char *const *command, bool wanted,
                       run_profile_add_fn *add, struct err *err)
 {
@@ -106,6 +118,8 @@ static int take_known(struct run_options *options, char *const *command, bool wa
     bool takes = wanted || options->alone.wanted; /* alone: no registration says another way */
 
     options->profile = "";
+    if (known && !takes && profile_unfit(&taken.profile, command) != NULL)
+        known = false; /* it would be refused */
     if (known)
         taken.how = takes ? TAKEN_AUTO : TAKEN_KNOWN;
     else if (wanted && !asks_by_options(options))
@@ -114,7 +128,11 @@ static int take_known(struct run_options *options, char *const *command, bool wa
         options->way = RUN_WAY_AUTO;
     else if (!takes && !asks_by_options(options))
         options->way = RUN_WAY_UNSAID;
-    return takes && known ? take_keys(&taken.profile, options, add, err) : 0;
+    if (!takes || !known)
+        return 0;
+    if (refuse_unfit(command, err) != 0)
+        return err_wrap(err, "profile %s", taken.known.name);
+    return take_keys(&taken.profile, options, add, err);
 }
 
 int run_profile_take(struct run_options *options, char *const *command, run_profile_add_fn *add,
@@ -128,6 +146,8 @@ int run_profile_take(struct run_options *options, char *const *command, run_prof
         return 0;
     if (profile_open(&taken.profile, options->profile, err) != 0)
         return err_wrap(err, "--profile");
+    if (refuse_unfit(command, err) != 0)
+        return err_wrap(err, "--profile %s", options->profile);
     return take_keys(&taken.profile, options, add, err);
 }
 
@@ -154,30 +174,7 @@ bool run_profile_is_known(void)
     return taken.how == TAKEN_KNOWN;
 }
 
-bool run_profile_offers(struct run_options *options, run_profile_add_fn *add)
-{
-    struct err err;
-
-    if (taken.how != TAKEN_KNOWN || !taken.profile.by_default || options->restart_cmd != NULL ||
-        !profile_stands_in(&taken.profile))
-        return false;
-    return take_keys(&taken.profile, options, add, &err) == 0;
-}
-
-/* A start of this program has one answer: nothing else is registered later. */
-void run_profile_take_offer(struct run_options *options, bool taken_by_agent)
-{
-    if (!taken_by_agent || options->offer != RUN_OFFER_MADE)
-        return;
-    CHECK(taken.how == TAKEN_KNOWN && taken.profile.by_default);
-    options->offer = RUN_OFFER_TAKEN;
-    run_say("%s is taken, which knows %s%s%s, since nobody has said how the job is asked "
-            "(--profile %s declines it): %s",
-            taken.known.name, taken.known.program, taken.known.version[0] == '\0' ? "" : " ",
-            taken.known.version, ask_name(""), taken.profile.about);
-}
-
-void run_profile_say(bool offered)
+void run_profile_say(void)
 {
     switch (taken.how) {
     case TAKEN_AUTO:
@@ -193,8 +190,6 @@ void run_profile_say(bool offered)
         say_tools();
         break;
     case TAKEN_KNOWN:
-        if (offered)
-            break; /* the agent says whether it is taken */
         run_say("%s is a program of the profile %s, which --profile auto would take: %s",
                 taken.known.program, taken.known.name, taken.profile.about);
         break;

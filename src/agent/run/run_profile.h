@@ -4,9 +4,8 @@
  * Shapes   an option of the line stands above the profile's. The name of a way of asking stays as
  *          it is. PROFILE_AUTO takes the profile that knows the command's program, if there is one;
  *          else the application is asked as registered. For a line that says nothing, the
- *          registration may say another way, and the agent knows it: a profile with by_default is
- *          offered to that. Another one is only named, since it may change what a program
- *          computes. Without a broker there is no registration, and such a line takes it.
+ *          profile is only named: it stops the program, and a program that runs through today goes
+ *          on doing so. Without a broker a checkpoint is what the line asks for, and it is taken.
  * Errors   ERR_INVALID with the file, the line and the nearest key or name.
  * Source   S1-030.
  */
@@ -28,14 +27,9 @@ int run_profile_take(struct run_options *options, char *const *command, run_prof
                      struct err *err);
 /* The line says nothing, and PROFILE_AUTO would take a profile. */
 bool run_profile_is_known(void);
-/* ... which may be taken by default: the line's options are as if it had been named. False: they
- * are untouched, or of no use. */
-bool run_profile_offers(struct run_options *options, run_profile_add_fn *add);
-/* Before a start: the agent has taken the offer, which is said once. Else nothing is changed. */
-void run_profile_take_offer(struct run_options *options, bool taken);
-/* By which profile, and why; nothing where the line named one, or it is offered. For another line
- * that says nothing, the profile that it could name. */
-void run_profile_say(bool offered);
+/* By which profile, and why; nothing where the line named one. For a line that says nothing, the
+ * profile that it could name. */
+void run_profile_say(void);
 /* A restart command with {command} replaced by the line's, quoted for a shell. It
  * lasts until the next call. */
 const char *run_profile_restart(const char *restart_command, char *const *command);

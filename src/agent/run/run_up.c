@@ -2,7 +2,6 @@
 #include "src/agent/run/run_up.h"
 
 #include "src/agent/run/run_command.h"
-#include "src/agent/run/run_profile.h"
 #include "src/agent/run/run_transparent.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
@@ -31,10 +30,7 @@ void run_up_hello(struct rpc_client_call *call, const struct run_options *option
     CHECK(options->allocation_id != NULL);
     CHECK(!facts->held || facts->running);
     hello.allocation_id = (char *)(uintptr_t)options->allocation_id;
-    hello.profile = (char *)(uintptr_t)(options->offer == RUN_OFFER_TAKEN ? RUN_STAND_IN_WAY
-                                                                          : options->profile);
-    if (options->offer == RUN_OFFER_MADE)
-        hello.offers = (char *)(uintptr_t)RUN_STAND_IN_WAY;
+    hello.profile = (char *)(uintptr_t)options->profile;
     hello.work_dir = (char *)(uintptr_t)facts->work_dir;
     hello.running = facts->running;
     hello.held = facts->held;
@@ -48,7 +44,7 @@ void run_up_hello(struct rpc_client_call *call, const struct run_options *option
     hello.asks_started = options->asks_started;
     hello.ask_signal = (uint32_t)options->ask_signal;
     hello.restore = options->restore;
-    hello.finds_way = options->way != RUN_WAY_SAID && options->offer != RUN_OFFER_TAKEN;
+    hello.finds_way = options->way != RUN_WAY_SAID;
     hello.imports = options->imports;
     hello.replace = options->replace;
     hello.wait = facts->wait;

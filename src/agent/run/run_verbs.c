@@ -92,7 +92,7 @@ bool run_answered(int argc, char **argv, struct run_options *ret_options, int *r
     else if (ret_options->version)
         printf("ckpt-run %s\n", build_text);
     else if (!ret_options->quiet)
-        run_profile_say(ret_options->offer != RUN_OFFER_NONE);
+        run_profile_say();
     *ret_code = EXIT_SUCCESS;
     return ret_options->help || ret_options->version;
 }

@@ -63,7 +63,7 @@ static struct {
     bool came;
     uint64_t checkpoint_id;
     char folder[128], notice[256], uri[64], label[16], scratch[160];
-    bool outside, offer_taken;
+    bool outside;
 } ready; /* the last one without an error */
 
 /* What the broker says. */
@@ -72,8 +72,8 @@ static bool silent;                   /* no leader */
 static bool unknown;                  /* nobody has registered the job */
 static Ckpt__V1__AllocationState job_state;
 static bool joined, may_begin, part_restored, from_scratch, place_changed, swapped;
-static Ckpt__V1__BeginState waits_for;                                 /* when it may not begin */
-static char registered_profile[16], said_profile[16], said_offers[16]; /* "": none */
+static Ckpt__V1__BeginState waits_for;                /* when it may not begin */
+static char registered_profile[16], said_profile[16]; /* "": none */
 static char registered_attributes[64], told_attributes[64];
 static uint32_t said_signal; /* 0: none */
 static bool said_finds_way;
@@ -164,7 +164,6 @@ static void take_message(struct rpc_client_call *call, void *data, const uint8_t
         snprintf(ready.label, sizeof(ready.label), "%s", down->ready->restore_label);
         snprintf(ready.scratch, sizeof(ready.scratch), "%s", down->ready->scratch);
         ready.outside = down->ready->outside;
-        ready.offer_taken = down->ready->offer_taken;
         snprintf(told_attributes, sizeof(told_attributes), "%s", down->ready->attributes);
     }
     ckpt__v1__attach_down__free_unpacked(down, NULL);
@@ -199,7 +198,6 @@ static struct rpc_client_call *attach_on(struct rpc_channel *on, const char *all
     hello.ask_signal = said_signal;
     hello.finds_way = said_finds_way;
     hello.outside = said_outside;
-    hello.offers = said_offers;
     if (said_outside[0] != '\0')
         hello.outside_endpoint = served;
     hello.work_dir = own_folder;
@@ -538,7 +536,7 @@ static int set_up(void **state)
     registered_profile[0] = said_profile[0] = registered_attributes[0] = '\0';
     said_signal = 0;
     profile_named = said_finds_way = point_transparent = false;
-    said_outside[0] = said_offers[0] = '\0';
+    said_outside[0] = '\0';
     ended_with = RPC_OK;
     memset(&ready, 0, sizeof(ready));
     memset(&work, 0, sizeof(work));

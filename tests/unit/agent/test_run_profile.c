@@ -96,7 +96,6 @@ static void ways_of_asking_stay_as_they_are(void **state)
     assert_int_equal(LINE("vasp_std"), 0); /* a line that says nothing is changed in nothing */
     assert_string_equal(options.profile, "");
     assert_null(options.stand_in.file);
-    assert_int_equal(options.offer, RUN_OFFER_NONE);
     assert_int_equal(options.way, RUN_WAY_UNSAID);
     assert_string_equal(options.command[0], "vasp_std");
     assert_true(run_profile_is_known());
@@ -109,37 +108,29 @@ static void ways_of_asking_stay_as_they_are(void **state)
     assert_int_equal(options.way, RUN_WAY_SAID);
 }
 
-/* It is offered where the line says nothing of how the job is saved. The program does more things
- * than that one, so its words count. S1-030. */
-static void a_profile_that_changes_no_result_is_offered(void **state)
+/* The program does more things than the one that the profile knows, and its line may say how it
+ * begins. S1-030. */
+static void a_profile_knows_what_the_program_is_to_do(void **state)
 {
     (void)state;
-    assert_int_equal(LINE("/usr/bin/gmx", "mdrun", "-s", "a b.tpr"), 0);
-    assert_int_equal(options.offer, RUN_OFFER_MADE);
-    assert_string_equal(options.profile, "");
-    assert_false(stand_in_wanted(&options.stand_in));
-    assert_string_equal(options.command[0], "/usr/bin/gmx");
-    assert_int_equal(options.offered.tell.signal, SIGTERM);
-    assert_int_equal(options.offered.status, 1);
-    assert_string_equal(options.offered.files, "*.cpt");
-    assert_string_equal(options.offered.restart, "exec /usr/bin/gmx mdrun -s 'a b.tpr' -cpi");
-    assert_int_equal(LINE("mpirun", "-np", "4", "mdrun_mpi"), 0);
-    assert_int_equal(options.offer, RUN_OFFER_MADE);
-    assert_int_equal(LINE("gmx", "grompp", "-f", "a.mdp"), 0);
-    assert_int_equal(options.offer, RUN_OFFER_NONE);
-    assert_false(run_profile_is_known());
-    assert_int_equal(LINE("--profile", "auto", "gmx", "mdrun"), 0); /* taken, not offered */
-    assert_int_equal(options.offer, RUN_OFFER_NONE);
-    assert_true(stand_in_wanted(&options.stand_in));
-    assert_int_equal(LINE("--profile", "signal", "gmx", "mdrun"), 0);
-    assert_int_equal(options.offer, RUN_OFFER_NONE);
-    assert_int_equal(LINE("--ranks", "2", "gmx", "mdrun"), 0); /* no stand-in has several */
-    assert_int_equal(options.offer, RUN_OFFER_NONE);
-    assert_int_equal(LINE("--ask-signal", "INT", "gmx", "mdrun"), 0);
-    assert_int_equal(options.offer, RUN_OFFER_NONE);
-    assert_int_equal(LINE("pw.x"), 0); /* it would change what the input says */
-    assert_int_equal(options.offer, RUN_OFFER_NONE);
+    assert_int_equal(LINE("gmx", "mdrun", "-s", "a.tpr"), 0);
     assert_true(run_profile_is_known());
+    assert_false(stand_in_wanted(&options.stand_in)); /* it is named alone */
+    assert_int_equal(LINE("mdrun", "-s", "a.tpr"), 0);
+    assert_true(run_profile_is_known());
+    assert_int_equal(LINE("mpirun", "-np", "4", "gmx_mpi", "mdrun"), 0);
+    assert_true(run_profile_is_known());
+    assert_int_equal(LINE("gmx", "grompp", "-o", "mdrun"), 0);
+    assert_false(run_profile_is_known());
+    assert_int_equal(LINE("srun", "gmx", "mdrun"), 0); /* the signal would be the launcher's */
+    assert_false(run_profile_is_known());
+    assert_int_equal(LINE("gmx", "mdrun", "-nsteps", "100"), 0);
+    assert_false(run_profile_is_known());
+    assert_int_equal(LINE("--profile", "auto", "gmx", "mdrun", "-nsteps", "100"), -1);
+    assert_contains(err.text, "profile gromacs: does not go with -nsteps in the command");
+    assert_int_equal(LINE("--profile", "gromacs", "gmx", "mdrun", "-cpi", "state.cpt"), -1);
+    assert_contains(err.text, "--profile gromacs: does not go with -cpi in the command");
+    assert_int_equal(LINE("--profile", "signal", "gmx", "mdrun", "-cpi", "state.cpt"), 0);
 }
 
 static void auto_takes_what_knows_the_program(void **state)
@@ -187,7 +178,7 @@ int main(void)
         cmocka_unit_test_setup(a_profile_stands_for_options, no_site),
         cmocka_unit_test_setup(options_of_the_line_stand_above_it, no_site),
         cmocka_unit_test_setup(ways_of_asking_stay_as_they_are, no_site),
-        cmocka_unit_test_setup(a_profile_that_changes_no_result_is_offered, no_site),
+        cmocka_unit_test_setup(a_profile_knows_what_the_program_is_to_do, no_site),
         cmocka_unit_test_setup(auto_takes_what_knows_the_program, no_site),
         cmocka_unit_test_setup(unknown_profiles_are_refused, no_site),
         cmocka_unit_test(a_restart_command_has_the_command),
