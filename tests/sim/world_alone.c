@@ -9,6 +9,7 @@
  *          of which an operator said that they are off, and who were not (RUNBOOK): what lives
  *          there is unknown to the state.
  */
+#include "fsm/ends.h"
 #include "src/base/check.h"
 #include "tests/sim/world_internal.h"
 
@@ -53,7 +54,8 @@ void alone_draw(struct world *world, struct world_job *job)
 #define FORGOTTEN UINT64_MAX /* all runs: there is no record of the job */
 
 /* Of nodes for which no agent has spoken, or which were removed: a restart elsewhere forgets the
- * former's, a job that gets the node anew does not see the latter's (RUNBOOK). */
+ * former's, a job that gets the node anew does not see the latter's (RUNBOOK). A part that has left
+ * its job is known, and an order is to end it. */
 static void note_unheard(struct world *world, const struct fsm *fsm, unsigned job)
 {
     const struct fsm_allocation *view = world->found[job];
@@ -62,13 +64,14 @@ static void note_unheard(struct world *world, const struct fsm *fsm, unsigned jo
     for (unsigned agent = 0; agent < WORLD_AGENTS_MAX; agent++)
         if (view == NULL || runs[agent] == FORGOTTEN)
             runs[agent] = view == NULL ? FORGOTTEN : 0;
-    for (uint32_t i = 0; view != NULL && i < view->node_count; i++) {
-        const struct fsm_node_share *share = &view->nodes[i];
-        const char *name = fsm_node_name(fsm, share->node_slot);
+    for (uint32_t i = 0; view != NULL && i < fsm_allocation_places(fsm, view); i++) {
+        const struct fsm_place place = fsm_allocation_place(fsm, view, i);
+        const char *name = fsm_node_name(fsm, place.node_slot);
         const struct fsm_node *node = fsm_node_find(fsm, name);
-        bool heard = node != NULL && node->slot == share->node_slot && node->boot_id[0] != '\0';
+        bool known = node != NULL && node->slot == place.node_slot &&
+                     (node->boot_id[0] != '\0' || i >= view->node_count);
 
-        runs[world_agent_number(name)] = heard ? 0 : share->run;
+        runs[world_agent_number(name)] = known ? 0 : place.run;
     }
 }
 
