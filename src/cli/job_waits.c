@@ -24,8 +24,8 @@ static void print_restoring(struct cli *cli, const Ckpt__V1__Restoring *restorin
         cli_out(cli, " waits to read its checkpoint: far behind in the line of %u at target %s\n",
                 restoring->line, target);
     if (restoring->discard_at_ms > 0)
-        fprintf(
-            cli->out,
+        cli_out(
+            cli,
             " target %s is away: at %s it begins without that checkpoint, and repeats %s of its "
             "run time\n",
             target, human_clock(restoring->discard_at_ms, a),

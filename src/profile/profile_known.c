@@ -62,8 +62,8 @@ static bool is_subcommand(const struct profile *profile, char *const *program)
 
 const char *profile_unfit(const struct profile *profile, char *const *command)
 {
-    for (size_t i = 0; command[i] != NULL; i++)
-        if (i > 0 && words_have(profile->unless, command[i]))
+    for (size_t i = 1; command[0] != NULL && command[i] != NULL; i++)
+        if (words_have(profile->unless, command[i]))
             return command[i];
     return NULL;
 }

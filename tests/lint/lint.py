@@ -268,7 +268,7 @@ def check_banned_calls():
         for match in CALL.finditer(CODE[name]):
             yield f"{name}:{line_of(name, match)}: {match.group(1)}(): use {BANNED[match.group(1)]}"
     for name in PRODUCT:
-        for match in re.finditer(r"\bfprintf\(cli->out\b", CODE[name]):
+        for match in re.finditer(r"\bfprintf\(\s*cli->out\b", CODE[name]):
             yield f"{name}:{line_of(name, match)}: fprintf(cli->out: use cli_out(), which disarms what a terminal would obey"
     for name in PRODUCT:
         for match in re.finditer("__builtin_prefetch", CODE[name]):
