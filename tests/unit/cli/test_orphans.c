@@ -65,7 +65,7 @@ static void all_pages_are_shown_with_what_was_looked_at(void **state)
     pages[0].scan.foreign = 21;
     pages[0].scan.denied = 2;
     pages[0].scan.node_id = text_message("n7");
-    pages[0].scan.error = text_message("open t/p/x: Permission denied");
+    pages[0].scan.error = text_message("open t/p/\033[2Jx: Permission denied");
     pages[0].reply.left_out = 3;
     assert_int_equal(harness_run(&h, "gc orphans"), CLI_OK);
     assert_string_equal(((const Ckpt__V1__ListOrphansRequest *)h.last_request)->page_token, "200");
@@ -76,7 +76,7 @@ static void all_pages_are_shown_with_what_was_looked_at(void **state)
     assert_contains(h.error, "1234 checkpoints looked at by node n7");
     assert_contains(h.error, "21 of them have no mark of this cluster");
     assert_contains(h.error, "2 folders could not be looked into");
-    assert_contains(h.error, "target scratch: open t/p/x: Permission denied");
+    assert_contains(h.error, "target scratch: open t/p/?[2Jx: Permission denied");
     assert_contains(h.error, "400 orphans (");
     assert_contains(h.error, "3 more were found");
     harness_close(&h);
